@@ -1,7 +1,5 @@
 """Episodes of an env are put on tape for a recorder, until it renders them directly."""
 
-import itertools
-
 import gymnasium as gym
 import numpy as np
 
@@ -16,10 +14,10 @@ def lake():
     return gym.make("FrozenLake-v1", render_mode="rgb_array")
 
 
-def taping_of(env, render, seeds=None):
+def taping_of(env, render):
     recorder = EpisodeRecorder(Plan("episodes", as_selectors("all"), render=render), problems_are_collected=True)
     taping = Taping(recorder)
-    taping.put_on_tape(env, seeds)
+    taping.put_all_on_tape(env)
     return taping, recorder
 
 
@@ -51,7 +49,7 @@ def test_auto_leaves_the_episodes_as_they_are():
 
 
 def test_an_env_that_nobody_steps_is_recorded_directly_and_it_is_said():
-    taping, recorder = taping_of(object(), "replay", itertools.count())
+    taping, recorder = taping_of(object(), "replay")
     assert taping.mode == "direct"
     (problem,) = recorder.problems.take()
     assert problem.text.startswith("episodes are rendered while they run: nobody steps 'object' here")

@@ -8,16 +8,17 @@ from types import TracebackType
 from typing import Any
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
-from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.process import RenderError
+from tune_media.replay.render_pool import RenderPool
 from tune_media.selection import Selector, winners
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
-from tune_media.viewing.taped_episodes import TapedEpisode
+from tune_media.viewing.taped_episodes import TapedEpisode, recipe_of
 
 
 class ClipRenderer:
-    """Makes clips of episodes, with one process for each way in which their envs are made.
+    """Makes clips of episodes, in a process of their own.
 
     Args:
         selectors: Choose among the episodes of each checkpoint.
@@ -30,7 +31,7 @@ class ClipRenderer:
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
         self.selectors, self._video = selectors, video
-        self._processes: dict[str, RenderProcess] = {}
+        self._pool = RenderPool()
         self._useless: dict[str, str] = {}  # why the envs of a recipe show nothing, by its hash
         self.problems: list[str] = []
         self._stills = Stills(self._say_once)
@@ -41,8 +42,7 @@ class ClipRenderer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self._processes.values():
-            process.close()
+        self._pool.close()
 
     def clips(
         self, episodes: Sequence[TapedEpisode], are_there: Mapping[tuple[str, str], Any]
@@ -74,7 +74,7 @@ class ClipRenderer:
         if recipe in self._useless:
             return {}
         try:
-            clips = self._process(recipe, episode).render(episode.tape(), self._video, **episode.place())
+            clips = self._pool.render(recipe_of(episode), episode.tape(), video=self._video, **episode.place())
         except (RenderError, KeyError, ValueError) as error:
             told = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
             self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {told}")
@@ -88,11 +88,6 @@ class ClipRenderer:
         text = f"{SHOWS_NOTHING}: {reason}"
         if text not in self.problems:
             self.problems.append(text)
-
-    def _process(self, recipe: str, episode: TapedEpisode) -> RenderProcess:
-        if recipe not in self._processes:
-            self._processes[recipe] = RenderProcess(episode.recipe())
-        return self._processes[recipe]
 
 
 def clips_there(lines: Sequence[Mapping[str, Any]], recorder: str) -> dict[tuple[str, str], Any]:

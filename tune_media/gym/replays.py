@@ -228,7 +228,8 @@ class Replays(Taping):
         """
         assert self.recipe is not None
         tape = self._whole_tape(winner).packed()
-        return self._process().render(self.recipe, tape, env_index=winner.record.env_index or 0)
+        clips = self._process().render(self.recipe, tape, env_index=winner.record.env_index or 0)
+        return {view: replace(clip, recipe_hash=self.recipe.hash) for view, clip in clips.items()}
 
     def _whole_tape(self, winner: Candidate) -> Tape:
         """Return the tape of an episode.

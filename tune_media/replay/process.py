@@ -125,8 +125,8 @@ class RenderProcess:
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        how = {"video": video, "may_correct": may_correct, "must_be_alike": must_be_alike}
-        answer = self._asked("render", on_step, tape=tape, place=(env_runner, env_index), **how)
+        how = {"place": (env_runner, env_index), "may_correct": may_correct, "must_be_alike": must_be_alike}
+        answer = self._asked({"do": "render", "tape": tape, "video": video, **how}, on_step)
         clips = zip(answer["clips"].items(), answer["contents"], strict=True)
         return {view: EncodedVideo(data, **facts) for (view, facts), data in clips}
 
@@ -151,8 +151,8 @@ class RenderProcess:
         Raises:
             RenderError: As of ``render``.
         """
-        how = {"is_first": is_first, "must_be_alike": must_be_alike}
-        facts: dict[str, Any] = self._asked("prove", tape=tape, place=(env_runner, env_index), **how)["facts"]
+        how = {"place": (env_runner, env_index), "is_first": is_first, "must_be_alike": must_be_alike}
+        facts: dict[str, Any] = self._asked({"do": "prove", "tape": tape, **how})["facts"]
         return facts
 
     def check(self) -> str | None:
@@ -161,7 +161,7 @@ class RenderProcess:
         Raises:
             RenderError: The env cannot be made or reset, or the process died.
         """
-        problem: str | None = self._asked("check")["problem"]
+        problem: str | None = self._asked({"do": "check"})["problem"]
         return problem
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class RenderProcess:
         self._is_over = True
         self.kill()
 
-    def _asked(self, do: str, on_step: Callable[[int, int], None] | None = None, **how: Any) -> dict[str, Any]:
+    def _asked(self, request: Mapping[str, Any], on_step: Callable[[int, int], None] | None = None) -> dict[str, Any]:
         """Return the answer to a request; see ``Stage.answer``.
 
         Raises:
@@ -209,7 +209,7 @@ class RenderProcess:
         threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
         try:
             with contextlib.suppress(OSError):  # it has died, which is seen when its answer is read
-                _send(self._process.stdin, {"do": do, **how})
+                _send(self._process.stdin, request)
             while "step" in (answer := self._next_answer()):
                 if on_step is not None:
                     on_step(answer["step"], answer["steps"])

@@ -12,12 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.process import RenderError, RenderProcess
-from tune_media.replay.recipe import Recipe
+from tune_media.replay.recipe import Creator, Recipe
 from tune_media.replay.render_task import RenderTasks, is_elsewhere
 
 IDLE_SECONDS = 60.0
@@ -39,6 +39,7 @@ class RenderPool:
         is_over: Whether it was killed, so that it renders nothing more.
 
     Args:
+        env, frame: Other envs and frames than those of the recipes; see ``RenderProcess``.
         niceness: How far the process stands back behind others, 0 to 19.
         resources: What it takes of the resources of a node of the cluster, such as ``{"num_gpus": 0.1}``.
 
@@ -47,8 +48,15 @@ class RenderPool:
         >>> pool.close()
     """
 
-    def __init__(self, *, niceness: int = 0, resources: Mapping[str, float] | None = None) -> None:
-        self._niceness, self._resources = niceness, resources or {}
+    def __init__(
+        self,
+        env: Creator | str | None = None,
+        frame: FrameFunction | str | None = None,
+        *,
+        niceness: int = 0,
+        resources: Mapping[str, float] | None = None,
+    ) -> None:
+        self._other, self._niceness, self._resources = (env, frame), niceness, resources or {}
         self._process: RenderProcess | None = None
         self._tasks = RenderTasks(niceness, self._resources)
         self._made_for = ""  # the hash of the process's recipe
@@ -69,7 +77,7 @@ class RenderPool:
         """Return the clips of a tape by view, as the recorder would have made them.
 
         Args:
-            recipe: How its env is made.
+            recipe: How its env is made; without content if that is not known, and the pool has an ``env``.
             tape: The tape as it is stored.
             node: The id of the node where it was played; empty: this one, or not known.
             **how: Other arguments of ``RenderProcess.render``.
@@ -80,7 +88,7 @@ class RenderPool:
             NoRoomError: No node has room for the process.
         """
         clips: dict[str, EncodedVideo] = self._asked("render", recipe, tape, node=node, **how)
-        return {view: replace(clip, recipe_hash=recipe.hash) for view, clip in clips.items()}
+        return clips
 
     def prove(self, recipe: Recipe, tape: bytes, *, node: str = "", **how: Any) -> dict[str, Any]:
         """Compare a replay with the episode; arguments and exceptions as of ``render``, see ``RenderProcess.prove``."""
@@ -138,7 +146,8 @@ class RenderPool:
         if self._process is None or self._made_for != recipe.hash:
             if self._process is not None:
                 self._process.close()
-            self._process, self._made_for = RenderProcess(recipe.content, niceness=self._niceness), recipe.hash
+            self._process = RenderProcess(recipe.content or None, *self._other, niceness=self._niceness)
+            self._made_for = recipe.hash
         if self._timer is None:
             atexit.register(self._end_if_busy)
             self._begin_timer(IDLE_SECONDS)

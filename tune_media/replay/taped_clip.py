@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -60,7 +61,8 @@ class TapedClip(Video):
         """
         assert self.episode is not None
         place: dict[str, Any] = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
-        return pool.render(self.recipe, self.tape, node=self.node, **place)
+        clips = pool.render(self.recipe, self.tape, node=self.node, **place)
+        return {view: replace(clip, recipe_hash=self.recipe.hash) for view, clip in clips.items()}
 
     def finished(self, clips: dict[str, EncodedVideo]) -> Video:
         """Return the finished clip: of the clips of its tape, the one of its view.

@@ -167,25 +167,11 @@ class Taping:
                 seeds = None
                 if entropy is not None and self.plan.render == self.mode == REPLAY and not has_emulator(inner):
                     seeds = NewSeeds(*entropy, index)
-                self.put_on_tape(inner, seeds, index, base=base, is_alone=is_alone)
+                self._put_on_tape(inner, index, seeds, base, is_alone=is_alone)
 
-    def put_on_tape(
-        self,
-        env: Any,
-        seeds: Iterator[int] | None = None,
-        index: int = 0,
-        *,
-        base: Baseline | None = None,
-        is_alone: bool = True,
+    def _put_on_tape(
+        self, env: Any, index: int, seeds: Iterator[int] | None, base: Baseline | None, *, is_alone: bool
     ) -> None:
-        """Put the episodes of an env on tape from now on.
-
-        Args:
-            env: The sub-env.
-            seeds: Seeds for its resets that are given none; see ``TapeRecorder``.
-            index: Its index.
-            base, is_alone: See ``TapeRecorder``.
-        """
         taping = tape_recorder_of(env)
         if not self.tapes or (taping is not None and self._tapings.get(index) is taping):
             return

@@ -10,10 +10,9 @@ from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.values.secrets import redacted
-from tune_media.viewing.taped_episodes import TapedEpisode, by_id
+from tune_media.viewing.taped_episodes import TapedEpisode, by_id, recipe_of
 
 _MOST_KEPT = 20  # clips, of those that were played last
 _MOST_WAITING = 5
@@ -115,8 +114,8 @@ class TapePlayer:
 
         try:
             episode = by_id(TapedEpisode.of_report(trial, report), episode_id)
-            recipe = Recipe(str(episode.row["recipe"]), episode.recipe())
-            playing.clips = self._pool.render(recipe, episode.tape(), may_correct=True, on_step=tell, **episode.place())
+            how = {"may_correct": True, "on_step": tell, **episode.place()}
+            playing.clips = self._pool.render(recipe_of(episode), episode.tape(), **how)
         except KeyError as error:
             playing.problem = str(error.args[0])
         except Exception as error:  # whatever it is, the page says so

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import posixpath
 import re
@@ -14,8 +16,9 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.rendering import FrameFunction
-from tune_media.replay.process import RenderError, RenderProcess
-from tune_media.replay.recipe import Creator
+from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import Creator, Recipe
+from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
 from tune_media.storage.episode_files import parquet_name, recipe_name, record_of, tape_of, taped_rows
 from tune_media.storage.filesystem import open_file, read_if_there
@@ -157,8 +160,8 @@ class TapedEpisode:
         tape = self.tape()
         if height is not None:
             video = _options(tape, height=height) if video is None else replace(video, height=height)
-        with _process(self, env, frame) as process:
-            clips = process.render(tape, video, may_correct=True, **self.place())
+        with contextlib.closing(RenderPool(env, frame)) as pool:
+            clips = pool.render(recipe_of(self, env), tape, video=video, may_correct=True, **self.place())
         videos = self.videos(clips)
         return videos[""] if set(videos) == {""} else videos
 
@@ -282,7 +285,7 @@ def render_each(
     *,
     may_correct: bool = True,
 ) -> Iterator[Rendered]:
-    """Render episodes one after the other. Each recipe has a process of its own.
+    """Render episodes one after the other, those of a recipe in a row: each recipe has a process of its own.
 
     Args:
         episodes: The episodes.
@@ -293,15 +296,16 @@ def render_each(
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
         by_recipe.setdefault((posixpath.dirname(episode.trial.media_path), episode.row["recipe"]), []).append(episode)
-    for of_recipe in by_recipe.values():
-        try:
-            process = _process(of_recipe[0], options.env, options.frame)
-        except (RenderError, OSError) as error:  # the recipe is not there
-            yield from (Rendered(episode, problem=redacted(str(error))) for episode in of_recipe)
-            continue
-        with process:
+    with contextlib.closing(RenderPool(options.env, options.frame)) as pool:
+        for of_recipe in by_recipe.values():
+            try:
+                recipe = recipe_of(of_recipe[0], options.env)
+            except (RenderError, OSError) as error:  # the recipe is not there
+                yield from (Rendered(episode, problem=redacted(str(error))) for episode in of_recipe)
+                continue
+            render = functools.partial(pool.render, recipe, may_correct=may_correct)
             for episode in of_recipe:
-                yield _rendered(episode, process, options, progress, may_correct=may_correct)
+                yield _rendered(episode, render, options, progress)
 
 
 def of_trial(trials: Sequence[TrialFiles], name: str) -> list[list[TapedEpisode]]:
@@ -395,23 +399,27 @@ def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
     )
 
 
-def _process(episode: TapedEpisode, env: Any, frame: Any) -> RenderProcess:
-    recipe: bytes | None = None
+def recipe_of(episode: TapedEpisode, env: Creator | str | None = None) -> Recipe:
+    """Return the recipe of an episode; without content if it is not stored, and ``env`` makes the env instead.
+
+    Raises:
+        RenderError: There is none, and no other env.
+        OSError: The storage does not answer.
+    """
     try:
-        recipe = episode.recipe()
+        content = episode.recipe()
     except RenderError:
         if env is None:
             raise
-    return RenderProcess(recipe, env, frame)
+        content = b""
+    return Recipe(str(episode.row["recipe"] or ""), content)
 
 
 def _rendered(
     episode: TapedEpisode,
-    process: RenderProcess,
+    render: Callable[..., dict[str, EncodedVideo]],
     options: RenderOptions,
     progress: Callable[[int], None],
-    *,
-    may_correct: bool,
 ) -> Rendered:
     done, steps = 0, int(episode.row["episode_length"])
 
@@ -422,7 +430,7 @@ def _rendered(
 
     try:
         tape = episode.tape()
-        clips = process.render(tape, options.video(tape), may_correct=may_correct, on_step=tell, **episode.place())
+        clips = render(tape, video=options.video(tape), on_step=tell, **episode.place())
         rendered = Rendered(episode, episode.videos(clips))
     except (RenderError, OSError, KeyError, ValueError) as error:
         is_another = isinstance(error, RenderError) and error.step is not None and _ONLY_STATE not in str(error)
