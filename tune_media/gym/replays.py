@@ -268,5 +268,5 @@ class Replays(Taping):
 
 
 def _is_of_one_episode(error: Exception) -> bool:
-    """Say whether the replay differed from its episode; otherwise no tape can be played."""
+    """Return whether the replay differed from its episode; otherwise no tape can be played."""
     return isinstance(error, RenderError) and error.step is not None

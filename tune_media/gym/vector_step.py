@@ -91,7 +91,7 @@ def nth_info(infos: Any, index: int) -> Any:
 
 
 def _is_batch(value: Any) -> bool:
-    """Say whether a value may have an item for each sub-env: a list, a tuple, an array or a tensor with axes."""
+    """Return whether a value may have an item for each sub-env: a list, a tuple, an array or a tensor with axes."""
     return isinstance(value, (list, tuple)) or bool(getattr(value, "shape", ()))
 
 

@@ -129,7 +129,7 @@ _NEITHER = frozenset({int, float, bool, str, type(None), np.ndarray, np.int64, n
 
 
 def _may_follow_convention(info: Any) -> bool:
-    """Say in less than a microsecond whether an info may have values by convention; those of Atari games have none."""
+    """Return in less than a microsecond whether an info may have values by convention; Atari games have none."""
     if type(info) is not dict or "data" in info or "media" in info:
         return True
     return not _NEITHER.issuperset(map(type, info.values()))

@@ -128,13 +128,13 @@ class Renderer:
         return frames
 
     def at(self, index: int) -> None:
-        """Say which sub-env is being stepped; when they start over, a new vector step has been made."""
+        """Note which sub-env is being stepped; when they start over, a new vector step has been made."""
         if self._asked is None or index <= self._asked:
             self.new_step()
         self._asked = index
 
     def new_step(self) -> None:
-        """Say that the env has been stepped or reset: frames that were made before are old."""
+        """Note that the env has been stepped or reset: frames that were made before are old."""
         self._whole.clear()
         self._asked = None
 
@@ -426,7 +426,7 @@ def reset_seed(env: Any) -> int | None:
 
 
 def renders_inside(env: Any) -> bool:
-    """Say whether an env with ``render_mode="rgb_array_list"`` has an env inside it that renders a frame at a time."""
+    """Return whether an env with ``render_mode="rgb_array_list"`` has one inside it that renders a frame at a time."""
     return _depth_of_frames(list(inside(sub_env(env, 0) or env))) > 0
 
 

@@ -183,7 +183,7 @@ class EpisodeValues:
         return True
 
     def _hold(self, where: dict[str, Any], name: str, value: Any) -> bool:
-        """Hold a value; say whether there was room for its name."""
+        """Hold a value; return whether there was room for its name."""
         names = () if name in where else {*self._points, *self._finals, *self._media}
         if name not in names and len(names) >= MAX_NAMES:
             is_first = not self._refused
@@ -219,7 +219,7 @@ def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Ma
 
 
 def _is_raw_clip(value: Any) -> bool:
-    """Say whether a value is an array of frames, which becomes a clip where the result is read."""
+    """Return whether a value is an array of frames, which becomes a clip where the result is read."""
     if not isinstance(value, np.ndarray):
         return False
     is_frames = value.ndim == _RAW_FRAMES_AXES and value.dtype == np.uint8 and value.shape[-1] in (1, 3, 4)
@@ -227,7 +227,7 @@ def _is_raw_clip(value: Any) -> bool:
 
 
 def _is_single(numbers: npt.NDArray[Any], value: Any, rule: Rule) -> bool:
-    """Say whether a value is a single number: a list of one is not, nor an array of one in a series."""
+    """Return whether a value is a single number: a list of one is not, nor an array of one in a series."""
     return numbers.size == 1 and (numbers.ndim == 0 or not (isinstance(value, (list, tuple)) or rule.kind == SERIES))
 
 

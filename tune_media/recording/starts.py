@@ -28,7 +28,7 @@ class Starts:
         self._seeds: dict[Hashable, int | None] = {}
 
     def is_wanted(self, slot: Hashable) -> bool:
-        """Count an episode that starts in ``slot``, and say whether it is recorded.
+        """Count an episode that starts in ``slot``, and return whether it is recorded.
 
         Raises:
             Exception: Whatever the trigger raises.

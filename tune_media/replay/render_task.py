@@ -106,7 +106,7 @@ def this_node() -> str:
 
 
 def is_elsewhere(node: str) -> bool:
-    """Say whether an id is that of another node of the cluster, which lives."""
+    """Return whether an id is that of another node of the cluster, which lives."""
     if not node or not ray.is_initialized() or node == this_node():
         return False
     return any(one["NodeID"] == node and one["Alive"] for one in ray.nodes())

@@ -478,6 +478,6 @@ def _transposed(content: bytes | bytearray, rows: int) -> bytes:
 
 
 def _is_like(action: Any, first: np.ndarray[Any, Any] | np.generic) -> bool:
-    """Say whether an action is an array like the first one."""
+    """Return whether an action is an array like the first one."""
     are_arrays = isinstance(action, np.ndarray) and isinstance(first, np.ndarray)
     return are_arrays and action.dtype == first.dtype and action.shape == first.shape

@@ -132,7 +132,7 @@ def take_refused(recipe: str) -> int:
 
 
 def is_first(what: str, recipe: str) -> bool:
-    """Say whether this process is the first of the Ray job to do something with a recipe, within ten minutes.
+    """Return whether this process is the first of the Ray job to do something with a recipe, within ten minutes.
 
     Args:
         what: What it does.

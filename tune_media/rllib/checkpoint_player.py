@@ -141,7 +141,7 @@ class CheckpointPlayer:
             self._env_runner.stop()
 
     def _sample(self, seed: int) -> None:
-        """Have the env runner play one episode."""
+        """Play one episode on the env runner."""
         raise NotImplementedError
 
 

@@ -73,11 +73,11 @@ class FetchedEpisodes:
         self._is_fetched_from = False
 
     def is_late(self, id: str) -> bool:
-        """Say whether an episode belongs to no evaluation any more."""
+        """Return whether an episode belongs to no evaluation any more."""
         return id in self._late
 
     def is_open(self, id: str) -> bool:
-        """Say whether RLlib will fetch an episode's metrics in a later round."""
+        """Return whether RLlib will fetch an episode's metrics in a later round."""
         return self._is_fetched_from and id in self._open
 
     def time_of(self, id: str) -> float | None:

@@ -154,7 +154,7 @@ def before_training(env_runner: Any, name: str) -> FirstAnswer:
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:
-    """Have triggers go on counting episodes from a checkpoint.
+    """Go on counting episodes from a checkpoint, for triggers.
 
     Args:
         env_runner: The env runner.

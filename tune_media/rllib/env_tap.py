@@ -121,7 +121,7 @@ class EnvTap:
         return result
 
     def put_on_tape(self, env: Any) -> None:
-        """Have the steps of a synchronous vector env's sub-envs put on their tapes together, if they have any."""
+        """Put the steps of a synchronous vector env's sub-envs on their tapes together, if they have any."""
         inner = env.env if type(env) is gym.wrappers.vector.DictInfoToList else env
         mode = getattr(getattr(inner, "autoreset_mode", None), "name", _NEXT_STEP)
         if type(inner) is not gym.vector.SyncVectorEnv or mode != _NEXT_STEP:

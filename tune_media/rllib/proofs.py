@@ -72,13 +72,13 @@ class Prover:
         self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def check(self, recipe: Recipe, experiment: str) -> None:
-        """Have a frame of an env of a recipe rendered, unless another trial of the experiment does it."""
+        """Begin to render a frame of an env of a recipe, unless another trial of the experiment does it."""
         if is_first(f"check in {experiment}", recipe.hash):
             self._awaited = self._awaited or threading.Event()
             self._put(recipe)
 
     def prove(self, samples: Sequence[Sample]) -> None:
-        """Have the tapes of some episodes proven; the first of a recipe, unless another trial does it.
+        """Begin to prove the tapes of some episodes; the first of a recipe, unless another trial does it.
 
         In an actor of Ray's, which may be a trial, the result waits for this first proof: other trials leave it to this
         one, and a trial of one evaluation ends with this result.

@@ -27,7 +27,7 @@ def healthy_env_runners(group: Any) -> dict[int, Any]:
 
 
 def send(actor: Any, function: Callable[[Any], Any]) -> Any:
-    """Have an env runner actor run ``function(env_runner)``; return the reference to the answer.
+    """Run ``function(env_runner)`` on an env runner actor; return the reference to the answer.
 
     RLlib's ``foreach_env_runner`` would count a timeout of ours among its dropped env runners. Ray 2.50's IMPALA takes
     any answer that is ready in the group's own request queue for samples of its own.
@@ -70,19 +70,19 @@ def raised_by(error: Exception) -> str | None:
 
 
 def is_asynchronous(algorithm: Any) -> bool:
-    """Say whether an Algorithm always has sampling under way, so that waiting for its env runners holds it up."""
+    """Return whether an Algorithm always has sampling under way, so that waiting for its env runners holds it up."""
     from ray.rllib.algorithms.impala import IMPALA  # APPO is one, too
 
     return isinstance(algorithm, IMPALA)
 
 
 def evaluates_in_parallel(algorithm: Any) -> bool:
-    """Say whether evaluations last as long as the training beside them, so that samples are under way at their end."""
+    """Return whether evaluations last as long as the training beside them: samples are under way at their end."""
     return bool(algorithm.config.evaluation_duration == "auto")
 
 
 def counts_all_evaluation_episodes(algorithm: Any) -> bool:
-    """Say whether RLlib counts every episode that ends on its evaluation env runners in an evaluation.
+    """Return whether RLlib counts every episode that ends on its evaluation env runners in an evaluation.
 
     The old API stack and a ``custom_evaluation_function`` may count others, such as the lives of an Atari game.
     """
@@ -225,7 +225,7 @@ def registered(env: Any) -> Any:
 
 
 def is_registered(env: str) -> bool:
-    """Say whether an env has been registered under this name by ``tune.register_env``."""
+    """Return whether an env has been registered under this name by ``tune.register_env``."""
     from ray.tune.registry import ENV_CREATOR, _global_registry
 
     return bool(_global_registry.contains(ENV_CREATOR, env))
@@ -278,7 +278,7 @@ def _pipelines(env_runner: Any) -> dict[str, str]:
 
 
 def sample_episode(env_runner: Any, seed: int) -> None:
-    """Have an env runner of the new API stack play one episode, from a reset with this seed."""
+    """Play one episode on an env runner of the new API stack, from a reset with this seed."""
     env_runner._seed = seed
     env_runner._needs_initial_reset = True  # only then it passes the seed on
     env_runner.sample(num_episodes=1)

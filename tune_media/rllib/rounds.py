@@ -321,6 +321,6 @@ def _group(algorithm: Any, section: str) -> Any:
 
 
 def _is_busy(algorithm: Any, section: str) -> bool:
-    """Say whether env runners still play when a round of a section ends, so that their answers take long."""
+    """Return whether env runners still play when a round of a section ends, so that their answers take long."""
     is_busy = ray_names.evaluates_in_parallel if section == EVALUATION else ray_names.is_asynchronous
     return bool(is_busy(algorithm) and ray_names.remote_env_runners(_group(algorithm, section)))

@@ -35,7 +35,7 @@ class RecorderSettings:
     check_frame: bool = True
 
     def records_on(self, section: str, env_runner: int) -> bool:
-        """Say whether an env runner of a section records.
+        """Return whether an env runner of a section records.
 
         Example:
             >>> settings = RecorderSettings(Plan("episodes", ()), env_runners=frozenset({1}))

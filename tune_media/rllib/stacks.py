@@ -95,7 +95,7 @@ class NewStackEpisode:
 
     @staticmethod
     def is_over(env_runner: Any, index: int) -> bool:
-        """Say whether the last step of a sub-env is known to have ended its episode."""
+        """Return whether the last step of a sub-env is known to have ended its episode."""
         tap = NewStackEpisode.tap_of_all(env_runner)
         return tap is not None and tap.last is not None and tap.is_batched and tap.last.of_sub_env(index).is_over
 
