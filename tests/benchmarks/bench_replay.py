@@ -343,7 +343,7 @@ def state(rounds: int) -> None:
     print("| env | a walk, us (3 a tape) | a last frame, us | a tape of at most 100 steps, bytes |\n|---|---|---|---|")
     for name, make in {**ENVS, "FrozenLake": _gym("FrozenLake-v1"), "Taxi": _gym("Taxi-v3")}.items():
         env = make(None)
-        base = EnvState.of(env).as_baseline()
+        base = EnvState(env).as_baseline()
         recorder, sizes = TapeRecorder(env, None, base), []
         for _ in range(rounds):
             env.reset()
@@ -352,9 +352,9 @@ def state(rounds: int) -> None:
                     break
             recorder.ended()
             sizes.append(len(recorder.tape.packed()) if recorder.tape is not None else 0)
-        left_out = EnvState.of(env).left_out
+        left_out = EnvState(env).left_out
         env.render()
-        walk = _microseconds(lambda env=env, left_out=left_out, base=base: EnvState.of(env, left_out).digests(base))
+        walk = _microseconds(lambda env=env, left_out=left_out, base=base: EnvState(env, left_out).digests(base))
         print(f"| {name} | {walk:.0f} | {_microseconds(env.render):.0f} | {statistics.median(sizes):.0f} |", flush=True)
         env.close()
 

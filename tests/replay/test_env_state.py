@@ -169,24 +169,24 @@ def through_a_tape(change):
 @pytest.mark.parametrize("make_change", CHANGES, ids=lambda one: one.__name__)
 def test_state_of_each_kind_is_found_and_restored(make_change):
     env = gym.wrappers.TimeLimit(Maze(), 5)
-    base = Baseline.unpacked(EnvState.of(env).as_baseline().packed())
-    assert EnvState.of(env).change(base).packed() == {}
+    base = Baseline.unpacked(EnvState(env).as_baseline().packed())
+    assert EnvState(env).change(base).packed() == {}
     make_change(env.unwrapped)
-    state = EnvState.of(env)
+    state = EnvState(env)
     change, digests = state.change(base), state.digests(base)
     assert digests
     Maze.played, Maze.memory = 0, []
     globals()["LIVES"] = 3
     other = gym.wrappers.TimeLimit(Maze(), 5)
     assert restore(other, base, through_a_tape(change)) == []
-    assert EnvState.of(other).digests(base) == digests
+    assert EnvState(other).digests(base) == digests
 
 
 def test_objects_that_two_attributes_share_stay_shared():
     env, other = Maze(), Maze()
-    base = EnvState.of(env).as_baseline()
+    base = EnvState(env).as_baseline()
     env.wins.append(1)
-    restore(other, base, EnvState.of(env).change(base))
+    restore(other, base, EnvState(env).change(base))
     other.wins.append(2)
     assert other.alias == [1, 2]
 
@@ -198,27 +198,27 @@ def test_what_the_constructor_draws_is_that_of_the_first_env():
             self.level = random.randrange(10**9)
 
     env, other = Drawn(), Drawn()
-    base = EnvState.of(env).as_baseline()
-    assert not EnvState.of(env).change(base).leaves
-    restore(other, base, EnvState.of(env).change(base))
+    base = EnvState(env).as_baseline()
+    assert not EnvState(env).change(base).leaves
+    restore(other, base, EnvState(env).change(base))
     assert other.level == env.level
 
 
 def test_an_attribute_that_holds_what_cannot_be_made_again_stays_as_it_is():
     env, other = Maze(), Maze()
-    base = EnvState.of(env).as_baseline()
+    base = EnvState(env).as_baseline()
     env.things.append(sys.stdin)
-    failed = restore(other, base, EnvState.of(env).change(base))
+    failed = restore(other, base, EnvState(env).change(base))
     assert failed == ["Maze.things (it holds what cannot be made again)"]
     assert len(other.things) == 2
-    assert EnvState.of(other).digests(base) != EnvState.of(env).digests(base)
+    assert EnvState(other).digests(base) != EnvState(env).digests(base)
 
 
 def test_an_attribute_beyond_the_bounds_is_left_out_and_its_neighbours_are_not():
     env = Maze()
     env.table = [Thing(number) for number in range(MOST_LEAVES)]
     env.huge = {number: [number] for number in range(30_000)}
-    state = EnvState.of(env)
+    state = EnvState(env)
     assert state.left_out == {(0, "table"), (0, "huge")}
     assert (0, "level") in state.leaves
 
@@ -226,9 +226,9 @@ def test_an_attribute_beyond_the_bounds_is_left_out_and_its_neighbours_are_not()
 def test_a_large_array_is_compared_and_not_stored():
     env = Maze()
     env.map = np.zeros(20_000)
-    base = EnvState.of(env).as_baseline()
+    base = EnvState(env).as_baseline()
     env.map[777] = 1
-    state = EnvState.of(env)
+    state = EnvState(env)
     assert state.digests(base)
     assert state.change(base).leaves.keys() == {(0, "map")}
     assert len(str(state.change(base).packed())) < 200
@@ -248,14 +248,14 @@ def test_reading_a_state_changes_nothing_and_never_raises():
     env.endless = [env]
     env.endless.append(env.endless)
     before = dict(vars(env))
-    assert EnvState.of(env).leaves == EnvState.of(env).leaves
+    assert EnvState(env).leaves == EnvState(env).leaves
     assert vars(env) == before
-    assert EnvState.of(object()).leaves.keys() == {(0, "layer")}
+    assert EnvState(object()).leaves.keys() == {(0, "layer")}
 
 
 def test_a_class_that_is_not_of_the_env_is_not_made():
     env = Maze()
-    base = EnvState.of(env).as_baseline()
+    base = EnvState(env).as_baseline()
     change = Change({(0, "level"): ("object", ["subprocess", "Popen"])})
     assert "is no class of the env's" in str(restore(env, base, change))
     assert env.level == 1
@@ -263,6 +263,6 @@ def test_a_class_that_is_not_of_the_env_is_not_made():
 
 def test_attributes_that_rendering_changes_are_found_one_by_one():
     env = types.SimpleNamespace(game=Thing(1), wins=0)
-    before = EnvState.of(env)
+    before = EnvState(env)
     env.game.screen = "made by the first frame"
-    assert EnvState.of(env).changed_since(before) == {(0, "game", "screen")}
+    assert EnvState(env).changed_since(before) == {(0, "game", "screen")}

@@ -13,7 +13,7 @@ from tune_media.replay.tape_recorder import TapeRecorder
 
 def test_reading_makes_no_generator_and_the_one_that_is_made_later_is_known_from_its_beginning():
     env, other = gym.make("CartPole-v1"), gym.make("CartPole-v1")
-    snapshot = Snapshot(EnvState.of(env))
+    snapshot = Snapshot(EnvState(env))
     assert "_np_random" not in vars(env.unwrapped)
     assert not snapshot.states
     observation, _ = env.reset()
@@ -51,7 +51,7 @@ def test_each_generator_of_an_env_and_of_those_inside_it_is_found_once():
     game = SimpleNamespace(rng=np.random.default_rng(6))
     inner = SimpleNamespace(dice=shared, cards=np.random.RandomState(4), wheel=random.Random(5), game=game)
     outer = SimpleNamespace(np_random=np.random.default_rng(2), par_env=inner, alias=shared)
-    assert list(Snapshot(EnvState.of(outer)).states) == ["0/cards", "0/dice", "0/game/rng", "0/wheel", "1/np_random"]
+    assert list(Snapshot(EnvState(outer)).states) == ["0/cards", "0/dice", "0/game/rng", "0/wheel", "1/np_random"]
 
 
 def test_states_of_all_kinds_are_plain_data_and_copies():
@@ -64,7 +64,7 @@ def test_states_of_all_kinds_are_plain_data_and_copies():
         return env.a.random(), env.b.random(), env.c.normal(), env.d.gauss(0, 1)
 
     draw()
-    states = to_json(Snapshot(EnvState.of(env)).states)
+    states = to_json(Snapshot(EnvState(env)).states)
     first = draw()
     set_states(env, from_json(states))
     assert draw() == first
@@ -74,7 +74,7 @@ def test_the_spaces_generators_are_among_them():
     env, other = (gym.make("CartPole-v1") for _ in range(2))
     spaces = gym.spaces.Dict(left=gym.spaces.Box(0, 1), right=gym.spaces.Discrete(9))
     env.unwrapped.goals, other.unwrapped.goals = spaces, gym.spaces.Dict(spaces.spaces.copy())
-    snapshot = Snapshot(EnvState.of(env))
+    snapshot = Snapshot(EnvState(env))
     drawn = env.unwrapped.goals.sample(), env.action_space.sample()
     other.unwrapped.goals = gym.spaces.Dict(left=gym.spaces.Box(0, 1), right=gym.spaces.Discrete(9))
     set_states(other, snapshot.states)
@@ -87,9 +87,9 @@ def test_the_state_of_an_emulator_includes_its_generator():
     gym.register_envs(ale_py)
     env, other = (gym.make("ALE/Pong-v5", frameskip=1) for _ in range(2))
     env.reset(seed=1), other.reset(seed=2)
-    states = from_json(to_json(Snapshot(EnvState.of(env)).states))
+    states = from_json(to_json(Snapshot(EnvState(env)).states))
     assert "0/ale" in states
-    assert "0/ale" not in Snapshot(EnvState.of(env), with_emulator=False).states
+    assert "0/ale" not in Snapshot(EnvState(env), with_emulator=False).states
     before = env.unwrapped.clone_state(include_rng=True)
     set_states(other, states)
     assert other.unwrapped.clone_state(include_rng=True) == before
@@ -103,5 +103,5 @@ class Refuses:
 
 @pytest.mark.parametrize("env", [object(), SimpleNamespace(np_random=None), Refuses()])
 def test_an_env_without_a_generator_has_no_state(env):
-    assert Snapshot(EnvState.of(env)).states == {}
+    assert Snapshot(EnvState(env)).states == {}
     set_states(env, {})

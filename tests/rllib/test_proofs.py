@@ -34,7 +34,7 @@ def samples_of(kind, episodes=2, frame=None):
     """Return samples of an env's episodes, recorded while they ran."""
     config = {"process": os.getpid(), "salt": random.SystemRandom().random()}  # no two tests have the same recipe
     env = kind(config)
-    base = EnvState.of(env).as_baseline()
+    base = EnvState(env).as_baseline()
     recipe = Recipe.of(kind, config, env, frame=frame, video=VIDEO, base=base)
     taping, renderer = TapeRecorder(env, None, base), Renderer(env, frame)
     recorder = EpisodeRecorder(Plan("episodes", as_selectors("all"), video=VIDEO))

@@ -41,7 +41,7 @@ class Hidden(Gated):
 def of_another_state():
     """Return the clip of an episode at whose end its env had another state than its replay has."""
     env = Hidden({})
-    base = EnvState.of(env).as_baseline()
+    base = EnvState(env).as_baseline()
     recorder = TapeRecorder(env, base=base)
     env.reset(seed=3)
     for _ in range(STEPS):

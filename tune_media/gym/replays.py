@@ -95,7 +95,7 @@ class Replays(Taping):
         if self.tapes and env_fn is not None and inner is not None:
             try:
                 made = MadeByUser.like(inner, env_fn)
-                base = EnvState.of(inner).as_baseline()
+                base = EnvState(inner).as_baseline()
                 self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video, base=base)
             except Exception as error:
                 self._go_direct_and_say_so(

@@ -107,7 +107,7 @@ class Baseline:
 
     Example:
         >>> from types import SimpleNamespace
-        >>> base = EnvState.of(SimpleNamespace(level=1)).as_baseline()
+        >>> base = EnvState(SimpleNamespace(level=1)).as_baseline()
         >>> Baseline.unpacked(base.packed()).leaves == base.leaves
         True
     """
@@ -192,9 +192,9 @@ class EnvState:
     Example:
         >>> from types import SimpleNamespace
         >>> env = SimpleNamespace(level=1, wins=[])
-        >>> base = EnvState.of(env).as_baseline()
+        >>> base = EnvState(env).as_baseline()
         >>> env.level, env.wins = 3, [5]
-        >>> sorted(EnvState.of(env).change(base).leaves)
+        >>> sorted(EnvState(env).change(base).leaves)
         [(0, 'level'), (0, 'wins')]
     """
 
@@ -211,27 +211,20 @@ class EnvState:
         self._queue: deque[tuple[Path, Any]] = deque()
         self._own = own_types_of(tuple(map(type, self.layers)))
         self._classes: dict[type, None] = {}
-
-    @classmethod
-    def of(cls, env: Any, left_out: Collection[Path] = ()) -> EnvState:
-        """Walk an env."""
-        state = cls(env, left_out)
-        for number, layer in enumerate(state.layers):
-            state._add((number, LAYER), LAYER, layer)
-            state._queue.append(((number,), layer))
-            state._lazy_generator(str(number), layer)
-        state._walk()
-        classes = list(state._classes)
-        for kind in classes:
+        for number, layer in enumerate(self.layers):
+            self._add((number, LAYER), LAYER, layer)
+            self._queue.append(((number,), layer))
+            self._lazy_generator(str(number), layer)
+        self._walk()
+        for kind in (classes := self.classes):
             root = ("class", kind.__module__, kind.__qualname__)
             for name, value in list(kind.__dict__.items()):
                 if not name.startswith("__"):
-                    state._put_global((root, name), value)
+                    self._put_global((root, name), value)
         for module, holder, name in globals_of(classes):
-            state._put_global((("module", module), name), holder[name])
-        state._walk()
-        state._bound_all()
-        return state
+            self._put_global((("module", module), name), holder[name])
+        self._walk()
+        self._bound_all()
 
     # -- the walk -----------------------------------------------------------------------------------------------------
 
@@ -404,7 +397,7 @@ class EnvState:
 
     def change(self, base: Baseline) -> Change:
         """Return how it differs from the baseline."""
-        left_out = self._compared_not(base)
+        left_out = self.left_out | base.left_out
         changed = [path for path in self._differing(base) if not is_in(path, left_out)]
         gone = [
             path
@@ -423,7 +416,7 @@ class EnvState:
 
     def digests(self, base: Baseline) -> Digests:
         """Return a checksum of each leaf that is not as in the baseline; 0: it is gone."""
-        left_out, found = self._compared_not(base), dict[Attribute, dict[Path, int]]()
+        left_out, found = self.left_out | base.left_out, dict[Attribute, dict[Path, int]]()
         for path in self._differing(base):
             if not is_in(path, left_out):
                 found.setdefault(path[:2], {})[path] = int(crc32c(self.leaves[path])) or 1
@@ -458,19 +451,20 @@ class EnvState:
         return {path[:2] for path in (*base.leaves, *self.leaves) if path[0] in foreign or path[:2] in fixed}
 
     @property
-    def classes(self) -> list[type]:
+    def classes(self) -> tuple[type, ...]:
         """The classes of its layers and of its own objects."""
-        return list(self._classes)
+        return tuple(self._classes)
+
+    def kind(self, path: Path) -> str:
+        """Return the kind of the leaf at a path; empty if there is none."""
+        return self._values.get(path, ("", None))[0]
 
     def _differing(self, base: Baseline) -> list[Path]:
         known = base.leaves
         return [path for path, leaf in self.leaves.items() if known.get(path) != leaf]
 
-    def _compared_not(self, base: Baseline) -> set[Path]:
-        return self.left_out | base.left_out
-
     def _is_of_object(self, path: Path) -> bool:
-        return len(path) == 1 or self._values.get(path, ("", None))[0] == OBJECT
+        return len(path) == 1 or self.kind(path) == OBJECT
 
     def _as_plain(self, paths: Collection[Path]) -> dict[Path, tuple[str, Any]]:
         """Return the leaves at some paths as plain data, as far as they can be stored."""

@@ -35,7 +35,7 @@ class Snapshot:
     Example:
         >>> from types import SimpleNamespace
         >>> env, other = (SimpleNamespace(np_random=np.random.default_rng(seed)) for seed in (1, 2))
-        >>> set_states(other, Snapshot(EnvState.of(env)).states)
+        >>> set_states(other, Snapshot(EnvState(env)).states)
         >>> other.np_random.random() == env.np_random.random()
         True
     """
@@ -77,7 +77,7 @@ def set_states(env: Any, states: Mapping[str, Any]) -> None:
 
     A generator that only one of the two envs has is left out: whoever plays the episode compares each step.
     """
-    state = EnvState.of(env)
+    state = EnvState(env)
     for place in state.places:
         if place.name in states:
             generator, wanted = place.generator, states[place.name]

@@ -38,7 +38,8 @@ def is_installed(module: str) -> bool:
     return any(part in file for part in _PACKAGES) or file.startswith(_INSTALLED)
 
 
-def globals_of(classes: Iterable[type]) -> tuple[tuple[str, dict[str, Any], str], ...]:
+@functools.lru_cache(256)
+def globals_of(classes: tuple[type, ...]) -> tuple[tuple[str, dict[str, Any], str], ...]:
     """Return the globals that the code of the user's classes names, and that of the functions which it names.
 
     Args:
@@ -48,18 +49,11 @@ def globals_of(classes: Iterable[type]) -> tuple[tuple[str, dict[str, Any], str]
         The name of the module, its globals, and the name in them. If a class was pickled by its code, its functions
         have globals of their own.
     """
-    return _globals_of(tuple(classes))
-
-
-@functools.lru_cache(256)
-def _globals_of(classes: tuple[type, ...]) -> tuple[tuple[str, dict[str, Any], str], ...]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for function in _functions_of(classes):
-        names = set(_names_in(function.__code__))
-        for module, holder in _reached(function, names):
-            for name in names & holder.keys():
-                if not name.startswith("__"):
-                    found.setdefault((module, name), holder)
+        for module, holder, name in _named_by(function):
+            if not name.startswith("__"):
+                found.setdefault((module, name), holder)
     return tuple((module, holder, name) for (module, name), holder in sorted(found.items(), key=lambda one: one[0]))
 
 
@@ -81,22 +75,20 @@ def _functions_of(classes: Iterable[type]) -> Iterator[types.FunctionType]:
             ]
             continue
         yield one
-        names = set(_names_in(one.__code__))
-        for _, holder in _reached(one, names):
-            for name in names & holder.keys():
-                value = holder[name]
-                if isinstance(value, (types.FunctionType, type)) and not is_installed(str(value.__module__)):
-                    todo.append(value)
+        for _, holder, name in _named_by(one):
+            value = holder[name]
+            if isinstance(value, (types.FunctionType, type)) and not is_installed(str(value.__module__)):
+                todo.append(value)
 
 
-def _reached(function: types.FunctionType, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the globals that a function reaches: its own, and those of the user's modules that it names."""
-    own = function.__globals__
-    yield str(function.__module__), own
-    for name in names:
-        value = own.get(name)
-        if isinstance(value, types.ModuleType) and not is_installed(value.__name__):
-            yield value.__name__, vars(value)
+def _named_by(function: types.FunctionType) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the globals that a function names: its own, and those of the user's modules that it names."""
+    own, names = function.__globals__, set(_names_in(function.__code__))
+    named = [own.get(name) for name in names]
+    modules = [one for one in named if isinstance(one, types.ModuleType) and not is_installed(one.__name__)]
+    for module, holder in ((str(function.__module__), own), *((one.__name__, vars(one)) for one in modules)):
+        for name in names & holder.keys():
+            yield module, holder, name
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:

@@ -7,6 +7,7 @@ import functools
 import random
 import types
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,19 +37,16 @@ class OwnTypes:
 
     Args:
         packages: The top-level packages of the classes of the env's layers.
+
+    Attributes:
+        kind: Returns what is done with a value of a type.
+        data_classes: Returns the classes whose own attributes are a part of the state of an object of a type.
     """
 
     def __init__(self, packages: frozenset[str]) -> None:
         self._packages = packages
-        self._kinds: dict[type, str] = {}
-        self._data_classes: dict[type, tuple[type, ...]] = {}
-
-    def kind(self, of: type) -> str:
-        """Return what is done with a value of a type."""
-        found = self._kinds.get(of)
-        if found is None:
-            found = self._kinds[of] = self._kind(of)
-        return found
+        self.kind: Callable[[type], str] = functools.cache(self._kind)
+        self.data_classes: Callable[[type], tuple[type, ...]] = functools.cache(self._data_classes)
 
     def _kind(self, of: type) -> str:
         if of in ATOMS or (issubclass(of, np.generic) and not issubclass(of, (np.void, np.object_))):
@@ -86,14 +84,8 @@ class OwnTypes:
         """Return whether a module is of the env's packages, or the user's file."""
         return module.partition(".")[0] in self._packages or not is_installed(module)
 
-    def data_classes(self, of: type) -> tuple[type, ...]:
-        """Return the classes whose own attributes are a part of the state of an object of a type."""
-        found = self._data_classes.get(of)
-        if found is None:
-            found = self._data_classes[of] = tuple(
-                one for one in of.__mro__ if not one.__module__.startswith(_FOREIGN_CLASSES) and self.is_own(one)
-            )
-        return found
+    def _data_classes(self, of: type) -> tuple[type, ...]:
+        return tuple(one for one in of.__mro__ if not one.__module__.startswith(_FOREIGN_CLASSES) and self.is_own(one))
 
 
 @functools.lru_cache(4096)

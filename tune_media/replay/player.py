@@ -86,7 +86,7 @@ class StateCheck:
         wanted: Digests | None = tape.after if when == "after" else tape.end
         if wanted is None or tape.change is None or not self._is_same:
             return
-        state = EnvState.of(env, tape.change.left_out)
+        state = EnvState(env, tape.change.left_out)
         left_out, found = state.left_out | self._base.left_out, state.digests(self._base)
         left_out |= state.not_to_compare(self._base)
         if when == "end" and tape.change.is_shared:

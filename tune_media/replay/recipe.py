@@ -218,7 +218,7 @@ class LoadedRecipe:
         """
         if self.base is None or self.facts["versions"]["python"] != platform.python_version():
             return []
-        then, now = self.facts["sources"], code_hashes(EnvState.of(env).classes)
+        then, now = self.facts["sources"], code_hashes(EnvState(env).classes)
         edited = (name.partition(":")[0] for name in then if now.get(name, then[name]) != then[name])
         return list(dict.fromkeys(edited))
 
@@ -259,7 +259,7 @@ def facts_here(env: Any = None) -> dict[str, Any]:
         "os": platform.platform(),
         "libm": " ".join(platform.libc_ver()),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-        "sources": {} if env is None else code_hashes(EnvState.of(env).classes),
+        "sources": {} if env is None else code_hashes(EnvState(env).classes),
         "wrappers": [*(type(layer).__name__ for layer in layers[:-1]), *([describe(env)] if layers else [])],
         "path": [path for path in sys.path if Path(path).is_absolute() and not path.startswith(_INSTALLED)],
     }
@@ -306,7 +306,7 @@ def base_of(creator: Creator, config: Mapping[str, Any], env: Any) -> Baseline:
         Exception: Whatever pickling raises.
     """
     name = f"state {hashlib.sha256(_pickled(creator) + _pickled(dict(config))).hexdigest()[:16]}"
-    own = EnvState.of(env).as_baseline()
+    own = EnvState(env).as_baseline()
     text = base64.b64encode(zlib.compress(own.packed().encode())).decode()
     if share_value(name, text, may_replace=False):
         return own

@@ -49,7 +49,7 @@ def restore(env: Any, base: Baseline | None, change: Change) -> list[str]:
         base: The baseline that the change refers to. None: everything else stays as it is.
         change: The change.
     """
-    own = EnvState.of(env, change.left_out)
+    own = EnvState(env, change.left_out)
     wanted = _target(base, change, own.left_out)
     groups: dict[Attribute, list[Path]] = {}
     for path in wanted:
@@ -109,7 +109,7 @@ def _held_back(
     own: EnvState, wanted: Mapping[Path, tuple[str, Any]], differing: Collection[Attribute]
 ) -> set[Attribute]:
     """Return the attributes whose shape differs and that hold something that cannot be made again."""
-    fixed = {path[:2] for path, (kind, _) in own._values.items() if kind in FIXED}
+    fixed = {path[:2] for path in own.leaves if own.kind(path) in FIXED}
     fixed |= {path[:2] for path, (kind, _) in wanted.items() if kind in FIXED}
     shapes = {
         path[:2]
@@ -133,16 +133,16 @@ class _Setter:
 
     def __init__(self, own: EnvState) -> None:
         self._state = own
-        self._modules = {module: holder for module, holder, _ in globals_of(list(own._classes))}
-        self._classes = {(kind.__module__, kind.__qualname__): kind for kind in own._classes}
+        self._modules = {module: holder for module, holder, _ in globals_of(own.classes)}
+        self._classes = {(kind.__module__, kind.__qualname__): kind for kind in own.classes}
 
     def _resolved(self, path: Path) -> Any:
         root = path[0]
-        found: Any = self._state.layers[root] if isinstance(root, int) else None
-        if not isinstance(root, int):
+        found: Any
+        if isinstance(root, int):
+            found = self._state.layers[root]
+        else:
             found = self._modules[root[1]] if root[0] == "module" else self._classes[root[1], root[2]]
-            if root[0] == "module" and len(path) > 1:
-                path, found = (root, ("key", path[1]), *path[2:]), found
         for step in path[1:]:
             found = _part_of(found, step)
         return found
@@ -156,8 +156,6 @@ class _Setter:
 
     def set(self, path: Path, kind: str, value: Any) -> None:
         owner, step = self._resolved(path[:-1]), path[-1]
-        if len(path) == 2 and path[0] != () and isinstance(owner, dict) and not isinstance(step, tuple):
-            step = ("key", step)
         now = _part_of(owner, step, _MISSING)
         if kind == VALUE and _names_a_file(value) and not (type(now) is type(value) and now == value):
             raise TypeError("it names a file, which is the recorded env's own")
@@ -235,7 +233,7 @@ def _part_of(owner: Any, step: Any, otherwise: Any = None) -> Any:
     try:
         if isinstance(step, (tuple, list)):
             return owner[step[1]] if step[0] == "key" else owner.__closure__[step[1]].cell_contents
-        if isinstance(owner, (list, tuple, deque)):
+        if isinstance(owner, (list, tuple, deque)) or type(owner) is dict:  # the globals of a module
             return owner[step]
         own = getattr(owner, "__dict__", {})
         return own[step] if step in own else getattr(owner, step)
@@ -251,7 +249,7 @@ def _set_part(owner: Any, step: Any, value: Any) -> None:
             owner[step[1]] = value
         else:
             owner.__closure__[step[1]].cell_contents = value
-    elif isinstance(owner, (list, deque)):
+    elif isinstance(owner, (list, deque)) or type(owner) is dict:
         owner[step] = value
     elif isinstance(owner, type) or not hasattr(owner, "__dict__") or step in slots_of(type(owner).__mro__):
         (type.__setattr__ if isinstance(owner, type) else object.__setattr__)(owner, step, value)

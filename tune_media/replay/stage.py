@@ -367,7 +367,7 @@ class Stage:
         with self._new_env(place) as renderer:
             _seed_process()  # modules that the env's maker imports the first time may draw
             pictures, seconds = play_tape(tape, renderer, check, wants)
-            states = Snapshot(EnvState.of(renderer.env), with_emulator=False).states
+            states = Snapshot(EnvState(renderer.env), with_emulator=False).states
         of_numpy: Any = np.random.get_state(legacy=False)["state"]
         known = {name: to_json(state) for name, state in states.items()}
         known |= {"random": repr(random.getstate()), "numpy": f"{of_numpy['pos']} {of_numpy['key'].tobytes().hex()}"}
@@ -396,7 +396,7 @@ class Stage:
         if real:
             when, path = min(real, key=repr)
             with self._new_env(place) as renderer:
-                name = text_of(path[:2], EnvState.of(renderer.env).layers)
+                name = text_of(path[:2], EnvState(renderer.env).layers)
             not_restored = f"; not restored: {', '.join(check.not_restored[:3])}" if check.not_restored else ""
             step = 0 if when == "after" else len(tape)
             raise ReplayDiffers(step, f"has another state than the episode, {name}{not_restored}")

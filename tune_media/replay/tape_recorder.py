@@ -159,7 +159,7 @@ class TapeRecorder:
             with_seed = next(self._seeds, None) if self.refused is None else None
         change = None
         try:
-            state = EnvState.of(self._env, self._left_out)
+            state = EnvState(self._env, self._left_out)
             generators = Snapshot(state, with_emulator=with_seed is None)
             if self.base is not None:
                 self._left_out |= state.left_out
@@ -232,7 +232,7 @@ class TapeRecorder:
         """Return the digests of the env's state; None if it cannot be read."""
         assert self.base is not None
         try:
-            state = EnvState.of(self._env, self._left_out)
+            state = EnvState(self._env, self._left_out)
             digests = state.digests(self.base)
         except Exception:
             return None
@@ -247,11 +247,11 @@ class TapeRecorder:
         if self._is_watched or self.base is None:
             return render()
         self._is_watched = True
-        before = EnvState.of(self._env, self._left_out)
+        before = EnvState(self._env, self._left_out)
         try:
             return render()
         finally:
-            self._left_out |= EnvState.of(self._env, self._left_out).changed_since(before)
+            self._left_out |= EnvState(self._env, self._left_out).changed_since(before)
 
     def _note_step(self, step: int, *, is_over: bool) -> None:
         """Add the step's reward to the sum, and note the state of the simulator now and then."""
