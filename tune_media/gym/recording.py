@@ -104,10 +104,7 @@ class Recording:
         self._replays.give_up(f"{describe(self._env)} asks for frames within its steps, which no tape has")
         episode = self.recorder.running(0)
         if episode is not None and episode.clips is not None:
-            with (
-                self.recorder.clock.render(),
-                episode.guard_clip("a frame", self.recorder.problems, strict=self._plan.strict),
-            ):
+            with self.recorder.clock.render(), self.recorder.guard_clip(episode, "a frame"):
                 episode.clips.feed_between()
         if self._clips is not None:
             self._record_clip(0, None)
@@ -273,9 +270,7 @@ class Recording:
 
     def show_last(self, index: int) -> None:
         """The sub-env will be reset or closed: record the frame that it shows, if ``every`` skipped it."""
-        episode = self.recorder.running(index)
-        if episode is not None:
-            episode.show_last(self.recorder.problems, strict=self._plan.strict)
+        self.recorder.show_last(index)
         if self._clips is not None:
             with self._guard("a clip"):
                 self._clips.feed_last(index)

@@ -6,9 +6,8 @@ kept twice.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -23,7 +22,6 @@ from tune_media.values.episode_record import DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import EpisodeData, Trajectory
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
-from tune_media.values.problems import Problems, explained
 from tune_media.values.video import Video
 
 
@@ -179,29 +177,6 @@ class RunningEpisode:
     def last_step(self, reward: float, action: Any, info: Mapping[str, Any], **facts: Any) -> StepFacts:
         """Return the facts of the step that it has just made."""
         return StepFacts(self.episode_length, reward, self.episode_return, action, self.start.env, info, **facts)
-
-    def show_last(self, problems: Problems, *, strict: bool) -> None:
-        """Add the frame that the env shows as its last one, if ``every`` skipped it; arguments as of ``guard_clip``."""
-        if self.clips is not None:
-            with self.guard_clip("the last frame", problems, strict=strict):
-                self.clips.feed_last()
-
-    @contextlib.contextmanager
-    def guard_clip(self, what: str, problems: Problems, *, strict: bool) -> Iterator[None]:
-        """Turn an exception of a user's function or env into a problem that costs the clip; the data go on.
-
-        Args:
-            what: The part that raises, for the message.
-            problems: Told of it.
-            strict: Let it through instead.
-        """
-        try:
-            yield
-        except Exception as error:
-            if strict:
-                raise
-            problems.report_error(what, error, lost=1)
-            self.lose_clip(explained(what, error))
 
     def lose_clip(self, reason: str) -> None:
         """Go on without clips and trajectory: it cannot be chosen, and its record will say why."""

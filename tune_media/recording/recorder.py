@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Protocol
 
 from typing_extensions import override
@@ -25,7 +25,7 @@ from tune_media.recording.starts import Starts
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.problems import Problems
+from tune_media.values.problems import Problems, explained
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class EpisodeRecorder:
         episode = RunningEpisode(start, start.seed if start.seed_is_new else own_seed)
         if start.on_tape is not None and self.plan.video is not None:
             start.on_tape.tape.every = self.plan.video.every
-        with episode.guard_clip("trigger=", self.problems, strict=self.plan.strict):
+        with self.guard_clip(episode, "trigger="):
             episode.is_candidate = self.starts.is_wanted(slot)
         if episode.is_candidate and start.no_clip is not None:
             episode.lose_clip(start.no_clip)
@@ -125,7 +125,7 @@ class EpisodeRecorder:
             self._begin_media(episode)
         self._running[slot] = episode
         if episode.has_media:
-            with self.clock.render(), episode.guard_clip("the reset frame", self.problems, strict=self.plan.strict):
+            with self.clock.render(), self.guard_clip(episode, "the reset frame"):
                 index = start.facts.get("env_index") or 0
                 episode.feed(StepFacts(0, 0.0, 0.0, None, start.env, observation=start.observation, env_index=index))
         return episode.is_candidate
@@ -209,7 +209,7 @@ class EpisodeRecorder:
             reason = f"collect=: {error_text(error)}"
             self.problems.report(reason, "a value of a step is not stored as it is")
         if episode.is_candidate:
-            with self.clock.render(), episode.guard_clip("a frame", self.problems, strict=self.plan.strict):
+            with self.clock.render(), self.guard_clip(episode, "a frame"):
                 episode.feed(step, picture=picture)
             if episode.episode_length % _CHECKED_EVERY == 0 and self._nbytes() > MAX_BYTES:
                 episode.cut("no memory left")
@@ -234,11 +234,11 @@ class EpisodeRecorder:
             metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
             proof: Decides what of its frames proves its tape. None: nothing does.
         """
+        with self.clock.render():
+            self.show_last(slot)
         episode = self._running.pop(slot, None)
         if episode is None:
             return None
-        with self.clock.render():
-            episode.show_last(self.problems, strict=self.plan.strict)
         with self.guard(slot, "the end of an episode"):
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             if proof is not None and episode.has_whole_tape():
@@ -282,6 +282,24 @@ class EpisodeRecorder:
         """Drop all running episodes: their envs are gone."""
         for slot in list(self._running):
             self.abandon(slot, failed=failed)
+
+    def show_last(self, slot: Hashable) -> None:
+        """Record the frame that the env in ``slot`` shows as its episode's last one, if ``every`` skipped it."""
+        episode = self._running.get(slot)
+        if episode is not None and episode.clips is not None:
+            with self.guard_clip(episode, "the last frame"):
+                episode.clips.feed_last()
+
+    @contextlib.contextmanager
+    def guard_clip(self, episode: RunningEpisode, what: str) -> Iterator[None]:
+        """Turn an exception of a user's function or env into a problem that costs the clip; the data go on."""
+        try:
+            yield
+        except Exception as error:
+            if self.plan.strict:
+                raise
+            self.problems.report_error(what, error, lost=1)
+            episode.lose_clip(explained(what, error))
 
     def guard(self, slot: Hashable, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception of a user's function or env into a problem that costs the episode, not the env runner."""
