@@ -700,9 +700,11 @@ class Outbox:
             return ""
         if self.nbytes + nbytes > most_bytes:
             return f"more than MediaOptions(max_spilled_bytes={most_bytes:g}) would wait in {self.folder}"
+        if self.nbytes + nbytes <= _SMALL_REMAINDER:
+            return ""
         disk = os.statvfs(self.folder)
         free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
-        if self.nbytes + nbytes > _SMALL_REMAINDER and free - nbytes < _RESERVE * size:
+        if free - nbytes < _RESERVE * size:
             return f"less than {_RESERVE:.0%} of the disk of {self.folder} is free ({free / 1e9:.1f} GB)"
         return ""
 
