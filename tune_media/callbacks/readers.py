@@ -366,9 +366,9 @@ class BackendReader(Reader, Context):
 
     def _arguments(self, row: Row, trial: TrialInfo) -> list[tuple[Any, ...]]:
         """Return the arguments after the trial of each call that a row asks for; none for a start, which is made."""
-        facts = row.facts()
         if row.kind == "start":
             return []
+        facts = row.facts()
         if row.kind == "end":
             return [(facts["status"],)]
         if row.kind == "checkpoint":

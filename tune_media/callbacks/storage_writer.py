@@ -125,6 +125,10 @@ class _Trial:
         """Return the valid line of each medium."""
         return fold(line for line in map(parsed, self.raw) if line is not None)
 
+    def own_lines(self) -> list[Line]:
+        """Return those of the trial itself: another one may have used its folder."""
+        return [line for line in self.lines() if line.get("trial_id") == self.location.trial_id]
+
 
 @dataclass(eq=False)
 class _Work:
@@ -621,7 +625,7 @@ class StorageWriter(Reader):
         for recipe, reason in self._suspects.due(all_verdicts=all_verdicts).items():
             note, count = suspect_note(reason), 0
             for trial_id, folder in self._suspects.trials_of(recipe).items():
-                own = [line for line in self._trial_in(trial_id, folder).lines() if line.get("trial_id") == trial_id]
+                own = self._trial_in(trial_id, folder).own_lines()
                 found = [as_suspect(line, note) for line in own if line.get("recipe") == recipe]
                 lines = [line for line in found if line is not None]
                 parts = [lines[at : at + _SUSPECTS_A_ROW] for at in range(0, len(lines), _SUSPECTS_A_ROW)]
@@ -643,7 +647,7 @@ class StorageWriter(Reader):
         surplus: list[tuple[tuple[str, str], StoredFile]] = []
         for trial_id in changed:
             trial = self._trials[trial_id]
-            own = [line for line in trial.lines() if line.get("trial_id") == trial_id]
+            own = trial.own_lines()
             if text := misspelt(own, policy):
                 self._faults.problems.add(Problem(text))
             files = files_of(own, policy.by)
