@@ -183,24 +183,27 @@ def test_a_kill_between_the_verdict_and_the_mark_loses_nothing(tmp_path, place):
     assert not list((tmp_path / "outbox").iterdir())
 
 
-def test_after_a_restore_the_clips_of_trials_that_had_ended_are_marked(tmp_path, own, monkeypatch):
+@pytest.fixture
+def ended(tmp_path, own, monkeypatch):
+    """A sweep that has ended, and its clip; whatever comes is on another machine."""
     sweep = Sweep(tmp_path, strict=True)
     clip = rendered(sweep, 1, taped_clip(1, **own))
     sweep.end()
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
     (tmp_path / "another machine").mkdir()
+    return sweep, clip
+
+
+def test_after_a_restore_the_clips_of_trials_that_had_ended_are_marked(tmp_path, ended):
+    sweep, clip = ended
     decide(clip.recipe.hash, OTHERS)
     other = FakeTrial(tmp_path, "t2")
     run([tm.JsonMediaLoggerCallback()], other, [{"score": 1.0}])
     assert is_marked(sweep)
 
 
-def test_marks_whose_trial_was_let_go_before_their_row_was_read_are_logged(tmp_path, own, monkeypatch):
-    sweep = Sweep(tmp_path, strict=True)
-    clip = rendered(sweep, 1, taped_clip(1, **own))
-    sweep.end()
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "another machine"))
-    (tmp_path / "another machine").mkdir()
+def test_marks_whose_trial_was_let_go_before_their_row_was_read_are_logged(tmp_path, ended, monkeypatch):
+    sweep, clip = ended
     goes_on, made = threading.Event(), maker.made_medium
     monkeypatch.setattr(maker, "made_medium", lambda medium: made(medium) if goes_on.wait(60) else None)
     trial, callback = FakeTrial(tmp_path, "t2"), tm.JsonMediaLoggerCallback()
