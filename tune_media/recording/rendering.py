@@ -462,12 +462,11 @@ def _inner(env: Any) -> Any:
 
 def _is_env(value: object) -> bool:
     """Return whether a value is an env, of whichever library; our own taps have ``step`` and ``reset``, too."""
-    return _acts_like_an_env(type(value).__mro__) and any(hasattr(value, name) for name in _SPACES)
+    return _acts_like_an_env(type(value)) and any(hasattr(value, name) for name in _SPACES)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(4096)
-def _acts_like_an_env(classes: tuple[type, ...]) -> bool:
-    kind = classes[0]
+def _acts_like_an_env(kind: type) -> bool:
     has_all = all(callable(getattr(kind, name, None)) for name in ("reset", "step", "render"))
     return has_all and not str(kind.__module__).startswith("tune_media.")
 

@@ -61,6 +61,8 @@ def has_ended(terminated: Any, truncated: Any) -> bool:
     >>> has_ended(np.True_, False), has_ended({"a": False}, {"a": False}), has_ended({"__all__": True}, {})
     (True, False, True)
     """
+    if terminated is False and truncated is False:
+        return False
     if isinstance(terminated, dict) and isinstance(truncated, dict):
         if "__all__" in terminated or "__all__" in truncated:
             return bool(terminated.get("__all__") or truncated.get("__all__"))

@@ -364,14 +364,13 @@ class TapeRecorder:
             if type(observation) is not np.ndarray or observation.dtype != self._dtype:
                 observation = self._as_in_a_batch(observation)
             self._check = checksum(observation, self._check)
-            if isinstance(reward, (np.ndarray, np.bool_)) and reward.size == 1:
-                reward = reward.item()
-            if not isinstance(reward, _NUMBERS):
-                self._check = checksum(reward, self._check)
-            elif self._reward is None:
-                self._reward = reward
-            else:
-                self._reward += reward
+            if not isinstance(reward, float):  # most are
+                if isinstance(reward, (np.ndarray, np.bool_)) and reward.size == 1:
+                    reward = reward.item()
+                if not isinstance(reward, _NUMBERS):
+                    self._check = checksum(reward, self._check)
+                    return
+            self._reward = reward if self._reward is None else self._reward + reward
         except Exception as error:
             self._cannot_compare(error)
 
