@@ -120,3 +120,14 @@ def test_an_episode_that_grows_too_large_while_it_runs_is_cut_and_says_so(monkey
     assert (clip.frames, clip.note) == (65, "cut after 65 frames (no memory left)")
     assert len(candidate.trajectory) == 65
     assert "the rest of a clip is left out" in recorder.problems.take()[0].text
+
+
+def test_an_episode_whose_last_frame_raises_is_over_all_the_same_if_strict():
+    shown = [np.zeros((16, 16, 3), np.uint8)]
+    recorder = make_recorder(strict=True, video=VideoOptions(every=4))
+    recorder.start("slot", EpisodeStart("0", lambda: {"": shown[0]}, 30.0))
+    recorder.step("slot", 1.0)
+    shown.clear()
+    with pytest.raises(IndexError):
+        recorder.end("slot")
+    assert recorder.running("slot") is None

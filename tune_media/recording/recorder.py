@@ -234,11 +234,11 @@ class EpisodeRecorder:
             metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
             proof: Decides what of its frames proves its tape. None: nothing does.
         """
-        with self.clock.render():
-            self.show_last(slot)
         episode = self._running.pop(slot, None)
         if episode is None:
             return None
+        with self.clock.render():
+            self._show_last(episode)
         with self.guard(slot, "the end of an episode"):
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             if proof is not None and episode.has_whole_tape():
@@ -286,7 +286,11 @@ class EpisodeRecorder:
     def show_last(self, slot: Hashable) -> None:
         """Record the frame that the env in ``slot`` shows as its episode's last one, if ``every`` skipped it."""
         episode = self._running.get(slot)
-        if episode is not None and episode.clips is not None:
+        if episode is not None:
+            self._show_last(episode)
+
+    def _show_last(self, episode: RunningEpisode) -> None:
+        if episode.clips is not None:
             with self.guard_clip(episode, "the last frame"):
                 episode.clips.feed_last()
 
