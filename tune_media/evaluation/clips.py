@@ -9,6 +9,7 @@ from typing import Any
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.process import RenderError
+from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.selection import Selector, winners
 from tune_media.values.options import VideoOptions
@@ -32,6 +33,7 @@ class ClipRenderer:
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
         self.selectors, self._video = selectors, video
         self._pool = RenderPool()
+        self._recipes: dict[str, Recipe] = {}  # by hash
         self._useless: dict[str, str] = {}  # why the envs of a recipe show nothing, by its hash
         self.problems: list[str] = []
         self._stills = Stills(self._say_once)
@@ -74,7 +76,9 @@ class ClipRenderer:
         if recipe in self._useless:
             return {}
         try:
-            clips = self._pool.render(recipe_of(episode), episode.tape(), video=self._video, **episode.place())
+            if recipe not in self._recipes:
+                self._recipes[recipe] = recipe_of(episode)
+            clips = self._pool.render(self._recipes[recipe], episode.tape(), video=self._video, **episode.place())
         except (RenderError, KeyError, ValueError) as error:
             told = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
             self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {told}")
