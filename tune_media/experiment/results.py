@@ -23,7 +23,7 @@ _MAX_TAIL = 2**20  # how far back the last evaluation is looked for, unless a li
 _EVALUATION = b'"evaluation"'
 
 
-@dataclass(frozen=True)
+@dataclass
 class Metric:
     """One metric over a trial's results.
 
@@ -32,13 +32,22 @@ class Metric:
         largest: Its largest value.
         smallest: Its smallest value.
 
-    >>> Metric(1.0, 3.0, 0.5).largest
-    3.0
+    >>> metric = Metric(3.0)
+    >>> metric.add(1.0)
+    >>> metric
+    Metric(last=1.0, largest=3.0, smallest=1.0)
     """
 
     last: float
-    largest: float
-    smallest: float
+    largest: float = -math.inf
+    smallest: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.add(self.last)
+
+    def add(self, value: float) -> None:
+        """Take the value of a later result."""
+        self.last, self.largest, self.smallest = value, max(self.largest, value), min(self.smallest, value)
 
 
 def result_step(result: dict[str, Any]) -> int:
@@ -158,9 +167,11 @@ def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Me
 
 
 def _add(metrics: dict[str, Metric], result: dict[str, Any]) -> None:
-    for name, value in ((name, float(value)) for name, value in _numbers(result, "")):
-        before = metrics.get(name, Metric(value, value, value))
-        metrics[name] = Metric(value, max(before.largest, value), min(before.smallest, value))
+    for name, value in _numbers(result, ""):
+        if name in metrics:
+            metrics[name].add(float(value))
+        else:
+            metrics[name] = Metric(float(value))
 
 
 def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, float]:
