@@ -425,8 +425,8 @@ def _rendered(
 
     def tell(step: int, total: int) -> None:
         nonlocal done
-        progress(step - done)
-        done = step
+        progress(max(0, step - done))  # a tape that has ended its process is played again
+        done = max(done, step)
 
     try:
         tape = episode.tape()
