@@ -21,6 +21,7 @@ PARTIAL = ".partial"
 
 _OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names, and parts of fsspec's
 _SCHEMES = {"s3": "s3://", "gcs": "gs://", "abfs": "abfs://"}  # of pyarrow's filesystems
+_GOOGLE_SECONDS = 30
 _COPIES: deque[tuple[pyarrow.fs.FileSystem, pyarrow.fs.FileSystem]] = deque(maxlen=8)
 _copying = threading.Lock()
 _LOCAL = ("local", "py::fsspec+file", "py::fsspec+('file', 'local')")
@@ -283,6 +284,28 @@ def local_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
     """
     filesystem, path = _base_of(filesystem, path)
     return path if is_local(filesystem) else None
+
+
+def at_uri(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """Return the filesystem of a URI, and the path on it.
+
+    Raises:
+        pyarrow.ArrowException: No filesystem is known for it.
+        OSError: S3 was asked for the bucket's region, and does not answer.
+    """
+    filesystem, path = pyarrow.fs.FileSystem.from_uri(_with_retry_limit(uri))
+    return filesystem, path
+
+
+def _with_retry_limit(uri: str) -> str:
+    """Return a URI with a limit for Google's own retries, which last for 15 minutes if there is no access.
+
+    >>> _with_retry_limit("gs://bucket/experiment")
+    'gs://bucket/experiment?retry_limit_seconds=30'
+    """
+    if not uri.startswith(("gs://", "gcs://")) or "retry_limit_seconds" in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={_GOOGLE_SECONDS}"
 
 
 def as_argument(filesystem: pyarrow.fs.FileSystem, path: str) -> str:

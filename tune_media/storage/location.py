@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.fs
 
-from tune_media.storage.filesystem import is_local, read_if_there
+from tune_media.storage.filesystem import at_uri, is_local, read_if_there
 from tune_media.storage.index_lines import read_index
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
@@ -151,4 +151,4 @@ def _settings() -> tuple[tuple[str, str], ...]:
 @functools.lru_cache(maxsize=8)
 def _object_store(bucket: str, settings: tuple[tuple[str, str], ...]) -> pyarrow.fs.FileSystem:
     """Return the filesystem of a bucket; making one asks for the bucket's region and for credentials."""
-    return pyarrow.fs.FileSystem.from_uri(bucket)[0]
+    return at_uri(bucket)[0]

@@ -15,6 +15,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.state import Listings
+from tune_media.storage.filesystem import at_uri
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
@@ -29,7 +30,6 @@ OTHER_FOLDERS = re.compile(
 )
 """The names of folders that the viewer does not take for an experiment's or a trial's."""
 
-_GOOGLE_SECONDS = 30
 _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiting
 
 
@@ -186,7 +186,7 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
     if "://" in text:
         allow_many_requests()
         try:
-            return Folder(*pyarrow.fs.FileSystem.from_uri(_with_retry_limit(text)))
+            return Folder(*at_uri(text))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
             raise ValueError(
                 f"load() cannot open {redacted(text)!r} ({redacted(str(error))}): pass a local path, a URI such as "
@@ -195,17 +195,6 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
         except OSError as error:  # S3 is asked for the bucket's region
             raise _unreadable(text, error) from error
     return Folder(pyarrow.fs.LocalFileSystem(), str(local_path("load()", path).resolve()))
-
-
-def _with_retry_limit(uri: str) -> str:
-    """Return a URI with a limit for Google's own retries, which last for 15 minutes if there is no access.
-
-    >>> _with_retry_limit("gs://bucket/experiment")
-    'gs://bucket/experiment?retry_limit_seconds=30'
-    """
-    if not uri.startswith(("gs://", "gcs://")) or "retry_limit_seconds" in uri:
-        return uri
-    return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={_GOOGLE_SECONDS}"
 
 
 def _unreadable(path: str | Path, error: OSError) -> OSError:
