@@ -75,7 +75,7 @@ class Listings:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, str], tuple[float, list[pyarrow.fs.FileInfo]]] = {}
+        self._seen: dict[tuple[int, str], tuple[float, pyarrow.fs.FileSystem, list[pyarrow.fs.FileInfo]]] = {}
 
     def of(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> list[pyarrow.fs.FileInfo]:
         """Return what is directly inside a folder; nothing if there is none.
@@ -84,11 +84,13 @@ class Listings:
             OSError: The filesystem does not answer.
         """
         place, now = (id(filesystem), folder), time.monotonic()
-        seen = self._seen.get(place)
-        if seen is None or now - seen[0] >= _PAUSE_REMOTE or is_local(filesystem):
-            seen = now, filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True))
-            self._seen[place] = seen
-        return seen[1]
+        at, held, found = self._seen.get(place, (float("-inf"), None, []))
+        if held is filesystem and now - at < _PAUSE_REMOTE:
+            return found
+        found = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
+        if not is_local(filesystem):
+            self._seen[place] = now, filesystem, found
+        return found
 
     def forget(self) -> None:
         """List folders again from now on."""
@@ -129,6 +131,12 @@ class Snapshots:
             trials |= {trial.trial_id: trial for trial in self._read[info.path][1]}
             written_at = max(written_at, (info.mtime_ns or 0) / 1e9)
         return ExperimentState(trials, written_at)
+
+    def known(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
+        """Return the same; nothing, too, if the filesystem does not answer."""
+        with contextlib.suppress(OSError):
+            return self.of(filesystem, experiment)
+        return ExperimentState()
 
 
 def _files(filesystem: pyarrow.fs.FileSystem, infos: Iterable[pyarrow.fs.FileInfo]) -> list[pyarrow.fs.FileInfo]:

@@ -58,9 +58,7 @@ class Statuses:
         for trial in trials:
             place = id(trial.filesystem), trial.experiment
             if place not in states:
-                states[place] = ExperimentState()
-                with contextlib.suppress(OSError):
-                    states[place] = self._snapshots.of(trial.filesystem, trial.experiment)
+                states[place] = self._snapshots.known(trial.filesystem, trial.experiment)
             own = states[place].find(trial.trial_ids, trial.path)
             word = own.status.lower() if own else ""
             found.append(TrialStatus(word, self._error(trial) if word == FAILED else ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -412,10 +411,7 @@ class SearchedParams:
         """Return what Tune chose for a trial, see ``nested_choice``; empty if no snapshot has it."""
         with self._lock:
             if trial.experiment not in self._states:
-                state = ExperimentState()
-                with contextlib.suppress(OSError):  # the storage is away; the trials themselves have been read
-                    state = self._snapshots.of(trial.filesystem, trial.experiment)
-                self._states[trial.experiment] = state
+                self._states[trial.experiment] = self._snapshots.known(trial.filesystem, trial.experiment)
         known = self._states[trial.experiment].find(trial.trial_ids, trial.path)
         return dict(known.searched) if known else {}
 

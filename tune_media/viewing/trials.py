@@ -274,14 +274,15 @@ def _versions(
     Raises:
         OSError: The filesystem answers for none of the folders.
     """
-    is_far, parents = not is_local(filesystem), {posixpath.dirname(path) for path in known}
+    is_far = not is_local(filesystem)
+    parents = {posixpath.dirname(path) for path in known} if is_far else set()
 
     def look(part: Sequence[str]) -> list[tuple[str, Version | OSError | None]]:
-        kept: list[tuple[str, Version | OSError | None]] = []
+        kept: dict[str, Version | None] = {}
         if is_far:
             part = [folder for folder in part if folder in known or folder not in parents]
-            kept = [(f, known[f].version) for f in part if f in known and _goes_on(known[f])]
-            part = [folder for folder in part if folder not in dict(kept)]
+            kept = {f: known[f].version for f in part if f in known and _goes_on(known[f])}
+            part = [folder for folder in part if folder not in kept]
         indices = dict(zip(part, _infos(filesystem, [index_path(folder) for folder in part]), strict=True))
         without = [f for f, info in indices.items() if not isinstance(info, OSError) and not info.is_file]
         pointers = _infos(filesystem, [posixpath.join(f, LOCATION_FILE) for f in without]) if without else []
@@ -290,9 +291,12 @@ def _versions(
         params = _infos(filesystem, [posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
         others = [f for f, info in zip(unsure, params, strict=True) if not _is_there(info)]
         no_trial = {folder for folder in others if not is_logged(filesystem, folder)}
-        return kept + [
-            (folder, info if isinstance(info, OSError) else None if folder in no_trial else version_of(info))
-            for folder, info in indices.items()
+        return [
+            *kept.items(),
+            *(
+                (folder, info if isinstance(info, OSError) else None if folder in no_trial else version_of(info))
+                for folder, info in indices.items()
+            ),
         ]
 
     looked = [found for part in pool.map(look, _parts(folders, filesystem)) for found in part]
