@@ -111,6 +111,6 @@ def name_arguments(app: Any, kind: str, name: str, thing: Any, options: Any, lin
 
 
 def setup(app: Any) -> None:
-    """Have these functions called: for each page, and for each docstring, before its sections are read."""
+    """Connect these functions: for each page, and for each docstring, before its sections are read."""
     app.connect("autodoc-process-docstring", name_arguments, priority=100)
     app.connect("source-read", read_page)

@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Have no garbage collection look at what the tests import: it stays."""
+    """Keep the garbage collection from looking at what the tests import: it stays."""
     gc.disable()
     result = yield
     gc.enable()

@@ -114,12 +114,12 @@ def event_writers(callback: Any) -> dict[Any, Any]:
 
 
 def set_event_writer_class(callback: Any, kind: type) -> None:
-    """Have a ``TBXLoggerCallback`` write events with another class than tensorboardX's."""
+    """Make a ``TBXLoggerCallback`` write events with another class than tensorboardX's."""
     callback._summary_writer_cls = kind
 
 
 def forget_last_result(callback: Any, trial: Any) -> None:
-    """Have a ``TBXLoggerCallback`` let go of a trial's last result, which it keeps for its HParams summary."""
+    """Remove a trial's last result from a ``TBXLoggerCallback``, which keeps it for its HParams summary."""
     callback._trial_result.pop(trial, None)
 
 
@@ -144,7 +144,7 @@ def _mark_of(trial: str) -> str:
 
 
 def is_logged(trial: str) -> bool:
-    """Say, in any process of the Ray job, whether one of our logger callbacks runs for a trial that has started.
+    """Return, in any process of the Ray job, whether one of our logger callbacks runs for a trial that has started.
 
     Args:
         trial: The name of the trial's folder; see ``trial_of``.

@@ -61,7 +61,7 @@ def episodes(step):
 
 
 def is_first(file):
-    """Say whether no trial has asked before, also if two ask at once."""
+    """Return whether no trial has asked before, also if two ask at once."""
     try:
         Path(file).touch(exist_ok=False)
     except FileExistsError:

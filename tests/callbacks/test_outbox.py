@@ -48,7 +48,7 @@ def contents_in(folder):
 
 
 def make_old(folders, days):
-    """Have all that is in folders be written days ago."""
+    """Make all that is in folders look as if it was written days ago."""
     long_ago = time.time() - days * 24 * 3600
     for folder in folders:
         for path in (*folder.iterdir(), folder):

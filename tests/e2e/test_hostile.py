@@ -553,7 +553,7 @@ def strict_json(content):
 
 
 def same_text(one, other):
-    """Say whether texts are the same in JSON, which has no two halves of a character beside one another."""
+    """Return whether texts are the same in JSON, which has no two halves of a character beside one another."""
     return one.encode("utf-16", "surrogatepass") == other.encode("utf-16", "surrogatepass")
 
 

@@ -67,7 +67,7 @@ def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage,
 
 
 def is_saved(filesystem, experiment):
-    """Say whether Tune can restore the experiment: its state is on the storage, with trials that have reported."""
+    """Return whether Tune can restore the experiment: its state is on the storage, with trials that have reported."""
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True))
     for info in found:
         if info.base_name.startswith("experiment_state-"):
@@ -89,7 +89,7 @@ def kill_outside_of_copies(sweep, filesystem, experiment):
 
 
 def are_whole(filesystem, experiment):
-    """Say whether each file of Tune's snapshot ends as JSON or a pickle does."""
+    """Return whether each file of Tune's snapshot ends as JSON or a pickle does."""
     for info in filesystem.get_file_info(pyarrow.fs.FileSelector(experiment)):
         if info.is_file and not info.base_name.startswith("."):
             with filesystem.open_input_stream(info.path) as stream:

@@ -31,7 +31,7 @@ def files_below(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
 
 
 def is_medium(path: str) -> bool:
-    """Say whether a path below a trial's folder is that of a file that a line must name."""
+    """Return whether a path below a trial's folder is that of a file that a line must name."""
     return path.startswith(("media/", "episode_data/")) and not path.endswith(
         ("index.jsonl", ".parquet", ".partial", ".tmp")
     )
@@ -88,7 +88,7 @@ def look(places: Places, goes_on: Callable[[], bool]) -> None:
 
 
 def has_tables(file: Path) -> bool:
-    """Say whether a database has any tables."""
+    """Return whether a database has any tables."""
     with contextlib.closing(sqlite3.connect(file)) as database:
         return bool(database.execute("SELECT 1 FROM sqlite_master").fetchone())
 

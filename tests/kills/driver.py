@@ -147,7 +147,7 @@ class InThisProcess:
 
 
 def have_no_ray() -> None:
-    """Have Ray make actors in this process."""
+    """Make Ray create actors in this process."""
     ray.remote = lambda kind: SimpleNamespace(
         options=lambda **_: SimpleNamespace(remote=lambda *arguments: InThisProcess(kind, *arguments))
     )

@@ -49,15 +49,15 @@ class Truth:
         return {report["iteration"]: report["number"] for report in reports}
 
     def ended_before_loss(self, trial: str) -> bool:
-        """Say whether a trial ended in a process whose machine was lost."""
+        """Return whether a trial ended in a process whose machine was lost."""
         return self.ends.get(trial, self.lost + 1) <= self.lost
 
     def counts(self, report: dict[str, Any]) -> bool:
-        """Say whether a report's media must be stored, and the report was not undone."""
+        """Return whether a report's media must be stored, and the report was not undone."""
         return self.must_be_there(report) and not self.is_gone[report["number"]]
 
     def must_be_there(self, report: dict[str, Any]) -> bool:
-        """Say whether a report's media must be stored."""
+        """Return whether a report's media must be stored."""
         return report["number"] in self.returned and report["process"] > self.lost
 
 

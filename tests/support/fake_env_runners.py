@@ -80,7 +80,7 @@ class FakeReference:
 
 
 def fake_ray(monkeypatch):
-    """Have requests go to env runners without Ray."""
+    """Send requests to env runners without Ray."""
 
     def send(actor, request):
         group, index = actor.group, actor.env_runner.worker_index

@@ -47,7 +47,7 @@ class FakeTrial:
 
 
 def run(callbacks: list[Any], trial: FakeTrial, results: list[dict[str, Any]]) -> None:
-    """Have callbacks see a whole experiment of one trial, as Tune shows it to them."""
+    """Show callbacks a whole experiment of one trial, as Tune shows it to them."""
     from ray.tune.callback import CallbackList
 
     every = CallbackList(callbacks)

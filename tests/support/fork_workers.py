@@ -68,7 +68,7 @@ def _stack(context: int = 1) -> list[inspect.FrameInfo]:
 
 
 def make_connectors_fast() -> None:
-    """Have RLlib look at the caller of each connector it makes without reading the source of the whole stack.
+    """Make RLlib look at the caller of each connector it makes without reading the source of the whole stack.
 
     That is a quarter of the time of a test with RLlib, and RLlib uses the frame alone.
     """
@@ -76,7 +76,7 @@ def make_connectors_fast() -> None:
 
 
 def serve(address: str) -> None:
-    """Have a worker forked for each request, until the standard input ends."""
+    """Fork a worker for each request, until the standard input ends."""
     forkers: dict[tuple[tuple[str, str], ...], socket.socket] = {}
     requests = _requests(address)
     for connection, request, streams in requests:

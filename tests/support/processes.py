@@ -81,7 +81,7 @@ def processes_in(home: Path) -> Iterator[int]:
 
 
 def has_file_in(home: Path, process: Path) -> bool:
-    """Say whether a process has a file of a folder open."""
+    """Return whether a process has a file of a folder open."""
     return any(file.readlink().is_relative_to(home) for file in (process / "fd").iterdir())
 
 

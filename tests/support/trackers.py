@@ -223,11 +223,11 @@ class MlflowServer:
             self._process = None
 
     def pause(self) -> None:
-        """Have the server hang: it accepts connections and does not answer."""
+        """Make the server hang: it accepts connections and does not answer."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Have the server answer again."""
+        """Make the server answer again."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGCONT)

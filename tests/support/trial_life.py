@@ -110,7 +110,7 @@ def stored_files(folder: str | Path, filesystem: pyarrow.fs.FileSystem = LOCAL) 
 
 
 def superseded(iterations: Iterable[int]) -> list[bool]:
-    """Say of each reported iteration whether the trial went back to it, or to before it, later on."""
+    """Return of each reported iteration whether the trial went back to it, or to before it, later on."""
     iterations = list(iterations)
     return [any(later <= now for later in iterations[at + 1 :]) for at, now in enumerate(iterations)]
 

@@ -64,7 +64,7 @@ def main(folder: str) -> None:
 
 
 def render(place: Path, node: str, raylet: int, resources: dict[str, float] | None = None) -> None:
-    """Have a tape rendered on the node that it names, or on one that has these resources."""
+    """Render a tape on the node that it names, or on one that has these resources."""
     place.mkdir()
     told = place / "told"
     sweep = Sweep(place / "sweep", renderer_resources=resources)

@@ -84,7 +84,7 @@ def interval_between(first, second):
 
 
 def close(shown, value, ends):
-    """Say whether "1.2 [0.9, 1.5]" is a value and its interval, up to the digits that are shown and the draws."""
+    """Return whether "1.2 [0.9, 1.5]" is a value and its interval, up to the digits that are shown and the draws."""
     numbers = [float(text) for text in re.findall(r"-?[\d.]+\d", shown)]
     digits = 10.0 ** -min(len(text.partition(".")[2]) for text in re.findall(r"-?[\d.]+\d", shown))
     width = ends[1] - ends[0]

@@ -131,7 +131,7 @@ class MediaLoggerCallback(LoggerCallback):
                 session.read_copy(trial, metrics)
 
     def hand_over_checkpoint(self, trial: Trial, path: str) -> None:
-        """Have the backend log a checkpoint, a folder on this machine, after all that was reported before it."""
+        """Log a checkpoint in the backend, a folder on this machine, after all that was reported before it."""
         self._open(trial)[0].checkpoint(trial, path)
 
     @override

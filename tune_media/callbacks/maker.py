@@ -46,7 +46,7 @@ class Maker:
         return self._services.options.max_pending_bytes - self._nbytes
 
     def make(self, seq: int, entry: MediaEntry | None) -> None:
-        """Have the content of a row made, if there is room for what waits.
+        """Begin to make the content of a row, if there is room for what waits.
 
         Args:
             seq: The row's number.
@@ -63,7 +63,7 @@ class Maker:
         self._put(functools.partial(self._make, seq, entry))
 
     def lose(self, seq: int, status: str, reason: str) -> None:
-        """Have a row say that its medium has no file, and why."""
+        """Note in a row that its medium has no file, and why."""
         self._put(functools.partial(self._lose, seq, status, reason))
 
     def adopt(self) -> None:
@@ -116,7 +116,7 @@ class Maker:
                 self._nbytes -= _size(entry)
 
     def _lose(self, seq: int, status: str, reason: str) -> None:
-        """Have a row say that its medium has no file; a disk that does not even take that is asked until it does."""
+        """Note in a row that its medium has no file; if the disk does not even take that, repeat it until it does."""
         (row,) = self._outbox.read(seq - 1, 1)
         data = as_lost(row.data, status, reason)
         while True:

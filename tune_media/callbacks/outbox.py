@@ -619,7 +619,7 @@ class Outbox:
                 self._changed.wait(seconds)
 
     def wake(self) -> None:
-        """Have all that wait look again."""
+        """Wake all waiting threads."""
         with self._changed:
             self.version += 1
             self._changed.notify_all()
@@ -727,7 +727,7 @@ class Outbox:
 
 
 def _is_full(error: Exception) -> bool:
-    """Say whether the disk did not take something since it is full."""
+    """Return whether the disk did not take something because it is full."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -776,7 +776,7 @@ def outboxes_of(storage: str) -> list[Path]:
 
 
 def is_held(id: str) -> bool | None:
-    """Say whether a process, the driver, has the outbox with an id; None if the outbox is not on this machine.
+    """Return whether a process, the driver, has the outbox with an id; None if the outbox is not on this machine.
 
     Raises:
         OSError: The folder of all outboxes cannot be made.

@@ -60,7 +60,7 @@ class OutboxThread:
         return not self._gave_up
 
     def hurry(self) -> None:
-        """Have the next turn taken at once."""
+        """Take the next turn at once."""
         self._hurried.set()
         self._outbox.wake()
 
@@ -77,7 +77,7 @@ class OutboxThread:
         raise NotImplementedError
 
     def finished(self) -> bool:
-        """Say whether all is done, now that no rows come any more."""
+        """Return whether all is done, now that no rows come any more."""
         raise NotImplementedError
 
     def _run(self) -> None:

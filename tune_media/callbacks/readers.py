@@ -65,7 +65,7 @@ class Reader(OutboxThread):
         self._keys: set[Any] = set()
 
     def put_chore(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        """Have work done after all rows that are there now; any thread calls this."""
+        """Do some work after all rows that are there now; any thread calls this."""
         with self._lock:
             if key is not None and key in self._keys:
                 return
@@ -300,7 +300,7 @@ class BackendReader(Reader, Context):
         return False
 
     def finished(self) -> bool:
-        """Say whether all rows are delivered and the backend has finished."""
+        """Return whether all rows are delivered and the backend has finished."""
         return self._is_finished
 
     @property
@@ -391,7 +391,7 @@ class BackendReader(Reader, Context):
         return report
 
     def _is_abandoned(self, row: Row, facts: dict[str, Any]) -> bool:
-        """Say whether the trial went back behind a row that has not been delivered yet."""
+        """Return whether the trial went back behind a row that has not been delivered yet."""
         iteration = facts["training_iteration"]
         later = any(
             back.trial == row.trial and back.seq > row.seq and iteration >= reached for back, reached in self._backs

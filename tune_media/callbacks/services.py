@@ -30,7 +30,7 @@ class Storage(Protocol):
     """The storage's reader, as the readers of backends use it."""
 
     def put_chore(self, what: str, work: Callable[[], None], key: Any = None) -> None:
-        """Have work done in the storage's thread, and again while the storage is away."""
+        """Do some work in the storage's thread, and again while the storage is away."""
 
     def wait(self, seconds: float) -> bool:
         """Wait until all rows that are there now are stored, at most so long; return whether they are."""

@@ -314,7 +314,7 @@ class MediaSession:
                 reader.begin()
 
     def _render(self, rows: Sequence[Row]) -> None:
-        """Have tapes rendered."""
+        """Begin to render tapes."""
         if not rows:
             return
         if self._renderer is None:
@@ -377,7 +377,7 @@ class MediaSession:
             self._retire_readers()
 
     def _retire_readers(self) -> None:
-        """Let go of what waits for callbacks that an earlier process had, and the restored experiment has not."""
+        """Drop the rows that wait for callbacks that an earlier process had, and the restored experiment has not."""
         retired = self._outbox.remove_readers_but([STORAGE, *self._readers])
         for name, rows in retired.items():
             if rows:
@@ -456,7 +456,7 @@ _ONLY_IN_EVALUATION = (
 
 
 def _has_recorder(config: Any) -> bool:
-    """Say whether an RLlib config has a recorder among its callbacks."""
+    """Return whether an RLlib config has a recorder among its callbacks."""
     if not isinstance(config, dict):
         return False
     found = (config.get(name) for name in ("callbacks", "callbacks_class"))

@@ -193,7 +193,7 @@ class StorageWriter(Reader):
         self._at = self._read_to = outbox.position(STORAGE)
 
     def know(self, known: KnownMedia) -> None:
-        """Have the lines of earlier runs of a trial read before all else."""
+        """Read the lines of earlier runs of a trial before all else."""
         self._to_know.append(known)
         self.begin()
         self.hurry()  # the first result of the trial waits for them
@@ -220,7 +220,7 @@ class StorageWriter(Reader):
         return self._suspects.may_be
 
     def look_for_suspects(self, seconds: float) -> None:
-        """Have the clips marked that may not show their episodes, by all that is known now; wait at most so long."""
+        """Mark the clips that may not show their episodes, by all that is known now; wait at most so long."""
         until = time.monotonic() + seconds
         if self.wait(seconds):
             self.put_chore("marking suspect clips", functools.partial(self._mark_suspects, all_verdicts=True), SUSPECT)
@@ -319,7 +319,7 @@ class StorageWriter(Reader):
         self._earlier, self._is_open = earlier, True
 
     def _add(self, folder: str, line: Line) -> None:
-        """Have a line or an event logged that is of no row."""
+        """Log a line or an event that belongs to no row."""
         self._more.append((folder, line))
         self._unindexed.add(folder)
 
@@ -363,7 +363,7 @@ class StorageWriter(Reader):
                     yield line_of(entry, trial_id, row_of(row, facts), {"status": status})
 
     def _name_hole(self, trial: _Trial, lines: Sequence[Line]) -> None:
-        """Say if media are missing that an earlier process, whose outbox is lost, had reported."""
+        """Report it if media are missing that an earlier process, whose outbox is lost, had reported."""
         reached = self._reached.pop(trial.location.trial_id, 0)
         if reached > max((line["row"] for line in lines), default=0):
             text = (

@@ -130,7 +130,7 @@ class TapeRenderer(OutboxThread):
     # -- Tune's loop --------------------------------------------------------------------------------------------------
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Have tapes rendered."""
+        """Begin to render tapes."""
         now = time.monotonic()
         found = [_Waiting(row, entries_of(row.facts(), None, row.seq)[0], now) for row in rows]
         with self._lock:  # the keys and views of a tape come together

@@ -204,7 +204,7 @@ class Replays(Taping):
                 self._recorder.problems.report_error("comparing a replay", error, "it was not compared")
 
     def _refuse(self, error: RenderError) -> None:
-        """Let the driver of a sweep know, which marks the clips that it has."""
+        """Tell the driver of a sweep, which marks the clips that it has."""
         assert self.recipe is not None
         refuse(self.recipe.hash, str(error), differs=error.step is not None)
         if error.step is not None and has_unproven(self.recipe.hash):

@@ -169,7 +169,7 @@ class RenderPool:
                 self._close()
 
     def _end_if_busy(self) -> None:
-        """Let nobody wait at the exit; a process that is idle ends by itself when its requests end."""
+        """Kill a busy process at the exit, so that nobody waits; an idle one ends by itself when its requests end."""
         if self._lock.locked():
             self.kill()
 

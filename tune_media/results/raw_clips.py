@@ -199,7 +199,7 @@ uint8 frames'
 
 
 def are_probabilities(values: npt.NDArray[Any]) -> bool:
-    """Say whether the values add up to 1 along one of the axes; an axis of length 1 says nothing.
+    """Return whether the values add up to 1 along one of the axes; an axis of length 1 does not count.
 
     >>> are_probabilities(np.full((2, 4), 0.25))
     True
@@ -230,6 +230,6 @@ def _brightest(value: npt.NDArray[Any]) -> float | None:
 
 
 def _are_pixels(value: npt.NDArray[Any], brightest: float) -> bool:
-    """Say whether floats with four axes are a clip in colour, and no table of numbers."""
+    """Return whether floats with four axes are a clip in colour, and no table of numbers."""
     is_picture = value.shape[3] == 3 and min(value.shape[1:3]) >= _MIN_FLOAT_PIXELS
     return is_picture and not (brightest <= _NEARLY_ONE and are_probabilities(value))

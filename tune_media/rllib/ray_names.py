@@ -95,7 +95,7 @@ def counts_all_evaluation_episodes(algorithm: Any) -> bool:
 
 
 def mixes_evaluations(algorithm: Any) -> bool:
-    """Say, when an evaluation begins, whether RLlib will report earlier ones with it.
+    """Return, when an evaluation begins, whether RLlib will report earlier ones with it.
 
     If ``evaluate()`` is called by hand, Ray 2.50 reports all evaluations since the last ``train()`` together, and
     counts the episodes that were under way at the end of one in the next.

@@ -35,7 +35,7 @@ UNRENDERED = (WAITING, ONLY_TAPE)
 
 
 def may_be_rendered(line: Mapping[str, Any]) -> bool:
-    """Say whether an index line is of a clip that is still wanted and not rendered.
+    """Return whether an index line is of a clip that is still wanted and not rendered.
 
     It is not wanted if its trial left it behind, or if retention would delete it.
 

@@ -271,7 +271,7 @@ def for_small_files(filesystem: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
 
 
 def is_local(filesystem: pyarrow.fs.FileSystem) -> bool:
-    """Say whether a filesystem is this machine's own."""
+    """Return whether a filesystem is this machine's own."""
     return _type_of(filesystem) in _LOCAL
 
 

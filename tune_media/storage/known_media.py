@@ -104,7 +104,7 @@ class KnownMedia:
         return self._complete.wait(seconds)
 
     def knows(self, medium: Medium) -> bool:
-        """Say whether a medium has been registered before, under any key."""
+        """Return whether a medium has been registered before, under any key."""
         with self._lock:
             return medium.id in self._paths or medium.may_repeat in self._by_content
 

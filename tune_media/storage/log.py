@@ -240,7 +240,7 @@ def _looked_up(filesystem: pyarrow.fs.FileSystem, experiment: str, *, again: boo
 
 
 def _forget() -> None:
-    """Have the log listed again: this process sees its own lines at once."""
+    """List the log again: this process sees its own lines at once."""
     with _lock:
         _listed.clear()
 

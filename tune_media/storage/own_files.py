@@ -25,7 +25,7 @@ _EPISODES = re.compile(r"episode_data/(data-\d{8,}(-\w+)?\.(json|parquet)|steps-
 
 
 def is_medium_name(path: str) -> bool:
-    """Say whether tune_media gives a medium such a path, relative to its trial's folder.
+    """Return whether tune_media gives a medium such a path, relative to its trial's folder.
 
     Example:
         >>> is_medium_name("media/train/clip/step_000000001-0123456789ab.mp4"), is_medium_name("media/x/thesis.txt")
@@ -35,7 +35,7 @@ def is_medium_name(path: str) -> bool:
 
 
 def is_own(path: str) -> bool:
-    """Say whether a path is that of a medium, of episode data, or of a half-written file of ours, W&B's runs included.
+    """Return whether a path is of a medium, of episode data, or of a half-written file of ours, W&B's runs included.
 
     Example:
         >>> is_own("media/index.jsonl.0a1b2c3d.partial"), is_own("media/index.jsonl"), is_own("result.json")
@@ -47,7 +47,7 @@ def is_own(path: str) -> bool:
 
 
 def is_deletable(filesystem: pyarrow.fs.FileSystem, folder: str, path: str) -> bool:
-    """Say whether a file may be deleted: it has a name of ours, and on a local disk no link leads to it.
+    """Return whether a file may be deleted: it has a name of ours, and on a local disk no link leads to it.
 
     Args:
         filesystem: Any pyarrow filesystem. Only on those of this machine are there links.

@@ -113,7 +113,7 @@ def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterab
 
 
 def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
-    """Say how many clips are not there because nobody has rendered them, and how they are made.
+    """Warn of clips that nobody has rendered, with how to make them.
 
     Args:
         found: The contents of trials, each with its experiment as ``as_argument`` returns it.
@@ -137,7 +137,7 @@ def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
 
 
 def warn_of_suspects(found: Mapping[str, int]) -> None:
-    """Say how many clips may not show their episodes, and how that is found out.
+    """Warn of clips that may not show their episodes, with how to find that out.
 
     Args:
         found: The number of such clips, by experiment as ``as_argument`` returns it.

@@ -88,7 +88,7 @@ def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def suggests_names(called: _Callable) -> _Callable:
-    """Have a function, or a class, answer an argument that it does not have with the one that was meant.
+    """Make a function, or a class, name the argument that was meant if it is given one that it does not have.
 
     Example:
         >>> @suggests_names
@@ -113,7 +113,7 @@ def suggests_names(called: _Callable) -> _Callable:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a value is a real number, of Python's or NumPy's; a truth value is none.
+    """Return whether a value is a real number, of Python's or NumPy's; a truth value is none.
 
     >>> is_number(3.5), is_number(True), is_number("3")
     (True, False, False)
@@ -203,7 +203,7 @@ def check_positive(
 
 
 def takes_one(function: Callable[..., Any]) -> bool:
-    """Say whether a function can be called with one argument; True if it does not tell.
+    """Return whether a function can be called with one argument; True if it does not tell.
 
     Example:
         >>> takes_one(lambda index: True), takes_one(lambda first, second: True), takes_one(bool)

@@ -63,7 +63,7 @@ def as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def is_picture(value: Any) -> bool:
-    """Say whether an array is a picture: uint8, HW or HWC.
+    """Return whether an array is a picture: uint8, HW or HWC.
 
     >>> is_picture(np.zeros((64, 96, 3), np.uint8)), is_picture(np.zeros((64, 96, 3)))
     (True, False)

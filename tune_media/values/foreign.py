@@ -39,7 +39,7 @@ def of_type(value: Any) -> str:
 
 
 def is_shown(value: Any) -> bool:
-    """Say whether a value can be turned into text, as ``str`` and as ``repr``, which loggers do.
+    """Return whether a value can be turned into text, as ``str`` and as ``repr``, which loggers do.
 
     >>> is_shown(3)
     True

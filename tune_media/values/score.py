@@ -107,7 +107,7 @@ def clip_rank(facts: Mapping[str, Any]) -> tuple[bool, bool, float]:
 
 
 def does_count(facts: Mapping[str, Any]) -> bool:
-    """Say whether a medium counts: its trial was not abandoned, and did not go back to a checkpoint before it.
+    """Return whether a medium counts: its trial was not abandoned, and did not go back to a checkpoint before it.
 
     >>> does_count({"step": 3}), does_count({"step": 3, "rolled_back": True})
     (True, False)

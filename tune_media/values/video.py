@@ -182,7 +182,7 @@ def has_pictures(compared: str | None) -> bool:
 
 
 def is_whole_mp4(data: bytes) -> bool:
-    """Say whether an mp4 is complete, judged by its boxes: its header and its pictures are there, in full.
+    """Return whether an mp4 is complete, judged by its boxes: its header and its pictures are there, in full.
 
     >>> import numpy as np
     >>> clip = Video(np.zeros((2, 16, 16, 3), np.uint8))

@@ -96,7 +96,7 @@ class Counter:
         return self._buffer
 
     def _first_times(self, what: str, times: int) -> bool:
-        """Say whether this is one of the first times, over all envs of a run."""
+        """Return whether this is one of the first times, over all envs of a run."""
         for turn in range(times):
             try:  # atomically: env runners come here at the same time
                 (Path(self.config["log_dir"]) / f"{what}-{turn}").touch(exist_ok=False)

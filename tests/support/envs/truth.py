@@ -72,7 +72,7 @@ _SHOWN_BY: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def renders_only() -> bool:
-    """Say whether this process plays tapes again."""
+    """Return whether this process plays tapes again."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     return (spec is not None and spec.name == "tune_media.replay.process") or sys.argv[-1].endswith("-renderers")

@@ -66,7 +66,7 @@ class MlflowRuns:
         return self._runs[trial_id]
 
     def forget(self, trial_id: str) -> None:
-        """Let go of a run that has ended; if its trial starts again, it is found by its tag."""
+        """Forget a run that has ended; if its trial starts again, it is found by its tag."""
         self._runs.pop(trial_id, None)
 
     @functools.cached_property

@@ -130,7 +130,7 @@ class TensorBoardBackend(Backend):
         self._add(trial, entry.row, self._events_of_medium(trial, entry))
 
     def _add(self, trial: TrialInfo, row: int, events: list[Any]) -> None:
-        """Have the storage's thread write events of a trial's media."""
+        """Write events of a trial's media, in the storage's thread."""
         file = self._media.setdefault(trial.trial_id, MediaFile(trial.location))
         file.add(row, events)
         self.context.on_storage("writing clips for TensorBoard", file.write, key=file)
@@ -240,7 +240,7 @@ def _holding(trial: TrialInfo, entry: MediaEntry) -> EventWriter:
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:
-    """Say whether tensorboardX takes an array: numbers as a histogram, CHW as a picture, NCHW as several."""
+    """Return whether tensorboardX takes an array: numbers as a histogram, CHW as a picture, NCHW as several."""
     if array.ndim == 4:
         return array.shape[1] in (3, 4)
     return array.ndim < 3 or (array.ndim == 3 and array.shape[0] in (1, 3, 4))

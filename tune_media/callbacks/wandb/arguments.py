@@ -116,7 +116,7 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def is_offline(arguments: dict[str, Any]) -> bool:
-    """Say whether runs with these arguments for ``wandb.init`` are offline.
+    """Return whether runs with these arguments for ``wandb.init`` are offline.
 
     Example:
         >>> is_offline({"mode": "offline"})

@@ -162,7 +162,7 @@ class DirectHelper(WandbHelper):
         return getattr(self._actor, method)(*arguments)
 
     def close(self) -> None:
-        """Let go of the runs, which have ended."""
+        """Forget the runs, which have ended."""
         self._kill()
 
     def _kill(self) -> None:

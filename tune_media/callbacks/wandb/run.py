@@ -123,7 +123,7 @@ class WandbRun:
             self._run.log_artifact(artifact)
 
     def suspect(self, key: str, media_step: int, note: str) -> None:
-        """Say in the summary which clips of a key may not show their episodes, and why."""
+        """Name in the summary the clips of a key may not show their episodes, and why."""
         steps = self._suspects.setdefault(key, set())
         steps.add(media_step)
         shown = ", ".join(map(str, sorted(steps)))
@@ -197,7 +197,7 @@ class WandbRun:
         self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)
 
     def _add(self, media_step: int, key: str, value: Any, time: float = 0.0) -> None:
-        """Have a medium logged in the next row, with the others of its result."""
+        """Log a medium in the next row, with the others of its result."""
         if media_step not in self._waiting and len(self._waiting) >= _MAX_RESULTS_WAITING:
             self._next_row(self._step + 1)  # rows come less often than results with media
         media = self._waiting.setdefault(media_step, {})
