@@ -472,18 +472,19 @@ class NamedAlike(RLlibCallback):
         metrics_logger.log_value("custom_metrics", 5.0)
 
 
-def test_metrics_of_the_user_with_the_recorders_names_cost_no_clip(ray_session):
+def test_metrics_of_rllib_or_the_user_with_the_recorders_names_cost_no_clip(ray_session):
     """All clips of the round, which had left the env runners by then, and their problems were lost."""
-    recorders = [record_episodes(("train", "evaluation"), "best", name=name) for name in ("episodes", "small")]
+    names = ("episodes", "small", "num_episodes")
+    recorders = [record_episodes(("train", "evaluation"), "best", name=name) for name in names]
     config = ppo([NamedAlike, *recorders], evaluation_interval=1, evaluation_duration=2)
     result = run_plain(config, 1)[1]
     for section in (result["env_runners"], result["evaluation"]["env_runners"]):
         own = section["episodes"], section["small"]["best"], section["custom_metrics"]
         assert own == pytest.approx((7.0, 3.0, 5.0))
-        for name in ("episodes_clips", "small_clips"):
-            clip = section[name]["best"]
+        assert section["num_episodes"] == len(section["num_episodes_clips"]["data"].episodes)
+        for name in names:
+            clip = section[f"{name}_clips"]["best"]
             assert clip.frames == clip.episode.episode_length + 1
-            assert section[name]["data"].episodes
     told = [str(problem) for problem in result["evaluation"]["env_runners"]["episodes_clips"]["problems"]]
     assert any("the clips are at 'episodes_clips' instead of 'episodes'" in text for text in told)
 

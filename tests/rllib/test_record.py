@@ -1,7 +1,6 @@
 import pickle
 
 import pytest
-from ray.rllib.utils import metrics
 
 import tune_media as tm
 from tune_media.rllib import record_episodes
@@ -65,18 +64,3 @@ def test_short_forms_of_arguments_are_spelt_out():
     assert settings.sections == ("train", "evaluation")
     assert settings.seeds == (0, 1, 2)
     assert (settings.env_runners, settings.env_indices) == (frozenset({0, 1}), frozenset({1}))
-
-
-def test_names_that_rllib_uses_in_its_results_are_refused():
-    starts = ("EPISODE_", "NUM_EPISODES", "NUM_ENV_STEPS")
-    for name in (
-        *(value for name, value in vars(metrics).items() if name.startswith(starts)),
-        *(metrics.SAMPLE_TIMER, metrics.ENV_STEP_TIMER, metrics.WEIGHTS_SEQ_NO, metrics.MODULE_TO_ENV_CONNECTOR),
-        *("custom_metrics", "hist_stats", "episode_media", "sampler_perf", "policy_reward_mean", "episodes_this_iter"),
-        *("agent_episode_return_mean", "module_episode_return_mean", "connector_metrics", "num_faulty_episodes"),
-    ):
-        with pytest.raises(ValueError, match="RLlib's own key") as failure:
-            record_episodes(name=name)
-        assert repr(name) in str(failure.value)
-    for name in ("episodes", "episode_clips", "best-episode", "samples", "agents", "env_steps", "policy_a"):
-        assert settings_of(name=name).plan.name == name

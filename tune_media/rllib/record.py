@@ -21,12 +21,6 @@ from tune_media.values.options import VideoOptions
 if TYPE_CHECKING:
     from ray.rllib.callbacks.callbacks import RLlibCallback
 
-_RLLIBS_KEY = re.compile(
-    r"(num_\w+|episodes?_(return|reward|len|duration|media|this_iter|timesteps)\w*|(agent|module)_(episode|steps)\w*|policy_reward\w*"
-    r"|custom_metrics|hist_stats|sampler_perf|perf|connector_metrics|weights_seq_no|sample|time_between_sampling"
-    r"|env_(reset|step|runner)_\w+|(env_to|rl)_?module_\w+|module_to_env_connector|connectors|timers)"
-)
-
 
 @suggests_names
 def record_episodes(
@@ -124,11 +118,6 @@ def record_episodes(
         raise ValueError(
             "record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, and not only dots, got "
             f"{name!r}."
-        )
-    if _RLLIBS_KEY.fullmatch(name):
-        raise ValueError(
-            f"record_episodes(name=...) is the key of the clips in RLlib's result, and {name!r} is RLlib's own key "
-            "there; choose another one, such as 'episodes'."
         )
     check_recording(trigger, video, frame)
     if seeds is not None and EVALUATION not in chosen_sections:

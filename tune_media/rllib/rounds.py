@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tune_media.ray_compat import experiment_of
-from tune_media.recording.choosing import DATA
+from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST
 from tune_media.replay.verdicts import Verdict, decide, has_unproven, take_refused, take_suspects, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
@@ -25,13 +25,14 @@ from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.episode_record import AUTO
-from tune_media.values.problems import PROBLEMS, Problem
+from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS, Problem
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
 _ENV_RUNNERS = "env_runners"
 _CUSTOM_METRICS = "custom_metrics"
+_OURS = {DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS}
 
 
 class Rounds:
@@ -214,7 +215,7 @@ class Rounds:
         for text in self._prover.problems():
             self._problems.add(text)
         env_runners = self._env_runners(result)
-        self._problems.put(env_runners, [*found, *self._refused()], _free_key(env_runners, self._plan.name, [PROBLEMS]))
+        self._problems.put(env_runners, [*found, *self._refused()], _free_key(env_runners, self._plan.name))
 
     def _refused(self) -> list[Problem]:
         """Return the clips that this process has not made of their tapes, and those that it should not have made."""
@@ -234,19 +235,20 @@ class Rounds:
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
         """Return the dict and the key in it under which a result has room for these keys of ours.
 
-        This is the recorder's name, unless a metric of the user's has it.
+        This is the recorder's name, unless a metric of RLlib's or of the user's has it.
         """
         env_runners = self._env_runners(result)
         key = _free_key(env_runners, self._plan.name, keys)
         if key != self._plan.name:
             self._problems.add(
-                f"the clips are at {key!r} instead of {self._plan.name!r} in the results, where a metric of your own "
-                "is; give the recorder another name="
+                f"the clips are at {key!r} instead of {self._plan.name!r} in the results, where another "
+                "metric is, of RLlib's or of your own; give the recorder another name="
             )
         return env_runners, key
 
     def _env_runners(self, result: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = result.setdefault(_free_key(result, _ENV_RUNNERS), {})
+        is_dict = isinstance(result.get(_ENV_RUNNERS, {}), dict)
+        found: dict[str, Any] = result.setdefault(_ENV_RUNNERS if is_dict else f"{_ENV_RUNNERS}_clips", {})
         return found
 
     def _check(self, algorithm: Any, of_round: Round, collected: Collected, episodes: int) -> None:
@@ -296,23 +298,21 @@ def _timeout(algorithm: Any) -> float | None:
     return None if timeout is None else float(timeout)
 
 
-def _free_key(holder: dict[str, Any], name: str, keys: Iterable[str] = ()) -> str:
-    """Return a key at which a result has nothing, or a dict that lacks these keys: the name, if possible.
+def _free_key(env_runners: dict[str, Any], name: str, keys: Iterable[str] = ()) -> str:
+    """Return the key at which a result has nothing, or what we have put there without these keys: the name, if free.
 
     Example:
-        >>> _free_key({"episodes": {"mine": 1}}, "episodes", ["best"]), _free_key({"episodes": 3.0}, "episodes")
+        >>> _free_key({"episodes": {"data": ()}}, "episodes"), _free_key({"episodes": {"mine": 1}}, "episodes")
         ('episodes', 'episodes_clips')
     """
-    keys = tuple(keys)
 
     def is_free(key: str) -> bool:
-        there = holder.get(key, {})
-        return isinstance(there, dict) and not any(
-            inner in there and not (inner == PROBLEMS and isinstance(there[inner], tuple)) for inner in keys
-        )
+        there = env_runners.get(key)
+        is_ours = isinstance(there, dict) and not there.keys().isdisjoint(_OURS) and there.keys().isdisjoint(keys)
+        return key not in env_runners or is_ours
 
     numbered = (f"{name}_clips_{number}" for number in itertools.count(2))
-    return next(key for key in itertools.chain((name, f"{name}_clips"), numbered) if is_free(key))
+    return next(filter(is_free, itertools.chain((name, f"{name}_clips"), numbered)))
 
 
 def _group(algorithm: Any, section: str) -> Any:
