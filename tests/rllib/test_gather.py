@@ -11,7 +11,8 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
-from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, Round, collect
+from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, collect
+from tune_media.rllib.round_choice import Round
 from tune_media.selection import as_selectors, where
 
 PLAN = Plan("episodes", as_selectors(("best", "worst")))

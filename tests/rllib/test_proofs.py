@@ -2,7 +2,6 @@ import functools
 import importlib
 import os
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -20,9 +19,10 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_task import NoRoomError
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
-from tune_media.rllib.proofs import Prover, Sample
+from tune_media.rllib.proofs import Prover
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
 
@@ -50,19 +50,19 @@ def samples_of(kind, episodes=2, frame=None):
         recorder.end(0, proof=proof)
     data = {one.record.id: one for one in recorder.candidates.data()}
     taken = recorder.candidates.take(list(data), list(data))
-    return [Sample(recipe, data[id].tape, held.record) for id, held in taken.items()]
+    return [TapedClip(data[id].tape, recipe, held.record) for id, held in taken.items()]
 
 
 def with_pictures(sample, change):
     """Return a sample with other checksums of its frames on its tape."""
     tape = Tape.unpacked(sample.tape)
     change(tape.pictures)
-    return replace(sample, tape=tape.packed())
+    return TapedClip(tape.packed(), sample.recipe, sample.episode)
 
 
 @pytest.fixture
-def prover():
-    found = Prover()
+def prover(request):
+    found = Prover(getattr(request, "param", ("",)))
     yield found
     found._pool.close()  # its process would end by itself, some time later
 
@@ -189,10 +189,10 @@ def test_a_tape_is_played_on_its_node_and_want_of_room_there_tells_nothing_of_th
 
     monkeypatch.setattr(prover._pool, "_tasks", Full())
     monkeypatch.setattr(render_pool, "is_elsewhere", lambda node: node == "elsewhere")  # on a cluster of two nodes
-    samples = [replace(sample, node="elsewhere") for sample in samples_of(odd_envs.Plain)]
+    samples = [TapedClip(one.tape, one.recipe, one.episode, "elsewhere") for one in samples_of(odd_envs.Plain)]
     facts = recipe_module.facts_here
     monkeypatch.setattr(recipe_module, "facts_here", lambda env=None: {**facts(env), "cpu": "another one"})
-    others = [replace(sample, node="elsewhere") for sample in samples_of(odd_envs.Plain)]
+    others = [TapedClip(one.tape, one.recipe, one.episode, "elsewhere") for one in samples_of(odd_envs.Plain)]
     assert proven(prover, others) is None
     assert nodes == ["elsewhere"]
     assert proven(prover, samples).repeats
@@ -227,9 +227,9 @@ def shown(env):
     return env.render()[::2]
 
 
+@pytest.mark.parametrize("prover", [("left", "right")], indirect=True)
 def test_each_of_several_views_with_names_is_compared(prover):
     samples = samples_of(odd_envs.Plain, frame={"left": "render", "right": shown})
-    samples = [replace(sample, views=("left", "right")) for sample in samples]
     assert proven(prover, samples).repeats
 
     def swap(pictures):

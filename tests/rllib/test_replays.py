@@ -18,7 +18,8 @@ from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, decide
 from tune_media.rllib import record_episodes
 from tune_media.rllib.env_runner_requests import recordings_of
-from tune_media.rllib.gather import EnvRunnerClient, Round, collect
+from tune_media.rllib.gather import EnvRunnerClient, collect
+from tune_media.rllib.round_choice import Round
 
 
 @pytest.fixture(autouse=True)
@@ -230,7 +231,7 @@ def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_of_the_others
     assert sum(record.rendered == "direct" for record in data) == 1
     for each in rounds:
         for sample in each.samples:
-            is_whole = sample.record.rendered == "direct"
+            is_whole = sample.episode.rendered == "direct"
             tape = Tape.unpacked(sample.tape)
             assert tape.pictures.are_all == is_whole
             assert tape.pictures.ranges == [(0, len(tape) if is_whole else min(2, len(tape)))]

@@ -21,6 +21,7 @@ from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
+from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import Verdict, has_unproven, note_unproven, refuse, take_suspects
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
@@ -212,7 +213,7 @@ class Replays(Taping):
 
     def _compared(self, tape: bytes, record: EpisodeRecord, *, is_first: bool = False) -> dict[str, Any]:
         assert self.recipe is not None
-        return self._process().prove(self.recipe, tape, env_index=record.env_index or 0, is_first=is_first)
+        return TapedClip(tape, self.recipe, record).compared_by(self._process(), is_first=is_first)
 
     def _process(self) -> RenderPool:
         if self._pool is None:
@@ -227,9 +228,7 @@ class Replays(Taping):
             OSError: The process cannot be started.
         """
         assert self.recipe is not None
-        tape = self._whole_tape(winner).packed()
-        clips = self._process().render(self.recipe, tape, env_index=winner.record.env_index or 0)
-        return {view: replace(clip, recipe_hash=self.recipe.hash) for view, clip in clips.items()}
+        return TapedClip(self._whole_tape(winner).packed(), self.recipe, winner.record).clips_by(self._process())
 
     def _whole_tape(self, winner: Candidate) -> Tape:
         """Return the tape of an episode.

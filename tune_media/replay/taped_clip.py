@@ -59,10 +59,23 @@ class TapedClip(Video):
         Raises:
             RenderError: They cannot be rendered.
         """
-        assert self.episode is not None
-        place: dict[str, Any] = {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
-        clips = pool.render(self.recipe, self.tape, node=self.node, **place)
+        clips = pool.render(self.recipe, self.tape, node=self.node, **self._place())
         return {view: replace(clip, recipe_hash=self.recipe.hash) for view, clip in clips.items()}
+
+    def compared_by(self, pool: RenderPool, *, is_first: bool = False) -> dict[str, Any]:
+        """Return what is found out if a pool's process compares a replay with the episode.
+
+        Args:
+            pool, is_first: See ``RenderProcess.prove``.
+
+        Raises:
+            RenderError: The replay is not the episode, or cannot be played.
+        """
+        return pool.prove(self.recipe, self.tape, node=self.node, is_first=is_first, **self._place())
+
+    def _place(self) -> dict[str, Any]:
+        assert self.episode is not None
+        return {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
 
     def finished(self, clips: dict[str, EncodedVideo]) -> Video:
         """Return the finished clip: of the clips of its tape, the one of its view.

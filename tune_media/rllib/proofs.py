@@ -11,7 +11,6 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -21,8 +20,8 @@ from tune_media.replay.process import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.tape import Tape
+from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide, is_first, verdict_on
-from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
@@ -33,37 +32,22 @@ _IDLE_SECONDS = 1.0  # until the thread ends
 _AWAITED_SECONDS = 20.0  # how long a result waits for the frame check, or for a first proof; each takes some 2 s
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The tape of an episode of which frames were rendered while it ran; it has their checksums.
-
-    Attributes:
-        recipe: How its env is made.
-        tape: The tape as it is stored.
-        record: Its record.
-        views: The names of the views, as far as they were known before the first frame.
-        node: The id of the node of the cluster on which it was recorded; empty: not known.
-    """
-
-    recipe: Recipe
-    tape: bytes
-    record: EpisodeRecord
-    views: Sequence[str] = (ONLY_VIEW,)
-    node: str = ""
-
-
 class Prover:
     """Plays tapes again and compares their pictures with those of the episodes, in a thread and a process of its own.
 
     The Algorithm's thread calls all methods.
 
+    Args:
+        views: The names of the views, as far as they are known before the first frame.
+
     Attributes:
         is_busy: Whether it has something to do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, views: Sequence[str] = (ONLY_VIEW,)) -> None:
+        self._views = set(views)
         self._pool = RenderPool(niceness=background_niceness())
-        self._work: queue.SimpleQueue[Recipe | list[Sample]] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Recipe | list[TapedClip]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self.is_busy, self._rests_until = False, 0.0
@@ -77,8 +61,10 @@ class Prover:
             self._awaited = self._awaited or threading.Event()
             self._put(recipe)
 
-    def prove(self, samples: Sequence[Sample]) -> None:
+    def prove(self, samples: Sequence[TapedClip]) -> None:
         """Begin to prove the tapes of some episodes; the first of a recipe, unless another trial does it.
+
+        Frames of these episodes were rendered while they ran; their tapes have the checksums.
 
         In an actor of Ray's, which may be a trial, the result waits for this first proof: other trials leave it to this
         one, and a trial of one evaluation ends with this result.
@@ -112,7 +98,7 @@ class Prover:
             found.append(self._found.get())
         return found
 
-    def _put(self, work: Recipe | list[Sample]) -> None:
+    def _put(self, work: Recipe | list[TapedClip]) -> None:
         self.is_busy = True
         with self._lock:
             self._work.put(work)
@@ -145,7 +131,7 @@ class Prover:
             if not self.is_busy and (awaited := self._awaited) is not None:
                 awaited.set()
 
-    def _decide(self, samples: Sequence[Sample]) -> None:
+    def _decide(self, samples: Sequence[TapedClip]) -> None:
         recipe, tapes = samples[0].recipe.hash, {id(one): Tape.unpacked(one.tape) for one in samples}
         is_first = verdict_on(recipe) is None
         latest = sorted(samples, key=lambda one: -tapes[id(one)].number)
@@ -165,20 +151,19 @@ class Prover:
         if is_first and facts and any(tape.number for tape in tapes.values()):  # first episodes alone prove little
             decide(recipe, Verdict(True, **facts))
 
-    def _compared(self, sample: Sample, tape: Tape, *, is_first: bool) -> dict[str, Any]:
+    def _compared(self, sample: TapedClip, tape: Tape, *, is_first: bool) -> dict[str, Any]:
         """Return the facts of a verdict that come from a replay which is the episode.
 
         Raises:
             RenderError: It is not; or the process died, was ended, or found no room, which says nothing of the env.
         """
-        if tape.pictures.are_all and tape.pictures.views != set(sample.views):
+        if tape.pictures.are_all and tape.pictures.views != self._views:
             names = ", ".join(sorted(tape.pictures.views))
             raise RenderError(
                 f"shows several views ({names}); if they are always the same, name them: frame={{'front': ...}}"
             )
-        place: dict[str, Any] = {"env_runner": sample.record.env_runner or 0, "env_index": sample.record.env_index or 0}
         try:
-            return self._pool.prove(sample.recipe, sample.tape, node=sample.node, is_first=is_first, **place)
+            return sample.compared_by(self._pool, is_first=is_first)
         except RenderError as error:
             if error.is_of_tape:
                 text = f"does not repeat its episodes in another process: {error}"

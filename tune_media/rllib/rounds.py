@@ -16,11 +16,12 @@ from tune_media.replay.verdicts import Verdict, decide, has_unproven, take_refus
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.env_runner_requests import before_training, evaluates, go_on_from
-from tune_media.rllib.gather import AsyncGather, Collected, EnvRunnerClient, Round, collect
+from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, collect
 from tune_media.rllib.problem_reports import ProblemReports
 from tune_media.rllib.proofs import Prover
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import endless, unmatched_paths
+from tune_media.rllib.round_choice import Collected, Round
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
@@ -54,7 +55,7 @@ class Rounds:
         self._iteration: Callable[[], int] | None = None
         self._is_evaluating = self._is_mixed = False
         self._problems, self._has_checked_paths = ProblemReports(self._plan.name), False
-        self._prover, self._recipes = Prover(), set[str]()
+        self._prover, self._recipes = Prover(self._plan.views), set[str]()
 
     def begin(self, algorithm: Any) -> None:
         """An Algorithm has been made."""
