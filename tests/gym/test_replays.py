@@ -51,7 +51,7 @@ def processes():
     for task in Path("/proc/self/task").glob("*/children"):
         for child in task.read_text().split():
             with contextlib.suppress(OSError):  # it has ended
-                if b"tune_media.replay.process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"tune_media.replay.child" in Path(f"/proc/{child}/cmdline").read_bytes():
                     found.add(int(child))
     return found
 

@@ -18,7 +18,8 @@ import pytest
 from tests.support.fork_workers import VARIABLE
 from tune_media.recording.clips import Clips
 from tune_media.recording.rendering import Renderer
-from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.player import RenderError
+from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import FromKeywords, LoadedRecipe, Recipe, differences
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape_recorder import TapeRecorder

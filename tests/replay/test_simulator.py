@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tune_media.encoding import decode_video
-from tune_media.replay.player import ReplayDiffers, replay
-from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.player import RenderError, ReplayDiffers, replay
+from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.simulator import Corrections, Simulator, States
 from tune_media.replay.tape import Tape

@@ -14,7 +14,7 @@ from tune_media.recording.rendering import Renderer
 from tune_media.replay import recipe as recipe_module
 from tune_media.replay import render_pool
 from tune_media.replay.env_state import EnvState
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_task import NoRoomError
 from tune_media.replay.tape import Tape

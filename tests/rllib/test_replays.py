@@ -12,7 +12,7 @@ from tests.support.envs import CountingEnv
 from tests.support.fake_env_runners import FakeGroup
 from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, Refuses, SaysDirect, ShowsItsAge, TellsItsAge
 from tune_media.encoding import decode_video
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.verdicts import Verdict, decide

@@ -102,7 +102,7 @@ def serve_renderers(address: str) -> None:
     """Fork a process that renders for each request, until the standard input ends."""
     requests = _requests(address)
     for connection, request, streams in requests:
-        _import("gymnasium", "pygame", "tune_media.replay.stage")
+        _import("gymnasium", "pygame", "tune_media.replay.child")
         if not os.fork():
             asking = connection.dup()
             requests.close()
@@ -144,7 +144,7 @@ def _guard_renderer(connection: socket.socket, request: Any, streams: list[int])
 
 
 def _render(request: Any, streams: list[int]) -> None:
-    from tune_media.replay.stage import main
+    from tune_media.replay.child import main
 
     os.setsid()
     _take_over(request, streams)

@@ -23,7 +23,7 @@ from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.services import Services
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.render_task import NoRoomError

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.selection import Selector, winners

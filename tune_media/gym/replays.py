@@ -16,8 +16,7 @@ from tune_media.recording.recorder import EpisodeRecorder
 from tune_media.recording.rendering import FrameSource, describe, sub_env
 from tune_media.recording.winners import Winners
 from tune_media.replay.env_state import Baseline, EnvState
-from tune_media.replay.player import ReplayDiffers
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError, ReplayDiffers
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape

@@ -9,7 +9,7 @@ HAS_CHILDREN = (
     "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
     "take that"
 )
-_NO_SIMULATORS = (b"tune_media.replay.process", b"multiprocessing.resource_tracker")
+_NO_SIMULATORS = (b"tune_media.replay.child", b"multiprocessing.resource_tracker")
 
 
 def child_processes() -> set[int]:

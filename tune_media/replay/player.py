@@ -55,6 +55,28 @@ class ReplayDiffers(Exception):
         self.step = step
 
 
+class RenderError(Exception):
+    """A tape cannot be rendered.
+
+    Attributes:
+        step: The first step that differs from the episode; None: there is another reason.
+        has_died: Whether the process that renders died of it.
+
+    Example:
+        >>> RenderError("at step 3, the replay has another observation", step=3).step
+        3
+    """
+
+    def __init__(self, text: str, step: int | None = None, *, has_died: bool = False) -> None:
+        super().__init__(text)
+        self.step, self.has_died = step, has_died
+
+    @property
+    def is_of_tape(self) -> bool:
+        """Whether it tells of the tape and its env; a process that died, or found no room, does not."""
+        return not self.has_died
+
+
 class StateCheck:
     """Restores the state that an env had before an episode, and compares it after the reset and at the end.
 

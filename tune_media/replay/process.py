@@ -1,8 +1,9 @@
 """A process that plays tapes of one recipe, so that no simulator is shared with a trainer, or with another recipe.
 
-``RenderProcess`` starts it and hands it tapes, one after the other. The other side is ``stage.main``: it reads requests
-from its standard input, and answers with a line of JSON each, and the bytes of the clips behind it. Nothing is left on
-the disk if both processes are killed. Everything that the user's env prints goes to its log.
+This is the parent's side: ``RenderProcess`` starts the process and hands it tapes, one after the other. The other side
+is ``child.py``: it reads requests from its standard input, and answers with a line of JSON each, and the bytes of the
+clips behind it. Nothing is left on the disk if both processes are killed. Everything that the user's env prints goes to
+its log.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ray import cloudpickle
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.rendering import FrameFunction
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Creator
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
@@ -34,28 +36,6 @@ _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _SILENT_SECONDS = 300.0  # after which an env that does not come back from a call is taken to hang
 _WATCH_SECONDS = 1.0
 _BACKGROUND, _NO_GPU = {"OMP_NUM_THREADS": "1"}, {"CUDA_VISIBLE_DEVICES": ""}  # as RLlib's env runners have them
-
-
-class RenderError(Exception):
-    """A tape cannot be rendered.
-
-    Attributes:
-        step: The first step that differs from the episode; None: there is another reason.
-        has_died: Whether the process that renders died of it.
-
-    Example:
-        >>> RenderError("at step 3, the replay has another observation", step=3).step
-        3
-    """
-
-    def __init__(self, text: str, step: int | None = None, *, has_died: bool = False) -> None:
-        super().__init__(text)
-        self.step, self.has_died = step, has_died
-
-    @property
-    def is_of_tape(self) -> bool:
-        """Whether it tells of the tape and its env; a process that died, or found no room, does not."""
-        return not self.has_died
 
 
 class RenderProcess:
@@ -260,7 +240,7 @@ class RenderProcess:
 
     def _start(self) -> None:
         self._log = tempfile.TemporaryFile("a+b", prefix="tune_media-render-")  # noqa: SIM115 - closed with the process
-        command = [sys.executable, "-m", "tune_media.replay.process"]
+        command = [sys.executable, "-m", "tune_media.replay.child"]
         package = str(Path(__file__).parents[2])
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
@@ -309,9 +289,3 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def _send(stream: IO[bytes], message: Mapping[str, Any]) -> None:
     stream.write(base64.b64encode(cloudpickle.dumps(dict(message))) + b"\n")
     stream.flush()
-
-
-if __name__ == "__main__":
-    from tune_media.replay.stage import run
-
-    run()

@@ -16,7 +16,8 @@ from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.rendering import FrameFunction
-from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.player import RenderError
+from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Creator, Recipe
 from tune_media.replay.render_task import RenderTasks, is_elsewhere
 

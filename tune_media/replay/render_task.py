@@ -13,7 +13,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from typing_extensions import override
 
-from tune_media.replay.process import RenderError, RenderProcess
+from tune_media.replay.player import RenderError
+from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
 from tune_media.values.secrets import error_text
 

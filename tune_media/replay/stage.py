@@ -1,30 +1,19 @@
-"""The process that plays tapes, from the inside: each tape is played in a new env, in a process of its own.
-
-``main`` reads the recipe once, and with it the user's modules. For each request it forks: what an env leaves behind in
-classes, modules, libraries and child processes ends with the fork, so no tape knows of another one.
+"""Plays the tapes of one recipe, each in a new env, and finds out whether the replays are the episodes.
 
 It imports RLlib only if the function that makes the envs does.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import inspect
-import json
-import os
 import random
-import signal
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from ray import cloudpickle
 
 from tune_media.encoding.encoder import SAME, EncodedVideo, look_of
 from tune_media.encoding.frames import Frame, as_rgb
@@ -34,9 +23,8 @@ from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.env_state import EnvState, text_of
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path as StatePath
-from tune_media.replay.plain import from_json, to_json
-from tune_media.replay.player import ReplayDiffers, StateCheck, random_step
-from tune_media.replay.process import RenderError
+from tune_media.replay.plain import to_json
+from tune_media.replay.player import RenderError, ReplayDiffers, StateCheck, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
 from tune_media.replay.rendering import play_tape, raise_if_other, render_tape
 from tune_media.replay.simulator import STRIDE, Corrections, Simulator
@@ -48,9 +36,7 @@ from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
 _STEPS_PER_LINE = 20
-_WATCH_SECONDS = 1.0
 _DARK_STEPS = 10
-_SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
@@ -59,112 +45,6 @@ _DRAWS = "render() of the env draws random numbers, so episodes that are rendere
 
 Tell = Callable[..., None]
 """Writes an answer: the contents behind it, and its facts."""
-
-
-def run() -> None:
-    """Run ``main`` in a fork of this process; it ends with this one, and takes along what its envs have started.
-
-    Ray kills the processes that a worker has started when the worker ends, and not those that these have started.
-    """
-    asking, guard = os.getppid(), os.getpid()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    renderer = os.fork()
-    if renderer:
-        while not (status := os.waitpid(renderer, os.WNOHANG))[0]:
-            if os.getppid() != asking:
-                os.kill(renderer, signal.SIGTERM)
-            signal.sigtimedwait({signal.SIGCHLD}, _WATCH_SECONDS)
-        code = os.waitstatus_to_exitcode(status[1])
-        if code < 0:
-            os.kill(guard, -code)
-        os._exit(code)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-    os.setsid()
-    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
-    _prctl(_DIE_WITH_PARENT, signal.SIGTERM)
-    if os.getppid() == guard:
-        main()
-
-
-def main() -> None:
-    """Answer the requests of a ``RenderProcess``, until its end of the pipe is closed."""
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what envs print
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.path.insert(0, str(Path.cwd()))
-    _prctl(_SUBREAPER)
-    setup = _received(requests)
-    assert setup is not None
-    with contextlib.suppress(OSError):
-        os.nice(setup.pop("niceness"))
-    try:
-        stage: Stage | RenderError = Stage(**setup)
-    except Exception as error:
-        stage = RenderError(f"the env cannot be made again: {_told(error)}")
-
-    def tell(*contents: bytes, **facts: Any) -> None:
-        answers.write(json.dumps(facts).encode() + b"\n")
-        answers.writelines(contents)
-        answers.flush()
-
-    while (request := _received(requests)) is not None:
-        if isinstance(stage, RenderError):
-            tell(error=str(stage), at=stage.step)
-        elif _may_fork():
-            _answer_in_fork(stage, request, tell)
-        else:
-            stage.answer(request, tell)
-
-
-def _may_fork() -> bool:
-    """Return whether a fork can draw: not if importing MuJoCo has opened a display of the GPU by EGL."""
-    return "egl" not in (os.environ.get("MUJOCO_GL"), os.environ.get("PYOPENGL_PLATFORM"))
-
-
-def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
-    """Answer a request in a fork of this process, and end all processes that an env starts in it."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-            os.close(reader)
-            stage.answer(request, tell)
-            with os.fdopen(writer, "w") as learned:
-                learned.write(to_json(sorted(stage.learned, key=repr)))
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writer)
-    with os.fdopen(reader) as learned:
-        content = learned.read()
-    _, status = os.waitpid(child, 0)
-    _end_children()
-    if content and status == 0:
-        stage.learned |= set(from_json(content))
-    else:
-        code = os.waitstatus_to_exitcode(status)
-        tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)
-
-
-def _end_children() -> None:
-    """End what the env of a fork has started and left behind; it is a child of this process by now."""
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in path.read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(child), signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
-def _prctl(what: int, value: int = 1) -> None:
-    with contextlib.suppress(Exception):
-        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
 
 
 class Stage:
@@ -336,7 +216,7 @@ class Stage:
         try:
             env = self._recipe.make(*place)
         except Exception as error:
-            raise RenderError(f"the env cannot be made again: {_told(error)}") from error
+            raise cannot_make(error) from error
         try:
             edited = [] if self._is_own else self._recipe.edited(env)
             if edited:
@@ -480,6 +360,11 @@ def _seed_process() -> None:
     np.random.seed(0)
 
 
+def cannot_make(error: Exception) -> RenderError:
+    """Return the error that an env cannot be made."""
+    return RenderError(f"the env cannot be made again: {_told(error)}")
+
+
 def _told(error: Exception) -> str:
     return f"{error_text(error)}{remedy_for(error)}"
 
@@ -492,10 +377,3 @@ def _picture_of(renderer: Renderer) -> Frame:
 def _facts_of(clip: EncodedVideo) -> dict[str, Any]:
     """Return all of a clip but its bytes."""
     return {field.name: getattr(clip, field.name) for field in dataclasses.fields(clip) if field.name != "data"}
-
-
-def _received(stream: IO[bytes]) -> dict[str, Any] | None:
-    """Return the next message of the process that started this one; None: there are no more."""
-    line = stream.readline()
-    message: dict[str, Any] | None = cloudpickle.loads(base64.b64decode(line)) if line else None
-    return message

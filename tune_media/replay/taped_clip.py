@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.verdicts import note_unproven, refuse

@@ -16,7 +16,7 @@ from typing import Any
 import ray
 
 from tune_media.recording.rendering import ONLY_VIEW
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.tape import Tape

@@ -16,7 +16,7 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.rendering import FrameFunction
-from tune_media.replay.process import RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Creator, Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape

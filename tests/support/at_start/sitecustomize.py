@@ -79,7 +79,7 @@ def _end_as_the_forked_one(connection: socket.socket) -> None:
 _SERVER = os.environ.get("TUNE_MEDIA_FORK_WORKERS")
 if _SERVER and (command := _worker_command()) and _ask(_SERVER, command=command):
     os._exit(0)
-_RENDERS = sys.orig_argv[1:] == ["-m", "tune_media.replay.process"]
+_RENDERS = sys.orig_argv[1:] == ["-m", "tune_media.replay.child"]
 if _SERVER and _RENDERS and (connection := _ask(f"{_SERVER}-renderers", path=sys.path)):
     _end_as_the_forked_one(connection)
 if _SERVER and any(word.endswith("/ray/autoscaler/_private/monitor.py") for word in sys.orig_argv):

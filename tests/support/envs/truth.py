@@ -75,7 +75,7 @@ def renders_only() -> bool:
     """Return whether this process plays tapes again."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
-    return (spec is not None and spec.name == "tune_media.replay.process") or sys.argv[-1].endswith("-renderers")
+    return (spec is not None and spec.name == "tune_media.replay.child") or sys.argv[-1].endswith("-renderers")
 
 
 def shown_by(env: Any, shown: Callable[[], int]) -> None:

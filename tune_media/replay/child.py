@@ -1,0 +1,143 @@
+"""The process that plays tapes, from the inside: answers a ``RenderProcess``, each tape in a process of its own.
+
+``main`` reads the recipe once, and with it the user's modules. For each request it forks: what an env leaves behind in
+classes, modules, libraries and child processes ends with the fork, so no tape knows of another one.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+from ray import cloudpickle
+
+from tune_media.replay.plain import from_json, to_json
+from tune_media.replay.player import RenderError
+from tune_media.replay.stage import Stage, Tell, cannot_make
+
+_WATCH_SECONDS = 1.0
+_SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
+
+
+def run() -> None:
+    """Run ``main`` in a fork of this process; it ends with this one, and takes along what its envs have started.
+
+    Ray kills the processes that a worker has started when the worker ends, and not those that these have started.
+    """
+    asking, guard = os.getppid(), os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    renderer = os.fork()
+    if renderer:
+        while not (status := os.waitpid(renderer, os.WNOHANG))[0]:
+            if os.getppid() != asking:
+                os.kill(renderer, signal.SIGTERM)
+            signal.sigtimedwait({signal.SIGCHLD}, _WATCH_SECONDS)
+        code = os.waitstatus_to_exitcode(status[1])
+        if code < 0:
+            os.kill(guard, -code)
+        os._exit(code)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    os.setsid()
+    signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
+    _prctl(_DIE_WITH_PARENT, signal.SIGTERM)
+    if os.getppid() == guard:
+        main()
+
+
+def main() -> None:
+    """Answer the requests of a ``RenderProcess``, until its end of the pipe is closed."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what envs print
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.path.insert(0, str(Path.cwd()))
+    _prctl(_SUBREAPER)
+    setup = _received(requests)
+    assert setup is not None
+    with contextlib.suppress(OSError):
+        os.nice(setup.pop("niceness"))
+    try:
+        stage: Stage | RenderError = Stage(**setup)
+    except Exception as error:
+        stage = cannot_make(error)
+
+    def tell(*contents: bytes, **facts: Any) -> None:
+        answers.write(json.dumps(facts).encode() + b"\n")
+        answers.writelines(contents)
+        answers.flush()
+
+    while (request := _received(requests)) is not None:
+        if isinstance(stage, RenderError):
+            tell(error=str(stage), at=stage.step)
+        elif _may_fork():
+            _answer_in_fork(stage, request, tell)
+        else:
+            stage.answer(request, tell)
+
+
+def _may_fork() -> bool:
+    """Return whether a fork can draw: not if importing MuJoCo has opened a display of the GPU by EGL."""
+    return "egl" not in (os.environ.get("MUJOCO_GL"), os.environ.get("PYOPENGL_PLATFORM"))
+
+
+def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
+    """Answer a request in a fork of this process, and end all processes that an env starts in it."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+            os.close(reader)
+            stage.answer(request, tell)
+            with os.fdopen(writer, "w") as learned:
+                learned.write(to_json(sorted(stage.learned, key=repr)))
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as learned:
+        content = learned.read()
+    _, status = os.waitpid(child, 0)
+    _end_children()
+    if content and status == 0:
+        stage.learned |= set(from_json(content))
+    else:
+        code = os.waitstatus_to_exitcode(status)
+        tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)
+
+
+def _end_children() -> None:
+    """End what the env of a fork has started and left behind; it is a child of this process by now."""
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in path.read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _prctl(what: int, value: int = 1) -> None:
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
+
+
+def _received(stream: IO[bytes]) -> dict[str, Any] | None:
+    """Return the next message of the process that started this one; None: there are no more."""
+    line = stream.readline()
+    message: dict[str, Any] | None = cloudpickle.loads(base64.b64decode(line)) if line else None
+    return message
+
+
+if __name__ == "__main__":
+    run()
