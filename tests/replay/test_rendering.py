@@ -11,7 +11,7 @@ from tests.support.pictures import LOSSLESS, shown
 from tune_media.encoding import VideoEncoder
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.rendering import render_tape
@@ -43,7 +43,7 @@ def make(name="CartPole-v1", **options):
 def recorded(env, video, frame=None, is_direct=True, steps=12):
     """Return the candidate of an env's second episode, recorded while it runs and taped."""
     taping, renderer = TapeRecorder(env, itertools.count(30)), Renderer(env, frame)
-    recorder = EpisodeRecorder(Plan("episodes", as_selectors("last"), video=video))
+    recorder = Recorder(Plan("episodes", as_selectors("last"), video=video))
     env.action_space.seed(9)
     for number in range(2):
         observation, _ = env.reset()

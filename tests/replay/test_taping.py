@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 
 from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.replay.taping import Taping
 from tune_media.selection import as_selectors
@@ -15,7 +15,7 @@ def lake():
 
 
 def taping_of(env, render):
-    recorder = EpisodeRecorder(Plan("episodes", as_selectors("all"), render=render), problems_are_collected=True)
+    recorder = Recorder(Plan("episodes", as_selectors("all"), render=render), problems_are_collected=True)
     taping = Taping(recorder)
     taping.put_all_on_tape(env)
     return taping, recorder

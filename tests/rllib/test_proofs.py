@@ -9,7 +9,7 @@ from tests.support import odd_envs
 from tests.support.faults import wait_until
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer
 from tune_media.replay import recipe as recipe_module
 from tune_media.replay import render_pool
@@ -37,7 +37,7 @@ def samples_of(kind, episodes=2, frame=None):
     base = EnvState(env).as_baseline()
     recipe = Recipe.of(kind, config, env, frame=frame, video=VIDEO, base=base)
     taping, renderer = TapeRecorder(env, None, base), Renderer(env, frame)
-    recorder = EpisodeRecorder(Plan("episodes", as_selectors("all"), video=VIDEO))
+    recorder = Recorder(Plan("episodes", as_selectors("all"), video=VIDEO))
     proof = Taping(recorder).proof
     for number in range(episodes):
         env.reset(seed=3 if number == 0 else None)

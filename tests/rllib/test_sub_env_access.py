@@ -10,7 +10,7 @@ from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
 from tune_media import VideoOptions
 from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.seeding import seeded
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.sub_env_access import SubEnvAccess
@@ -20,7 +20,7 @@ from tune_media.selection import as_selectors
 def access(section="evaluation", index=0, trigger=None, video=None, **options):
     """Return the access of an env runner, and the recorder that it tells of problems."""
     plan = Plan("episodes", as_selectors("best"), trigger=trigger, video=video)
-    recorder = EpisodeRecorder(plan, problems_are_collected=True)
+    recorder = Recorder(plan, problems_are_collected=True)
     return SubEnvAccess(RecorderSettings(plan, **options), section, index, recorder), recorder
 
 

@@ -8,19 +8,19 @@ from typing import Any
 from tests.support.envs import CountingEnv
 from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.selection import as_selectors
 from tune_media.values.episode_record import EpisodeRecord
 
 
-def make_recorder(keep: Any = "all", *, problems_are_collected: bool = False, **options: Any) -> EpisodeRecorder:
+def make_recorder(keep: Any = "all", *, problems_are_collected: bool = False, **options: Any) -> Recorder:
     """Return a recorder of the plan with these options."""
     plan = Plan("episodes", as_selectors(keep), **options)
-    return EpisodeRecorder(plan, problems_are_collected=problems_are_collected)
+    return Recorder(plan, problems_are_collected=problems_are_collected)
 
 
 def play(
-    recorder: EpisodeRecorder,
+    recorder: Recorder,
     env: CountingEnv,
     slot: int = 0,
     rewards: Sequence[float] | None = None,
@@ -40,7 +40,7 @@ def only(env: CountingEnv) -> Callable[[], dict[str, Any]]:
     return lambda: {"": env.render()}
 
 
-def take_all(recorder: EpisodeRecorder) -> dict[str, Any]:
+def take_all(recorder: Recorder) -> dict[str, Any]:
     """Take every candidate of a recorder; return them as they stand in a result, by the id of their record."""
     ids = [record.id for record in recorder.candidates.records()]
     return {id: candidate.in_result() for id, candidate in recorder.candidates.take(ids, ids).items()}

@@ -12,7 +12,7 @@ from tune_media.evaluation.checkpoints import checkpoints_of
 from tune_media.evaluation.clips import ClipRenderer
 from tune_media.evaluation.evaluation import Evaluation, Progress
 from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
-from tune_media.evaluation.part import Part, parts_of
+from tune_media.evaluation.part import EvaluationPart, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
@@ -143,7 +143,7 @@ def evaluate(
 
 
 def _missing(
-    parts: Sequence[Part], request: Request, env: Callable[[Any], Any] | None, policy: LoadPolicy | None
+    parts: Sequence[EvaluationPart], request: Request, env: Callable[[Any], Any] | None, policy: LoadPolicy | None
 ) -> list[Job]:
     """Return the episodes that are to be played."""
     jobs = []
@@ -155,7 +155,7 @@ def _missing(
 
 
 def _play(
-    parts: Sequence[Part], jobs: Sequence[Job], workers: int, progress: Progress, name: str, episodes: int
+    parts: Sequence[EvaluationPart], jobs: Sequence[Job], workers: int, progress: Progress, name: str, episodes: int
 ) -> None:
     """Play the episodes that are missing, and store them as they come."""
     left = {job.part: len(job.seeds) for job in jobs}

@@ -10,7 +10,7 @@ from typing import Any
 
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.replay.recipe import EnvConfig, Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.rllib.checkpoint_player import CheckpointError, PlayedAs, PlayerSettings, seed_everything
@@ -47,7 +47,7 @@ class ForeignPolicyPlayer:
             )
         self._env = settings.env(EnvConfig(settings.env_config))
         self._tapes = TapeRecorder(self._env)
-        self._recorder = EpisodeRecorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True))
+        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True))
         self._recipe: Recipe | None = None
         with contextlib.suppress(Exception):  # how the env is made cannot be pickled: there will be no clips
             self._recipe = Recipe.of(settings.env, settings.env_config, self._env)

@@ -16,7 +16,7 @@ from tune_media.evaluation.clips import ClipRenderer, clips_there
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
 from tune_media.evaluation.jobs import Played
-from tune_media.evaluation.request import Condition, Request
+from tune_media.evaluation.request import EnvCondition, Request
 from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
@@ -29,7 +29,7 @@ from tune_media.viewing.taped_episodes import TapedEpisode
 
 
 @dataclass
-class Part:
+class EvaluationPart:
     """One checkpoint under one condition.
 
     Attributes:
@@ -44,7 +44,7 @@ class Part:
     """
 
     trial: TrialFiles
-    condition: Condition
+    condition: EnvCondition
     checkpoint: StoredCheckpoint
     store: EvaluatedTrial
     folder: str
@@ -144,7 +144,7 @@ class Part:
         }
 
 
-def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: str) -> Iterator[Part]:
+def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: str) -> Iterator[EvaluationPart]:
     """Yield the parts of an evaluation, trial by trial.
 
     Args:
@@ -167,7 +167,7 @@ def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: 
             for checkpoint in checkpoints:
                 known = store.played_as(checkpoint.training_iteration)
                 played_as = None if known is None else PlayedAs(**known)
-                yield Part(trial, condition, checkpoint, store, of_trial, params, played_as)
+                yield EvaluationPart(trial, condition, checkpoint, store, of_trial, params, played_as)
 
 
 def _trial_id(trial: TrialFiles) -> str:

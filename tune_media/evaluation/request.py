@@ -21,14 +21,14 @@ _NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
 
 
 @dataclass(frozen=True)
-class Condition:
+class EnvCondition:
     """A change of the env.
 
     Attributes:
         overrides: Keys of the ``env_config`` with their values; none: the env as it was in the training.
 
     Example:
-        >>> Condition((("wind", 5),)).label
+        >>> EnvCondition((("wind", 5),)).label
         'wind=5'
     """
 
@@ -37,7 +37,7 @@ class Condition:
     @property
     def label(self) -> str:
         """The overrides as text; empty if there are none."""
-        return " ".join(f"{name}={_text(value)}" for name, value in self.overrides)
+        return " ".join(f"{name}={_shown_value(value)}" for name, value in self.overrides)
 
     @property
     def suffix(self) -> str:
@@ -69,7 +69,7 @@ class Request:
     connectors: str | None = None
     env: str | None = None
     policy: str | None = None
-    conditions: tuple[Condition, ...] = (Condition(),)
+    conditions: tuple[EnvCondition, ...] = (EnvCondition(),)
 
     @classmethod
     def of(
@@ -190,7 +190,7 @@ def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
     return tuple(found)
 
 
-def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[Condition, ...]:
+def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, ...]:
     """Return all combinations of the values of some keys; a value that is no list is the only one of its key.
 
     Example:
@@ -198,14 +198,14 @@ def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[Condition, ...]
         ['wind=0 mass=2', 'wind=5 mass=2']
     """
     if not env_config:
-        return (Condition(),)
+        return (EnvCondition(),)
     if not isinstance(env_config, Mapping):
         raise TypeError(f"evaluate(env_config=...) takes a dict of keys and values, got {as_shown(env_config)}.")
     choices = [
         [(str(name), value) for value in (values if isinstance(values, (list, tuple)) else [values])]
         for name, values in env_config.items()
     ]
-    return tuple(Condition(combination) for combination in itertools.product(*choices))
+    return tuple(EnvCondition(combination) for combination in itertools.product(*choices))
 
 
 def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -260,7 +260,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _text(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.gym.arguments import Arguments
-from tune_media.gym.clip_folder import ClipFolder
 from tune_media.gym.fixed_length import FixedLengthClips
-from tune_media.gym.replays import Replays
+from tune_media.gym.replays import WrapperTaping
 from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, total
+from tune_media.gym.video_folder import VideoFolder
 from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import result_of
@@ -57,15 +57,15 @@ class Recording:
         self._env, self._count, self._plan = env, count, arguments.plan()
         self._renderer = Renderer(env, arguments.frame, GYM_EXAMPLE)
         self._indices, self._records_whole_episodes = arguments.indices(count), arguments.records_whole_episodes
-        self._folder = None if arguments.folder is None else ClipFolder(arguments.folder, arguments.name_prefix, count)
+        self._folder = None if arguments.folder is None else VideoFolder(arguments.folder, arguments.name_prefix, count)
         self._clips: FixedLengthClips | None = None
         if arguments.video is not None and (arguments.step_trigger is not None or arguments.video_length):
             self._clips = FixedLengthClips(self._renderer, arguments.video, arguments.video_length, self._write)
         self._step_trigger, self._steps = arguments.step_trigger, 0
         self._due: str | None = None  # the name of the clips that start at this step
         self._episodes = [-1] * count
-        self.recorder = EpisodeRecorder(self._plan, None if self._folder is None else self._save)
-        self._replays = Replays(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
+        self.recorder = Recorder(self._plan, None if self._folder is None else self._save)
+        self._replays = WrapperTaping(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
         self.recorder.candidates.hold_untaken(MAX_UNTAKEN)
         self._has_checked_paths = False
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)

@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.episode import Candidate
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import FrameSource, describe, sub_env
 from tune_media.recording.winners import Winners
 from tune_media.replay.env_state import Baseline, EnvState
@@ -63,7 +63,7 @@ class MadeByUser:
         return cls(env_fn, spec)
 
 
-class Replays(Taping):
+class WrapperTaping(Taping):
     """Tapes the episodes of a wrapper, and renders the chosen ones. The thread that steps the envs calls everything.
 
     No env is made in this process. The process that renders starts with the first tape, and is ended after a minute
@@ -80,7 +80,7 @@ class Replays(Taping):
 
     def __init__(
         self,
-        recorder: EpisodeRecorder,
+        recorder: Recorder,
         env: Any,
         indices: Collection[int],
         env_fn: Callable[[], Any] | None,

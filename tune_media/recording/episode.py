@@ -25,7 +25,7 @@ from tune_media.values.medium import joined
 from tune_media.values.video import Video
 
 
-class Tape(Protocol):
+class RunningTape(Protocol):
     """The tape of an episode, as far as this wing needs it; ``replay.tape`` has the real one.
 
     Attributes:
@@ -61,7 +61,7 @@ class OnTape:
         are_enough: Returns whether no more of its frames need be rendered while it runs.
     """
 
-    tape: Tape
+    tape: RunningTape
     recipe: str | None = None
     is_rendered_later: bool = True
     wanted: Callable[[], Wanted | None] = lambda: ENCODED
@@ -127,7 +127,7 @@ class RunningEpisode:
     episode_length: int = 0
 
     @property
-    def tape(self) -> Tape | None:
+    def tape(self) -> RunningTape | None:
         """Its tape, if it has one."""
         return None if self.start.on_tape is None else self.start.on_tape.tape
 
@@ -262,7 +262,7 @@ class Candidate:
     agents: frozenset[str] = frozenset()
     media: Mapping[str, Image | Artifact] = field(default_factory=dict)
     trajectory: Trajectory | None = None
-    tape: Tape | None = None
+    tape: RunningTape | None = None
     late: Mapping[str, Video] = field(default_factory=dict)
     step_bytes: int = 0
 

@@ -76,7 +76,7 @@ class Overlay:
         """Put as many parts into a line as fit."""
         lines: list[str] = []
         for part in self._parts:
-            text = _text(part, facts)
+            text = _line_of(part, facts)
             if not text:
                 continue
             if lines and width_of(f"{lines[-1]}  {text}") <= width:
@@ -107,7 +107,7 @@ class Overlay:
         return self._fonts[size]
 
 
-def _text(part: Part, facts: StepFacts) -> str:
+def _line_of(part: Part, facts: StepFacts) -> str:
     if callable(part):
         try:
             return str(part(facts))

@@ -18,7 +18,7 @@ from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.clips import ENCODED, Clips
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, Tape
+from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, RunningTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
@@ -60,7 +60,7 @@ class Proof(Protocol):
         ...
 
 
-class EpisodeRecorder:
+class Recorder:
     """Records episodes, any number of them at a time, each in a slot of its own (a sub-env).
 
     Everything happens in the thread that steps the envs.
@@ -157,7 +157,7 @@ class EpisodeRecorder:
         """Return whether another episode like the largest of those that run may be recorded beside them."""
         return self._nbytes() + max((episode.nbytes for episode in self._running.values()), default=0) <= MAX_BYTES
 
-    def records(self, tape: Tape) -> bool:
+    def records(self, tape: RunningTape) -> bool:
         """Return whether the episode of a tape is being recorded."""
         return any(episode.tape is tape for episode in self._running.values())
 
@@ -311,9 +311,9 @@ class EpisodeRecorder:
 
 
 class _Guard(contextlib.AbstractContextManager[None]):
-    """See ``EpisodeRecorder.guard``. Each step enters one, and a generator would take as long as the step."""
+    """See ``Recorder.guard``. Each step enters one, and a generator would take as long as the step."""
 
-    def __init__(self, recorder: EpisodeRecorder, slot: Hashable, what: str) -> None:
+    def __init__(self, recorder: Recorder, slot: Hashable, what: str) -> None:
         self._recorder, self._slot, self._what = recorder, slot, what
 
     @override

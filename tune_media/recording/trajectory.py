@@ -44,7 +44,7 @@ class TrajectoryBuilder:
             row["reward"] = facts.reward
             row |= dict(_leaves("action", facts.action, self._action_space))
         if facts.info:
-            row["info"] = _text(facts.info)
+            row["info"] = _json_text(facts.info)
         self._rows.append(row)
         self.nbytes += sum(map(_size, row.values()))
 
@@ -99,7 +99,7 @@ def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any
     else:
         array = None if isinstance(value, (tuple, Mapping)) else _array(value)
         if array is None or array.dtype.kind not in "biuf":
-            yield name, _text(value)
+            yield name, _json_text(value)
         else:
             yield name, array.item() if array.ndim == 0 else array
 
@@ -115,18 +115,18 @@ def _array(value: Any) -> Any:
 def _of_one_kind(values: list[Any]) -> list[Any]:
     """Return a column; its arrays as text if other values are, such as lists that only some steps had at one length."""
     if any(isinstance(value, str) for value in values):
-        return [_text(value) if isinstance(value, np.ndarray) else value for value in values]
+        return [_json_text(value) if isinstance(value, np.ndarray) else value for value in values]
     return values
 
 
-def _text(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """Return a value as JSON text; what JSON does not have is left out by name."""
     if isinstance(value, Mapping):
-        return json_bytes({str(key): _plain(item, str(key)) for key, item in value.items()}).decode()
-    return json_bytes(_plain(value, "a value")).decode()
+        return json_bytes({str(key): _plain_or_note(item, str(key)) for key, item in value.items()}).decode()
+    return json_bytes(_plain_or_note(value, "a value")).decode()
 
 
-def _plain(value: Any, name: str) -> Any:
+def _plain_or_note(value: Any, name: str) -> Any:
     try:
         return as_plain(value, name)
     except TypeError as error:

@@ -26,7 +26,6 @@ _STEPS = 64  # of a block
 _MOST_BYTES = 1024  # of an observation: copying a larger one takes as long as its checksum
 _NEVER = sys.maxsize
 _REWARD, _FLAG = np.dtype("<f8"), np.dtype("?")
-_NO_ARRAYS = (ValueError, TypeError, AttributeError, IndexError)
 
 Array = npt.NDArray[Any]
 
@@ -81,7 +80,7 @@ class BatchTaping(Batch):
     def tapes(self, index: int) -> bool:
         """Return whether the steps of a sub-env are put on tape here only."""
         slot = self._slots.get(index)
-        return slot is not None and slot.state is _State.TAPES
+        return slot is not None and slot.state is _SlotState.TAPES
 
     @override
     def is_stepping(self, recorder: TapeRecorder) -> bool:
@@ -93,15 +92,15 @@ class BatchTaping(Batch):
         slot = self._of_recorder[id(recorder)]
         self._hand_over(slot)
         slot.first = _NEVER
-        if not recorder.is_used or (slot.state is _State.AGREES and not recorder.unhook_steps()):
+        if not recorder.is_used or (slot.state is _SlotState.AGREES and not recorder.unhook_steps()):
             self._drop(slot)
-        elif slot.state is _State.AGREES:
-            slot.state = _State.TAPES
+        elif slot.state is _SlotState.AGREES:
+            slot.state = _SlotState.TAPES
 
     @override
     def began(self, recorder: TapeRecorder, tape: Tape) -> None:
         slot = self._of_recorder[id(recorder)]
-        if slot.state is not _State.DROPPED:
+        if slot.state is not _SlotState.DROPPED:
             slot.begin(tape, self._begun)
             if slot.notes_states:
                 self._state_at = min(self._state_at, self._begun + STRIDE)
@@ -122,9 +121,7 @@ class BatchTaping(Batch):
         if not self.is_of_use:
             return step(actions)
         self._begun += 1
-        try:
-            self._put_actions(actions)  # before the envs may change them
-        except _NO_ARRAYS:
+        if not self._put_actions(actions):  # before the envs may change them
             self._give_up(None)
         try:
             result = step(actions)
@@ -132,9 +129,8 @@ class BatchTaping(Batch):
             self._give_up("the vector env raised in the middle of it")
             raise
         if self.is_of_use:
-            try:
-                is_any_over = self._put_results(*result[:4])
-            except _NO_ARRAYS:
+            is_any_over = self._put_results(*result[:4])
+            if is_any_over is None:
                 self._give_up("the vector env returned what is no array of numbers")
                 return result
             self._done = self._begun
@@ -144,12 +140,8 @@ class BatchTaping(Batch):
                 self._note_states()
         return result
 
-    def _put_actions(self, actions: Array) -> None:
-        """Copy the actions of a step.
-
-        Raises:
-            ValueError: They are no array of numbers.
-        """
+    def _put_actions(self, actions: Any) -> bool:
+        """Copy the actions of a step; return whether they are an array of numbers."""
         block = self._actions
         is_plain = type(actions) is np.ndarray
         is_other = block is None or not (is_plain and actions.dtype == block.dtype and actions.shape == block.shape[1:])
@@ -159,25 +151,27 @@ class BatchTaping(Batch):
             self._copies, self._in_arrays = [], 0
             if is_other:
                 if not is_plain or actions.dtype.kind not in NUMBERS:
-                    raise ValueError("no array of numbers")
+                    return False
                 self._actions = np.zeros((_STEPS, *actions.shape), actions.dtype)
         self._acted = actions.tobytes()
+        return True
 
-    def _put_results(self, observations: Array, rewards: Array, terminated: Array, truncated: Array) -> bool:
+    def _put_results(self, observations: Any, rewards: Any, terminated: Any, truncated: Any) -> bool | None:
         """Copy what the vector env returned; return whether any episode is over.
 
-        Raises:
-            ValueError: It is of another kind than before, or no numbers.
+        None: it is not arrays of numbers, or of another kind than before.
         """
-        if self._rows is None:
-            self._make_room(observations)
-        if observations.dtype != self._columns[0].dtype:
-            raise ValueError("another type than before")  # NumPy would convert it without a word
+        if not type(observations) is type(rewards) is type(terminated) is type(truncated) is np.ndarray:
+            return None
+        if self._rows is None and not self._make_room(observations):
+            return None
+        if observations.dtype != self._columns[0].dtype or rewards.dtype.kind not in NUMBERS:
+            return None  # NumPy would convert the observations without a word
         if rewards.dtype != _REWARD or terminated.dtype != _FLAG or truncated.dtype != _FLAG:
             rewards, terminated, truncated = rewards.astype(_REWARD), terminated.astype(_FLAG), truncated.astype(_FLAG)
         seen, earned, ends, cuts = observations.tobytes(), rewards.tobytes(), terminated.tobytes(), truncated.tobytes()
         if (len(seen), len(earned), len(ends), len(cuts)) != self._sizes:
-            raise ValueError("another number than before")
+            return None
         self._copies.append((self._acted, seen, earned, ends, cuts))
         return 1 in ends or 1 in cuts
 
@@ -190,19 +184,20 @@ class BatchTaping(Batch):
             rows = column[part]
             rows[...] = np.frombuffer(b"".join(parts), column.dtype).reshape(rows.shape)
 
-    def _make_room(self, observations: Array) -> None:
+    def _make_room(self, observations: Array) -> bool:
         """Make room for a block: one row a step and sub-env, with the observation, and then as ``STEP`` has it.
 
-        Raises:
-            ValueError: The observations are too large, or no numbers.
+        Returns:
+            Whether the observations are numbers, and not too large.
         """
         observation = ("observation", observations.dtype, observations.shape[1:])
         row = np.dtype([observation, ("reward", _REWARD), ("terminated", _FLAG), ("truncated", _FLAG)])
         if observations.dtype.kind not in NUMBERS or row.itemsize - STEP.size > _MOST_BYTES:
-            raise ValueError("too large, or no numbers")
+            return False
         self._rows = np.zeros((_STEPS, len(observations)), row)
         self._columns = tuple(self._rows[name] for name in row.names or ())
         self._sizes = tuple(column[0].nbytes for column in self._columns)
+        return True
 
     def _end_episodes(self, are_over: Array) -> None:
         for index in np.flatnonzero(are_over).tolist():
@@ -215,11 +210,11 @@ class BatchTaping(Batch):
                 slot.first = _NEVER
                 if slot.notes_states:
                     slot.recorder.note_state(slot.total)
-                if slot.state is _State.TAPES:
+                if slot.state is _SlotState.TAPES:
                     slot.recorder.ended()
-                if slot.state is _State.COMPARES and slot.is_same():
-                    slot.state = _State.AGREES
-                elif slot.state is _State.COMPARES:
+                if slot.state is _SlotState.COMPARES and slot.is_same():
+                    slot.state = _SlotState.AGREES
+                elif slot.state is _SlotState.COMPARES:
                     self._drop(slot)
 
     def _note_states(self) -> None:
@@ -245,10 +240,10 @@ class BatchTaping(Batch):
 
     def _drop(self, slot: _Slot) -> None:
         """Leave the steps of a sub-env to its tape recorder for good, which goes on where this is."""
-        if slot.state is _State.TAPES:
+        if slot.state is _SlotState.TAPES:
             slot.recorder.hook_steps(slot.check, slot.total)
-        slot.state, slot.first = _State.DROPPED, _NEVER
-        self.is_of_use = any(one.state is not _State.DROPPED for one in self._slots.values())
+        slot.state, slot.first = _SlotState.DROPPED, _NEVER
+        self.is_of_use = any(one.state is not _SlotState.DROPPED for one in self._slots.values())
 
     def _give_up(self, lost: str | None) -> None:
         """Drop all sub-envs.
@@ -258,14 +253,14 @@ class BatchTaping(Batch):
         """
         for slot in self._slots.values():
             self._hand_over(slot)
-            if lost is not None and slot.state is _State.TAPES and slot.first <= self._done:
+            if lost is not None and slot.state is _SlotState.TAPES and slot.first <= self._done:
                 slot.tape.fault = slot.tape.fault or lost
             self._drop(slot)
         self._done = self._begun
         self._copies, self._in_arrays = [], 0
 
 
-class _State(enum.Enum):
+class _SlotState(enum.Enum):
     """How the steps of a sub-env get on its tape."""
 
     COMPARES = "by its tape recorder, and here on a second one, to compare"
@@ -290,7 +285,7 @@ class _Slot:
     """
 
     def __init__(self, recorder: TapeRecorder, index: int) -> None:
-        self.recorder, self.index, self.state = recorder, index, _State.COMPARES
+        self.recorder, self.index, self.state = recorder, index, _SlotState.COMPARES
         self.tape = self._own = Tape(0)
         self.began, self.first, self.over_at = 0, _NEVER, -1
         self.check, self.total = 0, 0.0
@@ -298,14 +293,14 @@ class _Slot:
     @property
     def notes_states(self) -> bool:
         """Whether the states of its simulator are put on the tape here."""
-        return self.state is _State.TAPES and self.recorder.has_simulator
+        return self.state is _SlotState.TAPES and self.recorder.has_simulator
 
     def begin(self, tape: Tape, first: int) -> None:
         """Begin an episode."""
         self.tape, self.began, self.first = tape, first, first
         self.check, self.total = tape.checks[0], 0.0
         self._own = tape
-        if self.state is not _State.TAPES:
+        if self.state is not _SlotState.TAPES:
             self._own = Tape(0)
             self._own.began(self.check)
 

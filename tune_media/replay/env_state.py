@@ -77,7 +77,7 @@ _NEW_GENERATOR = "_np_random"  # where Gymnasium keeps the generator of an env o
 
 
 @dataclass(frozen=True)
-class Place:
+class GeneratorPlace:
     """Where a random generator is.
 
     Attributes:
@@ -201,7 +201,7 @@ class EnvState:
     def __init__(self, env: Any, left_out: Collection[Path] = ()) -> None:
         self.layers = layers_of(env)
         self.leaves: dict[Path, bytes] = {}
-        self.places: list[Place] = []
+        self.places: list[GeneratorPlace] = []
         self.left_out: set[Path] = set(left_out)
         self._values: dict[Path, tuple[str, Any]] = {}  # of the leaves: their kind, and the live value
         self._sizes: dict[Attribute, list[int]] = {}  # leaves and bytes, of attributes that may be large
@@ -297,7 +297,7 @@ class EnvState:
         if kind == GENERATOR:
             if number not in self._known and owner is not None:
                 self._known[number] = path
-                self.places.append(Place(_name_of(path), owner, path[-1]))
+                self.places.append(GeneratorPlace(_name_of(path), owner, path[-1]))
             return
         if kind == SPACE:
             if number not in self._known:
@@ -387,7 +387,7 @@ class EnvState:
         """Note Gymnasium's generator of a layer that nobody has needed yet."""
         own = getattr(layer, "__dict__", {})
         if own.get(_NEW_GENERATOR) is None and getattr(type(layer), _NEW_GENERATOR, 0) is None:
-            self.places.append(Place(f"{name}/{_NEW_GENERATOR}", layer, _NEW_GENERATOR))
+            self.places.append(GeneratorPlace(f"{name}/{_NEW_GENERATOR}", layer, _NEW_GENERATOR))
 
     # -- comparing ----------------------------------------------------------------------------------------------------
 
@@ -511,12 +511,12 @@ def _name_of(path: Path) -> str:
     return "/".join(str(step[1]) if isinstance(step, tuple) else str(step) for step in path)
 
 
-def _places_of_space(name: str, space: Any) -> list[Place]:
+def _places_of_space(name: str, space: Any) -> list[GeneratorPlace]:
     """Return the places of a space's generators."""
     own = getattr(space, "__dict__", None)
     if own is None or _NEW_GENERATOR not in own or not hasattr(type(space), "sample"):
         return []
-    places = [Place(f"{name}/{_NEW_GENERATOR}", space, _NEW_GENERATOR)]
+    places = [GeneratorPlace(f"{name}/{_NEW_GENERATOR}", space, _NEW_GENERATOR)]
     inner = own.get("spaces") or ()
     for key, one in inner.items() if isinstance(inner, Mapping) else enumerate(inner):
         places += _places_of_space(f"{name}/{key}", one)

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tune_media.replay.env_state import EnvState, Place, layers_of
+from tune_media.replay.env_state import EnvState, GeneratorPlace, layers_of
 
 States = dict[str, Any]
 """The states of an env's generators, plain data, by the place of each: the number of the layer (0: the innermost env),
@@ -42,7 +42,7 @@ class Snapshot:
 
     def __init__(self, state: EnvState, *, with_emulator: bool = True) -> None:
         self._states: States = {}
-        self._not_made: list[Place] = []
+        self._not_made: list[GeneratorPlace] = []
         for place in state.places:
             generator = place.generator
             if generator is None:

@@ -130,9 +130,9 @@ def _told(code: types.CodeType) -> Any:
     """Return what a code object does, without its lines and its docstring."""
     first = code.co_consts[:1]
     constants = code.co_consts[1:] if first and isinstance(first[0], str) else code.co_consts
-    told = [_told(one) if isinstance(one, types.CodeType) else _text(one) for one in constants]
+    told = [_told(one) if isinstance(one, types.CodeType) else _constant(one) for one in constants]
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, told
 
 
-def _text(value: Any) -> str:
+def _constant(value: Any) -> str:
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)

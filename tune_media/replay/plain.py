@@ -28,7 +28,7 @@ def to_json(value: Any) -> str:
         ...
         TypeError: a value of type object is no plain data
     """
-    return _encode(_plain(value))
+    return _encode(_tagged(value))
 
 
 def from_json(text: str | bytes) -> Any:
@@ -40,25 +40,25 @@ def from_json(text: str | bytes) -> Any:
     return _value(json.loads(text))
 
 
-def _plain(value: Any) -> Any:
+def _tagged(value: Any) -> Any:
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
     if kind is list:
-        return [_plain(item) for item in value]
+        return [_tagged(item) for item in value]
     if kind is tuple:
-        return {"tuple": [_plain(item) for item in value]}
+        return {"tuple": [_tagged(item) for item in value]}
     if kind in (set, frozenset):
-        return {kind.__name__: sorted((_plain(item) for item in value), key=_encode)}
+        return {kind.__name__: sorted((_tagged(item) for item in value), key=_encode)}
     if isinstance(value, dict):
         if _AS_THEY_ARE.issuperset(map(type, value)) and _AS_THEY_ARE.issuperset(map(type, value.values())):
             return {"dict": list(value.items())}  # JSON has a list for each pair, too
-        return {"dict": [(_plain(key), _plain(item)) for key, item in value.items()]}
+        return {"dict": [(_tagged(key), _tagged(item)) for key, item in value.items()]}
     if kind is bytes:
-        return {"bytes": _text(value)}
+        return {"bytes": _base64(value)}
     is_array = kind is np.ndarray
     if (is_array or isinstance(value, np.generic)) and not value.dtype.hasobject and value.dtype.names is None:
-        return {"array" if is_array else "number": [value.dtype.str, list(value.shape), _text(value.tobytes())]}
+        return {"array" if is_array else "number": [value.dtype.str, list(value.shape), _base64(value.tobytes())]}
     raise TypeError(f"a value of type {kind.__name__} is no plain data")
 
 
@@ -83,5 +83,5 @@ def _value(plain: Any) -> Any:
     return flat.reshape(shape).copy() if name == "array" else flat[0]
 
 
-def _text(content: bytes) -> str:
+def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()

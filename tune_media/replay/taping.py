@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from tune_media.recording.clips import ENCODED, Render, Wanted
-from tune_media.recording.episode import OnTape, RunningEpisode
-from tune_media.recording.episode import Tape as RunningTape
+from tune_media.recording.episode import OnTape, RunningEpisode, RunningTape
 from tune_media.recording.pictures import ALONE, SPARSE, Pictures
 from tune_media.recording.plan import Plan
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import describe, sub_envs
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.env_state import Baseline
@@ -51,12 +50,12 @@ class Taping:
 
     Example:
         >>> from tune_media.selection import as_selectors
-        >>> recorder = EpisodeRecorder(Plan("eval", as_selectors("best"), render="replay"))
+        >>> recorder = Recorder(Plan("eval", as_selectors("best"), render="replay"))
         >>> Taping(recorder).mode
         'replay'
     """
 
-    def __init__(self, recorder: EpisodeRecorder) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.mode = self._first_mode
         self.recipe: Recipe | None = None
@@ -252,7 +251,7 @@ class _Budget:
         recorder: Its clock measures both.
     """
 
-    def __init__(self, recorder: EpisodeRecorder) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._clock = recorder.clock
         self._first = self._frame = 0.0
         self._rendering = self._sampling = 0.0

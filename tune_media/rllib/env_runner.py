@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import Winners
@@ -19,7 +19,7 @@ from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
 from tune_media.rllib.env_runner_requests import Answer
 from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
-from tune_media.rllib.replays import Replays
+from tune_media.rllib.replays import EnvRunnerTaping
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
@@ -92,11 +92,11 @@ class EnvRunnerRecording:
             watch_fetches(env_runner, self._fetched.fetch)
             # these hold a winner, whatever number of episodes RLlib counts
             plan = dataclasses.replace(plan, selectors=tuple(map(self._fetched.choosing_from_each, plan.selectors)))
-        self.recorder = EpisodeRecorder(plan, problems_are_collected=True)
+        self.recorder = Recorder(plan, problems_are_collected=True)
         if isinstance(plan.trigger, RenderBudget):
             ray_names.watch_samples(env_runner, self.recorder.clock.resume)
         self._sub_envs = SubEnvAccess(settings, self._section, self._index, self.recorder)
-        self.replays = Replays(settings, self._section, self._index, self.recorder)
+        self.replays = EnvRunnerTaping(settings, self._section, self._index, self.recorder)
         self._running: dict[int, _Running] = {}  # by sub-env
         self._counted: dict[int, tuple[RunningEpisode, EnvTap]] = {}  # by sub-env: episodes that need only rewards
         self._unseen_ends = 0  # since the last answer

@@ -10,8 +10,8 @@ from typing import Any
 from typing_extensions import override
 
 from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Wanted
-from tune_media.recording.episode import RunningEpisode, Tape
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.episode import RunningEpisode, RunningTape
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import describe, inside, sub_env
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.env_state import Baseline
@@ -30,7 +30,7 @@ _MOST_ENCODED = 8  # at once, until it is known whether the env repeats its epis
 _MOST_RENDERING = 30.0  # seconds, until it is known whether the env repeats its episodes; then they only begin here
 
 
-class Replays(Taping):
+class EnvRunnerTaping(Taping):
     """Tapes the episodes of an env runner, and knows which are rendered directly. Its thread calls everything here.
 
     No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
@@ -49,10 +49,10 @@ class Replays(Taping):
         may_be_made_elsewhere: Whether nothing speaks against making one like them in another process.
     """
 
-    def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
+    def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
         super().__init__(recorder)
         self._settings, self._section, self._index = settings, section, env_runner
-        self._whole: Tape | None = None  # of the episode that is rendered as a whole, whatever it takes
+        self._whole: RunningTape | None = None  # of the episode that is rendered as a whole, whatever it takes
         self._has_whole = False  # whether such a one has ended
         self._read_again_at = 0.0  # the verdict, by the monotonic clock
         self.recipes: dict[str, Recipe] = {}
@@ -60,7 +60,7 @@ class Replays(Taping):
         self.may_be_made_elsewhere = True
 
     @override
-    def frames_of(self, tape: Tape) -> Wanted | None:
+    def frames_of(self, tape: RunningTape) -> Wanted | None:
         if not self._is_unproven:
             return super().frames_of(tape)
         if not self._has_whole and (self._whole is None or not self._recorder.records(self._whole)):
@@ -74,7 +74,7 @@ class Replays(Taping):
         return self.mode == AUTO and self.recipe is not None
 
     @override
-    def are_enough(self, tape: Tape) -> bool:
+    def are_enough(self, tape: RunningTape) -> bool:
         """Return whether the rest of an episode is rendered of its tape: if rendering the first ones took long.
 
         One episode is rendered as a whole.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tune_media.recording.recorder import EpisodeRecorder
+from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer, describe, sub_envs
 from tune_media.recording.seeding import SeededResets, SeedTurns, seeded, share
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
@@ -21,7 +21,7 @@ class SubEnvAccess:
         recorder: Its recorder, which is told of problems.
     """
 
-    def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: EpisodeRecorder) -> None:
+    def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
         self._settings, self._section, self._index, self._recorder = settings, section, env_runner, recorder
         self._renderer: Renderer | None = None
         self._seeds: dict[int, SeedTurns] = {}  # by sub-env; an env that replaces a failed one goes on with them

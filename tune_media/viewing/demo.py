@@ -27,7 +27,7 @@ _MLFLOW = "mlflow.db"
 _BAR = 20  # characters
 
 
-class Progress(tune.Callback):
+class DemoProgress(tune.Callback):
     """Shows the iterations of all trials as one bar.
 
     Args:
@@ -112,7 +112,7 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
             stop={"training_iteration": iterations},
             verbose=0,
             callbacks=[
-                Progress(line, TRIALS * iterations),
+                DemoProgress(line, TRIALS * iterations),
                 JsonMediaLoggerCallback(),
                 TBXMediaLoggerCallback(),
                 *_trackers(folder / name),

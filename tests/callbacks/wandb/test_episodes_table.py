@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line
+from tune_media.callbacks.wandb.episodes_table import WandbTable, trial_line
 from tune_media.callbacks.wandb.values import best_item
 
 wandb = pytest.importorskip("wandb")
@@ -47,7 +47,7 @@ def test_the_line_of_a_trial_has_its_clip_with_its_return(clip):
 
 
 def test_odd_values_leave_the_table_whole(clip):
-    table = EpisodesTable()
+    table = WandbTable()
     facts = {"section": "train", "episode_length": 3, "seed": None}
     odd = [float("nan"), float("inf"), 1, True, "text"]
     for number, value in enumerate(odd):

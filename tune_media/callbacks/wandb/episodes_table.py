@@ -17,7 +17,7 @@ _MAX_METRICS = 50  # columns
 _FACTS = ("step", "section", "episode_id", "episode_return", "episode_length", "seed")
 
 
-class EpisodesTable:
+class WandbTable:
     """Collects a run's episodes until the table is logged, at the end of the run."""
 
     def __init__(self) -> None:

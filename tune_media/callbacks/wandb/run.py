@@ -16,7 +16,7 @@ from typing import Any
 
 from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
-from tune_media.callbacks.wandb.episodes_table import EpisodesTable, trial_line, video_of
+from tune_media.callbacks.wandb.episodes_table import WandbTable, trial_line, video_of
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.values import is_under
 from tune_media.values.score import known_returns
@@ -60,7 +60,7 @@ class WandbRun:
         self._defined: set[str] = set()
         self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
         self._waiting: dict[int, dict[str, list[Any]]] = {}  # media that wait for a row, by media step and key
-        self._episodes = EpisodesTable()
+        self._episodes = WandbTable()
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
         self._suspects: dict[str, set[int]] = {}  # by key: the steps of clips that may not show their episodes

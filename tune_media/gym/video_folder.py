@@ -8,7 +8,7 @@ from tune_media.values.names import safe_name
 from tune_media.values.video import Video
 
 
-class ClipFolder:
+class VideoFolder:
     """Writes clips as ``<prefix>-<name>.mp4``, or ``<prefix>-env-<i>-<name>.mp4`` if there are several sub-envs.
 
     A file that exists is never overwritten: the name of the new one ends with the clip's id.
@@ -24,7 +24,7 @@ class ClipFolder:
     Example:
         >>> import tempfile
         >>> from tune_media import Video
-        >>> folder = ClipFolder(Path(tempfile.mkdtemp()), "eval", count=4)
+        >>> folder = VideoFolder(Path(tempfile.mkdtemp()), "eval", count=4)
         >>> folder.write(2, "episode-7", Video(np.zeros((5, 48, 64, 3), np.uint8)), view="cam/left").name
         'eval-env-2-episode-7-cam_left.mp4'
     """
