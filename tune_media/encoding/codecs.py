@@ -54,17 +54,24 @@ def working_codec() -> str:
     raise RuntimeError(f"No video encoder of this FFmpeg works ({'; '.join(failures)}). Try: pip install -U av")
 
 
+def options_of(codec: str, crf: int = 23, preset: str = "veryfast", *, is_lean: bool = False) -> dict[str, str]:
+    """Return FFmpeg's options of an encoder.
+
+    Args:
+        codec: FFmpeg's name of the encoder.
+        crf, preset, is_lean: See ``VideoEncoder``.
+
+    Example:
+        >>> options_of("libx264", crf=20)
+        {'crf': '20', 'preset': 'veryfast'}
+    """
+    if codec == "libx264":
+        return {"crf": str(crf), "preset": preset, **({"tune": "zerolatency"} if is_lean else {})}
+    return _CODECS[codec] | ({"crf": str(crf)} if codec == "libvpx-vp9" else {})
+
+
 def add_stream(
-    container: OutputContainer,
-    codec: str,
-    rate: Fraction,
-    width: int,
-    height: int,
-    crf: int,
-    preset: str,
-    keyframes_every: int | None = None,
-    *,
-    is_lean: bool = False,
+    container: OutputContainer, codec: str, rate: Fraction, size: tuple[int, int], options: dict[str, str]
 ) -> VideoStream:
     """Add a video stream to an open file.
 
@@ -72,35 +79,17 @@ def add_stream(
         container: The file, opened for writing.
         codec: FFmpeg's name of the encoder.
         rate: Frames per second.
-        width: Pixels, even.
-        height: Pixels, even.
-        crf: Constant rate factor of x264 and VP9.
-        preset: x264's speed preset.
-        keyframes_every: Every how many frames there is one that can be decoded alone. None: as the encoder likes.
-        is_lean: Whether x264 holds as few frames as it can.
-
-    Example:
-        >>> import av
-        >>> from tune_media.encoding.memory_file import MemoryFile
-        >>> container = av.open(MemoryFile(), "w", format="mp4")
-        >>> add_stream(container, "libx264", Fraction(30), 64, 48, crf=23, preset="veryfast").width
-        64
+        size: Width and height, pixels, even.
+        options: Those of the encoder.
     """
-    options = dict(_CODECS[codec])
-    if codec == "libx264":
-        options |= {"crf": str(crf), "preset": preset} | ({"tune": "zerolatency"} if is_lean else {})
-    elif codec == "libvpx-vp9":
-        options |= {"crf": str(crf)}
     stream = cast("VideoStream", container.add_stream(codec, rate=rate, options=options))
-    stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-    if keyframes_every is not None:
-        stream.codec_context.gop_size = keyframes_every
+    (stream.width, stream.height), stream.pix_fmt = size, "yuv420p"
     stream.codec_context.thread_count = 1  # faster than "auto" at the size of most envs
     return stream
 
 
 def _try_codec(name: str) -> None:
     with av.open(io.BytesIO(), "w", format="mp4") as container:
-        stream = add_stream(container, name, Fraction(10), 16, 16, crf=23, preset="veryfast")
+        stream = add_stream(container, name, Fraction(10), (16, 16), options_of(name))
         picture = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
         container.mux([*stream.encode(picture), *stream.encode(None)])

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from tune_media.encoding.codecs import add_stream, working_codec
+from tune_media.encoding.codecs import add_stream, options_of, working_codec
 from tune_media.encoding.frames import Frame, as_rgb, every_nth, target_size
 from tune_media.encoding.memory_file import MemoryFile
 
@@ -237,25 +237,17 @@ class VideoEncoder:
 
     def _open(self, first: Frame) -> None:
         self._source_shape = first.shape
-        width, height = target_size(first.shape[1], first.shape[0], self._width, self._height)
-        codec = working_codec()
+        size, codec = target_size(first.shape[1], first.shape[0], self._width, self._height), working_codec()
         self._container = av.open(
             self._file, "w", format="mp4", options={"movflags": "+faststart"}, io_open=self._file.reopen
         )
         # With PyAV before 17.1, an open file that the garbage collector frees is a crash, and at Python's end a hang.
         self._close = weakref.finalize(self, _close_cancelled, self._container)
         rate = Fraction(self.fps).limit_denominator(10_000)
-        self._stream = add_stream(
-            self._container,
-            codec,
-            rate,
-            width,
-            height,
-            self._crf,
-            self._preset,
-            self._keyframes_every,
-            is_lean=self._is_lean,
-        )
+        options = options_of(codec, self._crf, self._preset, is_lean=self._is_lean)
+        self._stream = add_stream(self._container, codec, rate, size, options)
+        if self._keyframes_every is not None:
+            self._stream.codec_context.gop_size = self._keyframes_every
         self._state = _State.OPEN
 
     def _picture(self, rgb: Frame) -> av.VideoFrame:

@@ -10,7 +10,6 @@ from typing import Any
 
 import gymnasium as gym
 
-from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import FrameSource, describe, sub_env
@@ -23,8 +22,8 @@ from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import Verdict, has_unproven, note_unproven, refuse, take_suspects
-from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
-from tune_media.values.episodes import LEFT_OUT, EpisodeData
+from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
+from tune_media.values.episodes import EpisodeData
 from tune_media.values.secrets import error_text
 from tune_media.values.video import has_pictures
 
@@ -155,7 +154,7 @@ class WrapperTaping(Taping):
             reason = why
             if reason is None:
                 try:
-                    clips = self._rendered(winner)
+                    clips = self._taped(winner).clips_by(self._process())
                     self._recorder.stills.look(clips.values())
                     result.kept[id] = replace(winner, clips=clips, tape=None)
                     for video in result.kept[id].videos().values():
@@ -185,7 +184,7 @@ class WrapperTaping(Taping):
         facts: dict[str, Any] = {}
         for winner in latest:
             try:
-                facts |= self._compared(self._whole_tape(winner).packed(), winner.record, is_first=True)
+                facts |= self._taped(winner).compared_by(self._process(), is_first=True)
             except Exception as error:
                 self._go_direct_and_say_so(self._reason(error))
                 return
@@ -193,9 +192,9 @@ class WrapperTaping(Taping):
 
     def _check(self, episode: EpisodeData) -> None:
         """Compare the frames that an episode has with its replay."""
-        if isinstance(episode.tape, bytes) and episode.tape != LEFT_OUT:
+        if episode.tape and self.recipe is not None:
             try:
-                self._compared(episode.tape, episode.record)
+                TapedClip(episode.tape, self.recipe, episode.record).compared_by(self._process())
             except RenderError as error:
                 if error.is_of_tape:
                     self._refuse(error)
@@ -210,33 +209,19 @@ class WrapperTaping(Taping):
         if error.step is not None and has_unproven(self.recipe.hash):
             self._recorder.problems.report(take_suspects(self.recipe.hash), "the env does not repeat its episodes")
 
-    def _compared(self, tape: bytes, record: EpisodeRecord, *, is_first: bool = False) -> dict[str, Any]:
-        assert self.recipe is not None
-        return TapedClip(tape, self.recipe, record).compared_by(self._process(), is_first=is_first)
-
     def _process(self) -> RenderPool:
         if self._pool is None:
             self._pool = RenderPool()
         return self._pool
 
-    def _rendered(self, winner: Candidate) -> dict[str, EncodedVideo]:
-        """Return the clips of an episode's tape.
+    def _taped(self, winner: Candidate) -> TapedClip:
+        """Return the clip of an episode's tape, not rendered yet.
 
         Raises:
-            RenderError: The tape is not the episode, or cannot be rendered.
-            OSError: The process cannot be started.
-        """
-        assert self.recipe is not None
-        return TapedClip(self._whole_tape(winner).packed(), self.recipe, winner.record).clips_by(self._process())
-
-    def _whole_tape(self, winner: Candidate) -> Tape:
-        """Return the tape of an episode.
-
-        Raises:
-            RenderError: It does not have the whole episode.
+            RenderError: The tape does not have the whole episode.
         """
         tape, steps = winner.tape, winner.record.episode_length
-        assert isinstance(tape, Tape)
+        assert isinstance(tape, Tape) and self.recipe is not None
         differs = None
         if tape.fault is not None:
             differs = ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
@@ -244,7 +229,7 @@ class WrapperTaping(Taping):
             differs = ReplayDiffers(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
         if differs is not None:
             raise RenderError(str(differs), differs.step)
-        return tape
+        return TapedClip(tape.packed(), self.recipe, winner.record)
 
     def _go_direct_and_say_so(self, reason: str) -> None:
         self.go_direct(reason)

@@ -186,15 +186,15 @@ def _reset(env: Any, tape: Tape) -> Any:
 
 
 def _compare(taping: TapeRecorder, tape: Tape, step: int, corrections: Corrections | None) -> None:
-    again = taping.tape
-    if corrections is not None and again is not None:
+    replayed = taping.tape
+    if corrections is not None and replayed is not None:
         if step == len(tape):
             taping.note_state()  # the episode ended here, but its replay perhaps goes on
-        why = corrections.correct(step, again.states)
+        why = corrections.correct(step, replayed.states)
         if why is not None:
             raise ReplayDiffers(step, why)
         return
-    if again is None or len(again.checks) <= step or not tape.checks.agree(step, again.checks[step]):
+    if replayed is None or len(replayed.checks) <= step or not tape.checks.agree(step, replayed.checks[step]):
         what = "observation" if step == 0 else "observation, reward or end"
         raise ReplayDiffers(step, f"has another {what}")
 

@@ -165,8 +165,8 @@ class Stage:
                     raise ReplayDiffers(steps, f"{_DRAWS} ({error})", is_told=True) from error
                 raise
             if others := {name for name in drawn.keys() & not_drawn.keys() if drawn[name] != not_drawn[name]}:
-                again = self._states_without_frames(tape, place) or {}
-                if any(not_drawn[name] == again.get(name) for name in others):  # else it differs in each play
+                third = self._states_without_frames(tape, place) or {}
+                if any(not_drawn[name] == third.get(name) for name in others):  # else it differs in each play
                     raise ReplayDiffers(steps, _DRAWS, is_told=True)
         except ReplayDiffers as error:
             raise RenderError(self._why(error), error.step) from error
@@ -265,13 +265,13 @@ class Stage:
         left = check.differing.keys() - self.learned
         if not left or (tape.pictures.are_all and tape.pictures.how == WHOLE and self._shows_the_same):
             return
-        again = []
+        replays = []
         for _ in range(2):
             one = self._check(tape)
             assert one is not None
             self._played(tape, place, one, tape.pictures.wants)  # as it was rendered while it was recorded
-            again.append(one.differing)
-        real = {path for path in left if again[0].get(path) == again[1].get(path) and path in again[0]}
+            replays.append(one.differing)
+        real = {path for path in left if replays[0].get(path) == replays[1].get(path) and path in replays[0]}
         self.learned |= left - real
         if real:
             when, path = min(real, key=repr)

@@ -18,7 +18,7 @@ CHANNELS = (1, 3, 4)
 MIN_PIXELS = 4
 
 _EITHER = "TCHW or THWC"
-_MIN_FLOAT_PIXELS = 16  # small float arrays are more often tables of numbers
+MIN_FLOAT_PIXELS = 16  # small float arrays are more often tables of numbers, or of probabilities
 _NEARLY_ONE = 1.001  # floats in 0..1, but for rounding
 _LEAST_BRIGHTEST = 16  # floats in 0..255 whose largest value is lower would be a black clip
 
@@ -188,7 +188,7 @@ uint8 frames'
         why = "its channels may come first or last; report tune_media.Video(frames, layout='THWC') or 'TCHW'"
     elif value.dtype.kind == "i":
         why = f"its pixels are {value.dtype}; report tune_media.Video(frames) with uint8 frames"
-    elif value.dtype.kind == "f" and _NEARLY_ONE < brightest < _LEAST_BRIGHTEST and min(sides) >= _MIN_FLOAT_PIXELS:
+    elif value.dtype.kind == "f" and _NEARLY_ONE < brightest < _LEAST_BRIGHTEST and min(sides) >= MIN_FLOAT_PIXELS:
         why = (
             f"its floats are in 0..{brightest:.4g}, neither in 0..1 nor in 0..255; scale them and report "
             "tune_media.Video(frames, value_range=1.0) for 0..1, or uint8 frames"
@@ -231,5 +231,5 @@ def _brightest(value: npt.NDArray[Any]) -> float | None:
 
 def _are_pixels(value: npt.NDArray[Any], brightest: float) -> bool:
     """Return whether floats with four axes are a clip in colour, and no table of numbers."""
-    is_picture = value.shape[3] == 3 and min(value.shape[1:3]) >= _MIN_FLOAT_PIXELS
+    is_picture = value.shape[3] == 3 and min(value.shape[1:3]) >= MIN_FLOAT_PIXELS
     return is_picture and not (brightest <= _NEARLY_ONE and are_probabilities(value))

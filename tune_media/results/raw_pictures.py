@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.results.raw_clips import CHANNELS, MIN_PIXELS, are_probabilities
-
-_MIN_FLOAT_PIXELS = 16  # small float arrays are more often tables of probabilities
+from tune_media.results.raw_clips import CHANNELS, MIN_FLOAT_PIXELS, MIN_PIXELS, are_probabilities
 
 
 def raw_pixels(value: Any) -> npt.NDArray[np.uint8] | None:
@@ -31,7 +29,7 @@ def raw_pixels(value: Any) -> npt.NDArray[np.uint8] | None:
     """
     if not isinstance(value, np.ndarray) or value.ndim != 3 or not (value.dtype == np.uint8 or value.dtype.kind == "f"):
         return None
-    least = MIN_PIXELS if value.dtype == np.uint8 else _MIN_FLOAT_PIXELS
+    least = MIN_PIXELS if value.dtype == np.uint8 else MIN_FLOAT_PIXELS
     if value.shape[2] in CHANNELS and min(value.shape[:2]) >= least:
         pixels = value
     elif value.shape[0] in CHANNELS and min(value.shape[1:]) >= least:
