@@ -5,7 +5,7 @@ import re
 import pytest
 
 import tune_media as tm
-from tune_media.evaluation.request import Request, as_conditions, as_seeds, parsed_env_config
+from tune_media.evaluation.request import Request, as_conditions, evaluation_seeds, parsed_env_config
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_conditions_are_all_combinations_and_their_folders_have_safe_names():
 
 
 def test_seeds_are_played_once_each():
-    assert as_seeds(["0:3", 2, 9], None) == (0, 1, 2, 9)
-    assert as_seeds("0:100000", None) == tuple(range(100_000)) == as_seeds(None, 100_000)
+    assert evaluation_seeds(["0:3", 2, 9], None) == (0, 1, 2, 9)
+    assert evaluation_seeds("0:100000", None) == tuple(range(100_000)) == evaluation_seeds(None, 100_000)

@@ -93,8 +93,8 @@ class Request:
             raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
         return cls(
             as_checkpoint(checkpoint),
-            as_seeds(seeds, episodes),
-            _as_flag("explore", explore),
+            evaluation_seeds(seeds, episodes),
+            _as_explore(explore),
             _as_connectors(connectors),
             _function_name("env", env),
             _function_name("policy", policy),
@@ -153,7 +153,7 @@ def as_checkpoint(value: Any) -> str:
     )
 
 
-def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
+def evaluation_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
     """Return the seeds of the episodes.
 
     Args:
@@ -161,7 +161,7 @@ def as_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
         episodes: The number of episodes if ``seeds`` is None. None: 40.
 
     Example:
-        >>> as_seeds("0:3,7", None), as_seeds(None, 2), as_seeds(7, None)
+        >>> evaluation_seeds("0:3,7", None), evaluation_seeds(None, 2), evaluation_seeds(7, None)
         ((0, 1, 2, 7), (0, 1), (7,))
 
     Raises:
@@ -264,9 +264,9 @@ def _shown_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _as_flag(name: str, value: Any) -> bool | None:
+def _as_explore(value: Any) -> bool | None:
     if value is not None and not isinstance(value, bool):
-        raise TypeError(f"evaluate({name}=...) takes True, False or None, got {as_shown(value)}.")
+        raise TypeError(f"evaluate(explore=...) takes True, False or None, got {as_shown(value)}.")
     return value
 
 

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from typing_extensions import override
 
@@ -45,19 +45,8 @@ _NO_ROOM = (
 OnFinished = Callable[[Candidate], None]
 """Is told each candidate when its episode ends."""
 
-
-class Proof(Protocol):
-    """Puts on the tape of an episode that has just ended what proves its pictures."""
-
-    def __call__(self, episode: RunningEpisode, record: EpisodeRecord, *, leads: bool) -> None:
-        """Render the last frame, say, which the env still shows.
-
-        Args:
-            episode: The episode.
-            record: Its record.
-            leads: Whether a selector would choose it now.
-        """
-        ...
+Proof = Callable[[RunningEpisode, EpisodeRecord, bool], None]
+"""Puts on the tape of an episode that has just ended what proves its pictures; see ``Taping.proof``."""
 
 
 class Recorder:
@@ -243,7 +232,7 @@ class Recorder:
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             if proof is not None and episode.has_whole_tape():
                 with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else
-                    proof(episode, record, leads=episode.is_candidate and self.candidates.leads(record))
+                    proof(episode, record, episode.is_candidate and self.candidates.leads(record))
             on_tape, tape = episode.start.on_tape, episode.packed_tape()
             if on_tape is not None and tape is not None:
                 self.candidates.add_tape(record.id, tape, on_tape.recipe)

@@ -103,8 +103,14 @@ class Taping:
         taping = tape_recorder_of(env)
         return render if render is None or taping is None else functools.partial(taping.watch, render)
 
-    def proof(self, episode: RunningEpisode, record: EpisodeRecord, *, leads: bool) -> None:
-        """Put on the tape of an episode that has just ended what proves its pictures; see ``recorder.Proof``."""
+    def proof(self, episode: RunningEpisode, record: EpisodeRecord, leads: bool) -> None:
+        """Put on the tape of an episode that has just ended what proves its pictures, such as its last frame.
+
+        Args:
+            episode: The episode; its env still shows the last frame.
+            record: Its record.
+            leads: Whether a selector would choose it now.
+        """
         tape = episode.tape
         assert tape is not None
         self._usual_length = max(1, (self._usual_length + len(tape)) // 2)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.results.raw_clips import RawVideo, advice, content_of, raw_layout
+from tune_media.results.raw_clips import RawVideo, advice, id_parts_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.results.rounds import ContentIds, Place, place_of
 from tune_media.values.convert import converted
@@ -214,7 +214,7 @@ class _Walk:
         layout = raw_layout(value)
         if layout is not None:
             clips = value if value.ndim == 5 else value[np.newaxis]
-            ids = [self._ids.id_of(content_of(clip), at) for clip in clips]
+            ids = [self._ids.id_of(id_parts_of(clip), at) for clip in clips]
             return [RawVideo(clip, layout, self._raw_fps, *id) for clip, id in zip(clips, ids, strict=True)]
         pixels = raw_pixels(value)
         if pixels is not None:

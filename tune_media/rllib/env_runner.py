@@ -15,8 +15,8 @@ from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
+from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
-from tune_media.rllib.env_runner_requests import Answer
 from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
 from tune_media.rllib.replays import EnvRunnerTaping

@@ -15,8 +15,9 @@ from typing import Any
 from tune_media.recording.choosing import DATA
 from tune_media.recording.plan import Plan
 from tune_media.recording.winners import Winners
+from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
-from tune_media.rllib.env_runner_requests import Answer, ask, ask_and_take, begin_round, take
+from tune_media.rllib.env_runner_requests import ask, ask_and_take, begin_round, take
 from tune_media.rllib.requests import LOCAL, Replies, Requests
 from tune_media.rllib.round_choice import Collected, Round, RoundChoice
 from tune_media.rllib.settings import EVALUATION

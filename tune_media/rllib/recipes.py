@@ -13,7 +13,7 @@ from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.values.options import VideoOptions
 
 
-def recipe_of(
+def env_runner_recipe(
     env_runner: Any, env: Any, frame: FrameSource = None, video: VideoOptions | None = None
 ) -> tuple[Recipe | None, Baseline | None]:
     """Return how the envs of an env runner are made, and their first state; None if RLlib makes them as a batch.

@@ -18,7 +18,7 @@ from tune_media.replay.env_state import Baseline
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import is_refused_here, verdict_on
-from tune_media.rllib.recipes import is_nondeterministic, recipe_of
+from tune_media.rllib.recipes import env_runner_recipe, is_nondeterministic
 from tune_media.rllib.settings import EVALUATION, RecorderSettings
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.secrets import error_text
@@ -83,9 +83,9 @@ class EnvRunnerTaping(Taping):
         return is_long and self._is_unproven and tape is not self._whole and tape.fault is None
 
     @override
-    def proof(self, episode: RunningEpisode, record: EpisodeRecord, *, leads: bool) -> None:
+    def proof(self, episode: RunningEpisode, record: EpisodeRecord, leads: bool) -> None:
         self._has_whole = self._has_whole or episode.tape is self._whole
-        super().proof(episode, record, leads=leads)
+        super().proof(episode, record, leads)
 
     def begin_round(self) -> None:
         """A round begins: read what is known of the env by now, which takes a millisecond."""
@@ -150,7 +150,7 @@ class EnvRunnerTaping(Taping):
         """Return how the envs are made; if that cannot be stored, no clip can be made of a tape."""
         why, remedy = "", "its tapes need tune-media render --env module:function"
         try:
-            recipe, self._base = recipe_of(env_runner, env, self._settings.frame, self.plan.video)
+            recipe, self._base = env_runner_recipe(env_runner, env, self._settings.frame, self.plan.video)
         except Exception as error:
             recipe, why = None, f" ({error_text(error)})"
         if recipe is None and self.tapes:
