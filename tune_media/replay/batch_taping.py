@@ -165,9 +165,11 @@ class BatchTaping(Batch):
             return None
         if self._rows is None and not self._make_room(observations):
             return None
-        if observations.dtype != self._columns[0].dtype or rewards.dtype.kind not in NUMBERS:
-            return None  # NumPy would convert the observations without a word
+        if observations.dtype != self._columns[0].dtype:  # NumPy would convert it without a word
+            return None
         if rewards.dtype != _REWARD or terminated.dtype != _FLAG or truncated.dtype != _FLAG:
+            if rewards.dtype.kind not in NUMBERS:
+                return None
             rewards, terminated, truncated = rewards.astype(_REWARD), terminated.astype(_FLAG), truncated.astype(_FLAG)
         seen, earned, ends, cuts = observations.tobytes(), rewards.tobytes(), terminated.tobytes(), truncated.tobytes()
         if (len(seen), len(earned), len(ends), len(cuts)) != self._sizes:
