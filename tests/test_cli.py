@@ -125,6 +125,7 @@ def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch
     for text in ("tune-media demo", "tune-media doctor", "tm.rllib.record_episodes", "tm.gym.RecordEpisodes"):
         assert text in without
     assert "watch --open" not in without
+    assert max(map(len, without.splitlines())) <= 80
     for age, name in enumerate(("new one", "old")):
         for index in make_experiment(tmp_path / "ray_results" / name).glob("*/media/index.jsonl"):
             os.utime(index, (10**9 - age, 10**9 - age))
@@ -138,6 +139,7 @@ def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
     text = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    assert max(map(len, text.splitlines())) <= 80
     assert f"tune-media {name}" in text.split("Usage:")[1].split("\n", 1)[1]
     assert "Exit codes:" in text
     assert "..." not in (main.commands[name].get_short_help_str(60))

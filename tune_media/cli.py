@@ -233,8 +233,8 @@ def filmstrip(
 
     \b
     Examples:
-      tune-media filmstrip ~/ray_results/my_sweep -o sweep.png
-      tune-media filmstrip ~/ray_results/my_sweep --over-training PPO_a1b2c --frames 6 -o learns.png
+      tune-media filmstrip my_sweep -o sweep.png
+      tune-media filmstrip my_sweep --over-training PPO_a1b2c -o learns.png
       tune-media filmstrip clip.mp4 -o clip.png
     """
     from tune_media.viewing.catalog import load
@@ -420,12 +420,12 @@ def render(
 
     \b
     Examples:
-      tune-media render ~/ray_results/my_sweep -o clips
-      tune-media render ~/ray_results/my_sweep --trial all --episodes worst --overlay return
-      tune-media render ~/ray_results/my_sweep --episodes 'return < 20 and length > 3' --height 720
-      tune-media render ~/ray_results/my_sweep --episodes waiting --storage
-      tune-media render ~/ray_results/my_sweep --episodes suspect --storage
-      tune-media render ~/ray_results/my_sweep --episodes 'return < 20' --trial all --storage
+      tune-media render my_sweep -o clips
+      tune-media render my_sweep --trial all --episodes worst --overlay return
+      tune-media render my_sweep --episodes 'return < 20' --height 720
+      tune-media render my_sweep --episodes waiting --storage
+      tune-media render my_sweep --episodes suspect --storage
+      tune-media render my_sweep --episodes 'return < 20' --trial all --storage
     """
     from tune_media.viewing.added_clips import AddedClips, check_no_driver
     from tune_media.viewing.catalog import load
@@ -561,10 +561,10 @@ def evaluate(
 
     \b
     Examples:
-      tune-media evaluate ~/ray_results/my_sweep
-      tune-media evaluate ~/ray_results/my_sweep --trials best:5 --episodes 100 --workers 8
-      tune-media evaluate ~/ray_results/my_sweep --trials best:1 --env-config wind=0,5,10
-      tune-media evaluate ~/ray_results/my_sweep --trials best:1 --checkpoint all --seeds 7
+      tune-media evaluate my_sweep
+      tune-media evaluate my_sweep --trials best:5 --episodes 100 --workers 8
+      tune-media evaluate my_sweep --trials best:1 --env-config wind=0,5,10
+      tune-media evaluate my_sweep --trials best:1 --checkpoint all --seeds 7
     """
     try:
         from tune_media.evaluation.evaluate import evaluate as play
@@ -660,12 +660,12 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
 
     \b
     Examples:
-      tune-media export ~/ray_results/my_sweep -o best.gif
-      tune-media export ~/ray_results/my_sweep --to mlflow --tracking-uri http://localhost:5000
-      tune-media export ~/ray_results/my_sweep --to wandb --project walkers
-      tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tensorboard
-      tune-media export ~/ray_results/my_sweep --to minari --dataset walker/ppo-v0 --episodes 'return > 400'
-      tune-media export ~/ray_results/my_sweep --to lerobot -o walker_lerobot --episodes 'return > 400'
+      tune-media export my_sweep -o best.gif
+      tune-media export my_sweep --to mlflow --tracking-uri http://localhost:5000
+      tune-media export my_sweep --to wandb --project walkers
+      tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tb
+      tune-media export my_sweep --to minari --dataset walker/ppo-v0
+      tune-media export my_sweep --to lerobot -o walker --episodes 'return > 400'
     """
     given = {name: value for name, value in options.items() if value}
     of = {
@@ -797,8 +797,8 @@ def doctor(env: str, config: str, as_json: bool) -> None:
     \b
     Examples:
       tune-media doctor CartPole-v1
-      tune-media doctor my_envs:Maze --config '{"size": 5, "render_mode": "rgb_array"}'
-      tune-media doctor --json my_envs:Maze | jq .facts.render_ms
+      tune-media doctor mazes:Maze --config '{"n": 5, "render_mode": "rgb_array"}'
+      tune-media doctor --json mazes:Maze | jq .facts.render_ms
     """
     import json
     import sys

@@ -18,23 +18,29 @@ def test_one_line_a_trial_the_winner_first(tmp_path):
     assert "step_000000020" in lines[1]
 
 
-def test_a_table_fits_the_terminal(tmp_path):
+def test_a_table_fits_the_terminal_and_a_pipe_gets_all_of_it(tmp_path):
     catalog = tm.load(make_experiment(tmp_path / "exp"))
     assert max(map(len, trial_table(catalog, width=80).split("\n"))) <= 80
-    assert "step_000000020" in trial_table(catalog, width=200)
     assert "best clip" not in trial_table(catalog, width=80)  # no room for the whole path
-    assert "~" in trial_table(catalog, width=30)
+    assert "…" in trial_table(catalog, width=60)
+    assert "step_000000020" in trial_table(catalog)
+    assert "…" not in trial_table(catalog) + media_table(catalog)
     assert len(media_table(catalog).split("\n")) == len(catalog) + 1
 
 
-def test_names_that_are_cut_are_told_apart(tmp_path):
+def test_names_that_are_cut_are_told_apart_and_numbers_are_not_cut(tmp_path):
     """Tune's names begin and end alike; at 80 columns, those of a sweep were all cut to the same text."""
-    for number in range(3):
+    numbers = [("-1.2345e-05", "12345678901234567890"), ("-2.469e-05", "12345678901234567891"), ("0.1", "7")]
+    for number, (lr, size) in enumerate(numbers):
         name = f"PPO_CartPole-v1_a1b2c_0000{number}_{number}_lr=0.000{number + 1}_2026-11-25_10-00-00"
-        make_trial(tmp_path / "exp" / name, {"lr": number / 1e4, "gamma": number / 9}, {10: float(number)})
-    _, *lines = trial_table(tm.load(tmp_path / "exp"), width=80).split("\n")
-    assert max(map(len, lines)) <= 80
-    assert {line[:3] for line in lines} == {"~0_", "~1_", "~2_"}
+        params = {"lr": float(lr), "size": int(size), "note": f"a text that says much {number}"}
+        make_trial(tmp_path / "exp" / name, params, {10: -number})
+    catalog = tm.load(tmp_path / "exp")
+    for width in (20, 120):
+        _, *lines = trial_table(catalog, width=width).split("\n")
+        assert [line[:9] for line in lines] == [f"…{number}_{number}_lr=0" for number in range(3)]
+        assert all(re.search(rf"  {lr} .* {size} ", line) for line, (lr, size) in zip(lines, numbers, strict=True))
+    assert max(map(len, lines)) <= 120
 
 
 def test_a_failed_trial_says_so_and_why(tmp_path):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
-from tune_media.viewing.table import printable
-
-_MAX_NAME = 48
+from tune_media.viewing.configurations import short
+from tune_media.viewing.table import laid_out, printable
 
 
 def checkpoint_line(one: EvaluatedCheckpoint) -> str:
@@ -17,7 +16,7 @@ def checkpoint_line(one: EvaluatedCheckpoint) -> str:
         >>> checkpoint_line(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 40, 20.5, 18.0, 23.0, True))
         'PPO_1  checkpoint_000002  20.5 [18, 23] (40 episodes, exploring)'
     """
-    parts = [_name(one.trial), one.condition, one.checkpoint, f"{value_of(one)} ({_how(one)})"]
+    parts = [one.trial, one.condition, one.checkpoint, f"{value_of(one)} ({_how(one)})"]
     text = "  ".join(part for part in parts if part)
     return printable(text if one.error is None else f"{text}: {one.error}")
 
@@ -44,11 +43,9 @@ def tables(evaluation: Evaluation) -> str:
         cells = ["" if one is None else value_of(one) for one in of_place]
         episodes = "/".join(dict.fromkeys(str(one.episodes) for one in of_place if one is not None))
         own = next(one.params for one in of_place if one is not None)
-        values = [str(own.get(name, "")) for name in params]
-        lines.append([_name(place[0]), *values, *([place[1]] if several else []), *cells, episodes])
-    widths = [max(len(line[at]) for line in lines) for at in range(len(header))]
-    rows = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
-    return "\n".join(printable(row.rstrip()) for row in rows)
+        values = [short(own.get(name, "")) for name in params]
+        lines.append([place[0], *values, *([place[1]] if several else []), *cells, episodes])
+    return laid_out(lines)
 
 
 def remarks(evaluation: Evaluation) -> list[str]:
@@ -94,10 +91,3 @@ def value_of(one: EvaluatedCheckpoint) -> str:
 def _how(one: EvaluatedCheckpoint) -> str:
     count = f"{one.episodes} episode{'' if one.episodes == 1 else 's'}"
     return count if one.explored is None else f"{count}, {'exploring' if one.explored else 'not exploring'}"
-
-
-def _name(trial: str) -> str:
-    if len(trial) <= _MAX_NAME:
-        return trial
-    end = _MAX_NAME // 3  # Tune's own names begin with an id and end with a date
-    return f"{trial[: _MAX_NAME - 1 - end]}~{trial[len(trial) - end :]}"

@@ -15,6 +15,7 @@ from tune_media.values.names import full_name
 from tune_media.values.score import clip_rank, does_count
 from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.catalog_row import CatalogRow
+from tune_media.viewing.configurations import short
 from tune_media.viewing.filmstrip import Strip
 from tune_media.viewing.labels import INK, PALE, WINNER
 
@@ -132,12 +133,8 @@ def _over_training(rows: Sequence[CatalogRow], trial: str) -> list[CatalogRow]:
 
 
 def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
-    params = [f"{name.rpartition('/')[2]}={_short(row.config.get(name))}" for name in catalog.differing_params]
+    params = [f"{name.rpartition('/')[2]}={short(row.config.get(name))}" for name in catalog.differing_params]
     return row["trial"] if over_training or not params else "  ".join(params)
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def strip_of(tile: Tile) -> Strip:

@@ -8,12 +8,13 @@ from pathlib import Path
 _RESULTS = "~/ray_results"
 _START = """Start here:
   tune-media demo                  a real sweep, a few minutes
-  tune-media doctor CartPole-v1    is my env recorded? (an id of Gymnasium, or module:EnvClass)
+  tune-media doctor CartPole-v1    is my env recorded? (or module:EnvClass)
 
 In your script:
-  config.callbacks(tm.rllib.record_episodes())   # with RLlib: it records the episodes
-  env = tm.gym.RecordEpisodes(env)               # without RLlib: pass env.take() to tune.report
-  tune.RunConfig(callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])   # Tune stores the clips
+  config.callbacks(tm.rllib.record_episodes())   # with RLlib
+  env = tm.gym.RecordEpisodes(env)   # without: pass env.take() to tune.report
+  clips = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()]
+  tune.RunConfig(callbacks=clips)    # Tune stores the clips
 """
 
 
