@@ -27,7 +27,7 @@
       this.settings = readSettings();
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: false, choosing: null, toast: "" };
       this.touched = false;
-      this.held = { axis: model.memo(), scale: model.memo(), steps: model.memo(), winner: model.memo() };
+      this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
       this.group.alone = Boolean(this.settings.alone);
@@ -213,11 +213,11 @@
       const mode = smaller ? "min" : "max";
       const own = score === model.CLIP_SCORE ? section : "";
       const wanted = { metric: score, section: own, mode, by: model.listed(by), key: `${score}|${own}|${mode}` };
-      const made = [data, data.metricsAt, wanted.key, by];
-      if (this.judgedOf && made.every((part, index) => part === this.judgedOf[index])) return;
-      this.judgedOf = made;
+      const asked = this.held.asked([data, data.metricsAt, wanted.key, by], () => ({}));
+      if (this.asked === asked) return;
+      this.asked = asked;
       const take = (found) => {
-        if (this.judgedOf !== made) return;
+        if (this.asked !== asked) return;
         this.judgedAs = { key: wanted.key, by, found };
         this.judged = found && model.decodeConfigurations(found, data);
       };
@@ -246,18 +246,14 @@
     }
 
     /** Read the score of all trials over training once it is shown, and again if it may have changed. */
-    async readCurves() {
+    readCurves() {
       const { state, data } = this;
       if (!data || state.view !== "grid" || !(typeof state.step === "number" || (this.expectsCurves && this.hasPicture)) || !data.metricNames.includes(state.score)) return;
-      const wanted = [state.score, data.metricsAt];
-      if (this.curvesAsked && wanted.every((part, index) => part === this.curvesAsked[index])) return;
-      this.curvesAsked = wanted;
-      await this.attempt(async () => {
+      this.held.curves([state.score, data.metricsAt], () => this.attempt(async () => {
         const found = await this.source.curves(state.score);
         this.withoutCurves = found ? "" : state.score; // a gallery has some only
         this.curves = found && { metric: state.score, of: new Map(found.trials.map((id, at) => [id, { step: found.step[at], value: found.value[at] }])) };
-      });
-      this.forceUpdate();
+      }).then(() => this.forceUpdate()));
     }
 
     /** Whether there is a chart of all curves, or room for it: it is read after the first picture. */
@@ -411,12 +407,9 @@
 
     /** The trial's color in TensorBoard, unless TensorBoard has one color for several trials. */
     colorOf(trial) {
-      if (this.colorsOf !== this.data) {
-        this.colorsOf = this.data;
-        const colors = this.data.trials.map(({ name }) => this.host.colorOf(name));
-        this.hostTellsApart = new Set(colors).size === colors.length;
-      }
-      return (this.hostTellsApart && this.host.colorOf(trial.name)) || trial.color;
+      const { trials } = this.data;
+      const isToldApart = this.held.isToldApart([trials], () => new Set(trials.map(({ name }) => this.host.colorOf(name))).size === trials.length);
+      return (isToldApart && this.host.colorOf(trial.name)) || trial.color;
     }
 
     toggleTheme() {

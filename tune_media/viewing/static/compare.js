@@ -175,8 +175,8 @@
       const difference = isRead && rows.length > 1 ? firstDifference(episodes) : null;
       const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color, text: `${label}: ${endOf(details.get(clip.url)?.record)}` }));
       const moments = [...(difference ? [{ step: difference.step, kind: "difference", text: differenceText(difference), isSaid: true }] : []), ...ends];
-      const clips = rows.map(({ clip, color, label }) => ({ clip, color, label }));
-      return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length), moments: moments.sort((a, b) => a.step - b.step), clips };
+      const strips = rows.length > MOST_STRIPS ? rows.filter(({ clip }) => clip === this.master) : rows;
+      return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length), moments: moments.sort((a, b) => a.step - b.step), strips };
     }
 
     toggleLine(name, shown) {
@@ -187,7 +187,7 @@
       const { rows, without, seeds, seed } = this.found;
       const laid = this.heldLayout([rows, details, app.state.lines], () => this.layOut(rows));
       const last = Math.max(1, ...rows.map(({ clip }) => lastStep(clip)));
-      const strips = laid.clips.length > MOST_STRIPS ? laid.clips.filter(({ clip }) => clip === this.master) : laid.clips;
+      const { strips } = laid;
       const best = Math.max(...rows.map(({ clip }) => clip.return ?? -Infinity));
       return html`<main class="compare-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
@@ -213,7 +213,7 @@
             ${laid.difference && html`<button class="primary" onClick=${() => this.goTo(laid.difference.step)} title="The first env step at which a value differs">◆ First difference: step ${number(laid.difference.step)}</button> <span class="muted">${differenceText(laid.difference)}</span>`}
             ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">${laid.names.length ? "No value that they have in common differs, as long as both go on." : "They have no recorded values in common."}</span>`}
             <button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")} title="Save the filmstrips as a picture">Filmstrips as PNG</button></div>
-          ${rows.length > 0 && html`<${tm.timeline.Timeline} key=${strips.map(({ clip }) => clip.url).join()} app=${app} clips=${this.sameStrips(strips)} moments=${laid.moments} onGo=${(wanted) => this.goTo(wanted)} />`}
+          ${rows.length > 0 && html`<${tm.timeline.Timeline} key=${strips.map(({ clip }) => clip.url).join()} app=${app} clips=${strips} moments=${laid.moments} onGo=${(wanted) => this.goTo(wanted)} />`}
           ${problem && html`<p class="problem">An episode's data could not be read: ${problem}</p>`}
           ${laid.names.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>${laid.names.map((name) => html`
             <button class="chip" aria-pressed=${laid.shown.includes(name)} onClick=${() => this.toggleLine(name, laid.shown)}>${name}</button>`)}</div>`}
@@ -223,12 +223,6 @@
           ${laid.isRead && !laid.hasSteps && html`<${tm.clip.NoSteps} app=${app} />`}
         </section>
       </main>`;
-    }
-
-    /** The same list until it changes, so that the time line is not drawn at each frame. */
-    sameStrips(strips) {
-      if (!this.strips || this.strips.length !== strips.length || strips.some((own, at) => own !== this.strips[at])) this.strips = strips;
-      return this.strips;
     }
   }
 

@@ -77,6 +77,7 @@
     constructor() {
       super();
       this.state = { peek: null };
+      this.held = model.memo();
     }
 
     componentDidUpdate() {
@@ -90,20 +91,23 @@
     /** Draw the chart if what it shows has changed; the slider only moves its line. */
     draw() {
       const { app, lines } = this.props;
+      const parts = [app.curves, app.theme, app.state.log, app.state.brush, lines.map(({ label, color, trials }) => `${label}|${color}|${trials.length}`).join("\n")];
+      const before = this.plot;
+      this.plot = this.held(parts, () => this.plotOf(lines));
+      if (this.plot === before) before?.redraw(false, false);
+    }
+
+    /** Return a new chart of lines in place of the one that is there; null if they have no points. */
+    plotOf(lines) {
+      this.plot?.destroy();
+      this.plot = null;
+      const { app } = this.props;
       const { brush } = app.state;
       const box = brush && brush.split(" ").map(Number);
       const isIn = ({ trials }) => !box || trials.some((trial) => passes(app.curves.of.get(trial.id), box));
-      const made = [app.curves, app.theme, app.state.log, brush, lines.map(({ label, color, trials }) => `${label}|${color}|${trials.length}`).join("\n")];
-      if (this.made && made.every((part, index) => part === this.made[index])) {
-        this.plot?.redraw(false, false);
-        return;
-      }
-      this.made = made;
-      this.plot?.destroy();
-      this.plot = null;
       const { steps, means, lows, highs } = tableOf(lines, app.curves.of);
       this.steps = steps;
-      if (!steps.length) return;
+      if (!steps.length) return null;
       const { axis } = this;
       const banded = lines.map(({ trials }, at) => at).filter((at) => at < MOST_BANDS && lines[at].trials.length > 1);
       const hidden = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
@@ -116,7 +120,7 @@
         data.push(highs[at], lows[at]);
       }
       const isPositive = lows.every((values) => values.every((value) => value == null || value > 0));
-      this.plot = new window.uPlot({
+      const plot = new window.uPlot({
         ...this.size,
         scales: { x: { time: false }, y: app.state.log ? { distr: isPositive ? 3 : 4 } : {} },
         axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 }, { ...axis, size: 60 }],
@@ -131,8 +135,9 @@
           setSelect: [(plot) => this.brush(plot)],
         },
       }, data, this.place);
-      this.plot.over.addEventListener("click", () => this.open());
-      this.plot.over.addEventListener("pointerleave", () => this.setPeek(null));
+      plot.over.addEventListener("click", () => this.open());
+      plot.over.addEventListener("pointerleave", () => this.setPeek(null));
+      return plot;
     }
 
     /** The box that filters, which stays until it is taken away. */
