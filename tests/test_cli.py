@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -107,6 +108,13 @@ def test_a_mistake_is_told_in_the_words_of_a_shell(experiment, arguments, told):
     assert told in result.output
     assert "[Errno" not in result.output
     assert "=..." not in result.output
+
+
+def test_without_the_viewers_library_watch_says_what_to_install(experiment, monkeypatch):
+    monkeypatch.setitem(sys.modules, "werkzeug.serving", None)
+    monkeypatch.delitem(sys.modules, "tune_media.viewing.watch", raising=False)
+    result = CliRunner().invoke(main, ["watch", str(experiment)])
+    assert "Install it: pip install 'tune-media[viewer]'" in result.output
 
 
 def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tune_media.callbacks.export import Exported
     from tune_media.viewing.catalog import Catalog
+    from tune_media.viewing.grid_choice import Tile
     from tune_media.viewing.taped_episodes import Rendered
 
 _MAX_SHOWN = 20  # problems
@@ -31,7 +32,23 @@ Exit codes:
 """
 
 
-@click.group(invoke_without_command=True, epilog=_EXIT_CODES)
+class _Command(click.Command):
+    """A command whose errors are told in the words of a shell."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:  # Click ends quietly
+            raise
+        except (ImportError, OSError, ValueError) as error:
+            raise _Failure(error) from error
+
+
+class _Commands(click.Group):
+    command_class = _Command
+
+
+@click.group(cls=_Commands, invoke_without_command=True, epilog=_EXIT_CODES)
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context) -> None:
@@ -47,7 +64,9 @@ class _Failure(click.ClickException):
 
     def __init__(self, error: Exception) -> None:
         is_systems = isinstance(error, OSError) and error.filename is not None and error.strerror
-        super().__init__(f"{error.filename}: {error.strerror}" if is_systems else _in_shell(str(error)))  # type: ignore[attr-defined]
+        text = f"{error.filename}: {error.strerror}" if is_systems else _in_shell(str(error))  # type: ignore[attr-defined]
+        is_viewers = isinstance(error, ImportError) and str(error.name).startswith("werkzeug")
+        super().__init__(f"{text}. Install it: pip install 'tune-media[viewer]'" if is_viewers else text)
 
 
 def _in_shell(text: str) -> str:
@@ -95,15 +114,13 @@ def demo(storage: str, iterations: int) -> None:
 
     with StatusLine() as line:
         line.stage("Importing Ray")
-        try:
-            from tune_media.rllib.record import record_episodes as _  # noqa: F401 - its error names the extra
-            from tune_media.viewing.demo import run_demo, watch_command, where_to_look
-            from tune_media.viewing.table import trial_table
-        except ImportError as error:
-            raise _Failure(error) from error
+        from tune_media.rllib.record import record_episodes as _  # noqa: F401 - its error names the extra
+        from tune_media.viewing.demo import run_demo, watch_command, where_to_look
+        from tune_media.viewing.table import trial_table
+
         try:
             catalog = run_demo(storage, iterations, line)
-        except (OSError, RuntimeError) as error:
+        except RuntimeError as error:
             raise _Failure(error) from error
     click.echo(f"\n{trial_table(catalog)}\n")
     click.echo(f"{len(catalog)} clips in {catalog.path}")
@@ -139,10 +156,7 @@ def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -
     from tune_media.viewing.catalog import load
     from tune_media.viewing.table import configuration_table, media_table, printable, trial_table
 
-    try:
-        catalog = load(experiment)
-    except (OSError, ValueError) as error:
-        raise _Failure(error) from error
+    catalog = load(experiment)
     if not len(catalog):
         raise click.ClickException(_nothing(catalog.path))
     if as_json:
@@ -156,110 +170,28 @@ def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -
     click.echo(printable(f"{len(catalog)} media in {catalog.path}"))
 
 
-@main.command(short_help="Put the clips side by side into one video.")
-@click.argument("experiment")
-@click.option("-o", "output", required=True, type=click.Path(), help="The .mp4 or .gif file to write.")
-@click.option(
-    "--trials", multiple=True, help="A trial, or several, separated by commas; may be repeated. Default: all."
-)
-@click.option("--step", default="best", show_default=True, help="best, last, or a step.")
-@click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from its first to its last step.")
-@click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation.")
-@click.option(
-    "--width", default=1280, show_default=True, type=click.IntRange(64, 16384), help="Width of the video, pixels."
-)
-@click.option("--columns", type=click.IntRange(1), help="Number of clips side by side.")
-def grid(
-    experiment: str,
-    output: str,
-    trials: tuple[str, ...],
-    step: str,
-    over_training: str | None,
-    key: str | None,
-    width: int,
-    columns: int | None,
-) -> None:
-    """Write the clips of EXPERIMENT side by side into one labelled video.
+def _chooses_clips(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that ``_tiles`` takes."""
+    for option in (
+        click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation."),
+        click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from first to last."),
+        click.option("--step", help="best, last, or a step. Default: best."),
+        click.option("--trials", multiple=True, help="One or several, with commas; may be repeated. Default: all."),
+    ):
+        command = option(command)
+    return command
 
-    Example: tune-media grid ~/ray_results/my_sweep -o sweep.mp4
-    """
+
+def _tiles(
+    experiment: str, trials: tuple[str, ...], step: str | None, over_training: str | None, key: str | None
+) -> list[Tile]:
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.grid import write_grid
     from tune_media.viewing.grid_choice import choose_tiles
 
-    path = _file_to_write(output, ".mp4", ".gif")
-    at = _step(step)
-    try:
-        catalog = load(experiment)
-        names = _trial_names(catalog, trials)
-        tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
-        with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
-            made = write_grid(
-                tiles,
-                path,
-                width=width,
-                columns=columns,
-                progress=lambda done, total: bar.update(100 * done // total - bar.pos),
-            )
-    except (ImportError, OSError, ValueError) as error:
-        raise _Failure(error) from error
-    for problem in made.problems:
-        click.echo(problem, err=True)
-    click.echo(f"{made.clips} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
-
-
-@main.command(short_help="Put frames of a clip, or of several, into one picture.")
-@click.argument("clip_or_experiment")
-@click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .png file to write.")
-@click.option("--frames", default=8, show_default=True, type=click.IntRange(1, 64), help="Frames of each clip.")
-@click.option("--width", default=1600, show_default=True, type=click.IntRange(64), help="Width of the picture, pixels.")
-@click.option(
-    "--trials", multiple=True, help="A trial, or several, separated by commas; may be repeated. Default: all."
-)
-@click.option("--step", help="best, last, or a step. Default: best.")
-@click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from its first to its last step.")
-@click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation.")
-def filmstrip(
-    clip_or_experiment: str,
-    output: str,
-    frames: int,
-    width: int,
-    trials: tuple[str, ...],
-    step: str | None,
-    over_training: str | None,
-    key: str | None,
-) -> None:
-    """Write frames of CLIP_OR_EXPERIMENT, a video file or an experiment, as a picture with a row for each clip.
-
-    \b
-    Examples:
-      tune-media filmstrip my_sweep -o sweep.png
-      tune-media filmstrip my_sweep --over-training PPO_a1b2c -o learns.png
-      tune-media filmstrip clip.mp4 -o clip.png
-    """
-    from tune_media.viewing.catalog import load
-    from tune_media.viewing.filmstrip import filmstrip as picture_of
-    from tune_media.viewing.grid_choice import choose_tiles, strip_of, strip_of_file
-
-    path = _file_to_write(output, ".png")
     at = _step(step or "best")
-    try:
-        if Path(clip_or_experiment).suffix.lower() in (".mp4", ".webm", ".gif"):
-            if trials or step or over_training or key:
-                raise click.UsageError(f"{clip_or_experiment} is one clip; clips are chosen from an experiment.")
-            strips = [strip_of_file(Path(clip_or_experiment).expanduser())]
-        else:
-            catalog = load(clip_or_experiment)
-            names = _trial_names(catalog, trials)
-            tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
-            strips = [strip_of(tile) for tile in tiles]
-        picture = picture_of(strips, frames=frames, width=width)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture.data)
-    except (ImportError, OSError, ValueError) as error:
-        raise _Failure(error) from error
-    count = f"{len(strips)} clips" if len(strips) > 1 else "1 clip"
-    click.echo(f"{count} in {path} ({picture.width}x{picture.height} pixels)")
+    catalog = load(experiment)
+    names = _trial_names(catalog, trials)
+    return choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
 
 
 def _step(text: str) -> str | int:
@@ -288,6 +220,68 @@ def _trial_names(catalog: Catalog, texts: tuple[str, ...]) -> list[str]:
     return names
 
 
+@main.command(short_help="Put the clips side by side into one video.")
+@click.argument("experiment")
+@click.option("-o", "output", required=True, type=click.Path(), help="The .mp4 or .gif file to write.")
+@_chooses_clips
+@click.option(
+    "--width", default=1280, show_default=True, type=click.IntRange(64, 16384), help="Width of the video, pixels."
+)
+@click.option("--columns", type=click.IntRange(1), help="Number of clips side by side.")
+def grid(experiment: str, output: str, width: int, columns: int | None, **choice: Any) -> None:
+    """Write the clips of EXPERIMENT side by side into one labelled video.
+
+    Example: tune-media grid ~/ray_results/my_sweep -o sweep.mp4
+    """
+    from tune_media.viewing.grid import write_grid
+
+    path = _file_to_write(output, ".mp4", ".gif")
+    tiles = _tiles(experiment, **choice)
+    with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
+        made = write_grid(
+            tiles,
+            path,
+            width=width,
+            columns=columns,
+            progress=lambda done, total: bar.update(100 * done // total - bar.pos),
+        )
+    for problem in made.problems:
+        click.echo(problem, err=True)
+    click.echo(f"{made.clips} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+@main.command(short_help="Put frames of a clip, or of several, into one picture.")
+@click.argument("clip_or_experiment")
+@click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .png file to write.")
+@click.option("--frames", default=8, show_default=True, type=click.IntRange(1, 64), help="Frames of each clip.")
+@click.option("--width", default=1600, show_default=True, type=click.IntRange(64), help="Width of the picture, pixels.")
+@_chooses_clips
+def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **choice: Any) -> None:
+    """Write frames of CLIP_OR_EXPERIMENT, a video file or an experiment, as a picture with a row for each clip.
+
+    \b
+    Examples:
+      tune-media filmstrip my_sweep -o sweep.png
+      tune-media filmstrip my_sweep --over-training PPO_a1b2c -o learns.png
+      tune-media filmstrip clip.mp4 -o clip.png
+    """
+    from tune_media.viewing.filmstrip import filmstrip as picture_of
+    from tune_media.viewing.grid_choice import strip_of, strip_of_file
+
+    path = _file_to_write(output, ".png")
+    if Path(clip_or_experiment).suffix.lower() in (".mp4", ".webm", ".gif"):
+        if any(choice.values()):
+            raise click.UsageError(f"{clip_or_experiment} is one clip; clips are chosen from an experiment.")
+        strips = [strip_of_file(Path(clip_or_experiment).expanduser())]
+    else:
+        strips = [strip_of(tile) for tile in _tiles(clip_or_experiment, **choice)]
+    picture = picture_of(strips, frames=frames, width=width)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture.data)
+    count = f"{len(strips)} clips" if len(strips) > 1 else "1 clip"
+    click.echo(f"{count} in {path} ({picture.width}x{picture.height} pixels)")
+
+
 @main.command(short_help="Show the clips in the browser, live.")
 @click.argument("experiment")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -301,14 +295,9 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> Non
 
     Example: tune-media watch --open ~/ray_results/my_sweep
     """
-    try:
-        from tune_media.viewing.watch import make_watch_server
-    except ImportError as error:
-        raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
-    try:
-        server = make_watch_server(experiment, host, port, wait=wait)
-    except (OSError, ValueError) as error:
-        raise _Failure(error) from error
+    from tune_media.viewing.watch import make_watch_server
+
+    server = make_watch_server(experiment, host, port, wait=wait)
     url = f"http://{'localhost' if host == '127.0.0.1' else host}:{server.port}"
     click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
     if opens:
@@ -327,26 +316,21 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
 
     Example: tune-media gallery ~/ray_results/my_sweep -o sweep
     """
-    try:
-        from tune_media.viewing.gallery import Gallery, default_folder, human_size
-    except ImportError as error:
-        raise click.ClickException(f"{error}. Install it: pip install 'tune-media[viewer]'") from error
-    try:
-        made = Gallery.of(experiment, only)
-        if not made.count and not only:
-            raise click.ClickException(_nothing(experiment, "No clip or picture"))
-        for name, hint in made.unknown.items():
-            raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; {hint}")
-        if not made.count:
-            raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
-        folder = Path(output) if output else default_folder(made.title)
-        click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
-        if made.nbytes > _MUCH and not yes:
-            click.confirm("Copy them?", abort=True)
-        with click.progressbar(length=made.count, label="Copying") as bar:
-            page = made.write(folder, bar.update, steps=steps)
-    except (OSError, ValueError) as error:
-        raise _Failure(error) from error
+    from tune_media.viewing.gallery import Gallery, default_folder, human_size
+
+    made = Gallery.of(experiment, only)
+    if not made.count and not only:
+        raise click.ClickException(_nothing(experiment, "No clip or picture"))
+    for name, hint in made.unknown.items():
+        raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; {hint}")
+    if not made.count:
+        raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
+    folder = Path(output) if output else default_folder(made.title)
+    click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
+    if made.nbytes > _MUCH and not yes:
+        click.confirm("Copy them?", abort=True)
+    with click.progressbar(length=made.count, label="Copying") as bar:
+        page = made.write(folder, bar.update, steps=steps)
     if made.missing:
         click.echo(f"{len(made.missing)} files could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")
@@ -366,11 +350,8 @@ def deliver(experiment: str, seconds: float) -> None:
     from tune_media.callbacks.deliver import deliver as deliver_all
     from tune_media.viewing.places import folder_at
 
-    try:
-        place = folder_at(experiment)
-        found = deliver_all(place.filesystem, place.path, seconds)
-    except (OSError, ValueError) as error:
-        raise _Failure(error) from error
+    place = folder_at(experiment)
+    found = deliver_all(place.filesystem, place.path, seconds)
     if not found:
         raise click.ClickException(f"No outbox on this machine is of an experiment in {place.path!r}.")
     for one in found:
@@ -443,52 +424,49 @@ def render(
         raise click.UsageError("-o and --storage exclude each other: the clips go into a folder or to the experiment.")
     failed: list[Rendered] = []
     settled: list[tuple[Rendered, str | None]] = []
-    try:
-        options = RenderOptions(env, frame, height, every, overlay)
-        if which in (WAITING, SUSPECT) and storage and options.name:
-            raise click.UsageError(
-                "Clips that wait join the experiment as they would have been recorded, and suspect clips are compared "
-                "with their episodes: leave out the options that change them, or write the clips into a folder with -o."
-            )
-        catalog = load(experiment)
-        of = trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all")
-        of_trials = of_trial([one for one, *_ in catalog.best_first()] if of == "best" else catalog.trials, of)
-        if which in (WAITING, SUSPECT) and trial in (None, "all"):
-            with_tapes = {episode.id for episodes in of_trials for episode in episodes}
-            ids = [id for one in catalog.trials for id in (one.unrendered if which == WAITING else one.suspects)]
-            if gone := sum(id not in with_tapes for id in ids):
-                of = "episodes wait" if which == WAITING else "episodes have suspect clips"
-                why = "Tuner.restore(...) brings them" if which == WAITING else "these clips stay suspect"
-                click.echo(f"{gone} {of} whose tapes are not on the storage; {why}.", err=True)
-        if not any(of_trials):
-            raise click.ClickException(
-                f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
-                f"case with tapes=True or render='replay': {experiment}"
-            )
-        chosen = choose(of_trials, which)
-        if not chosen:
-            nothing = f"None of {sum(map(len, of_trials))} episodes matches {which!r}."
-            known = {WAITING: "No clip waits to be rendered.", SUSPECT: "No clip of an episode with a tape is suspect."}
-            raise click.ClickException(known.get(which, nothing))
-        if storage:
-            check_no_driver(chosen)
-        folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")
-        settles = storage and which == SUSPECT
-        with AddedClips(options.name) if storage else ClipFolder(folder) as place:
-            missing = [episode for episode in chosen if settles or not place.has(episode)]
-            if missing and not env:
-                _say_whose_code_runs(experiment, "the recipes of its envs")
-            steps = sum(int(episode.row["episode_length"]) for episode in missing)
-            with click.progressbar(length=steps, label=f"{len(missing)} episodes") as bar:
-                for rendered in render_each(missing, options, bar.update, may_correct=not settles):
-                    if settles and isinstance(place, AddedClips):
-                        settled.append((rendered, place.settle(rendered)))
-                    elif rendered.problem:
-                        failed.append(rendered)
-                    else:
-                        place.add(rendered)
-    except (ImportError, OSError, ValueError) as error:
-        raise _Failure(error) from error
+    options = RenderOptions(env, frame, height, every, overlay)
+    if which in (WAITING, SUSPECT) and storage and options.name:
+        raise click.UsageError(
+            "Clips that wait join the experiment as they would have been recorded, and suspect clips are compared "
+            "with their episodes: leave out the options that change them, or write the clips into a folder with -o."
+        )
+    catalog = load(experiment)
+    of = trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all")
+    of_trials = of_trial([one for one, *_ in catalog.best_first()] if of == "best" else catalog.trials, of)
+    if which in (WAITING, SUSPECT) and trial in (None, "all"):
+        with_tapes = {episode.id for episodes in of_trials for episode in episodes}
+        ids = [id for one in catalog.trials for id in (one.unrendered if which == WAITING else one.suspects)]
+        if gone := sum(id not in with_tapes for id in ids):
+            of = "episodes wait" if which == WAITING else "episodes have suspect clips"
+            why = "Tuner.restore(...) brings them" if which == WAITING else "these clips stay suspect"
+            click.echo(f"{gone} {of} whose tapes are not on the storage; {why}.", err=True)
+    if not any(of_trials):
+        raise click.ClickException(
+            f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
+            f"case with tapes=True or render='replay': {experiment}"
+        )
+    chosen = choose(of_trials, which)
+    if not chosen:
+        nothing = f"None of {sum(map(len, of_trials))} episodes matches {which!r}."
+        known = {WAITING: "No clip waits to be rendered.", SUSPECT: "No clip of an episode with a tape is suspect."}
+        raise click.ClickException(known.get(which, nothing))
+    if storage:
+        check_no_driver(chosen)
+    folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")
+    settles = storage and which == SUSPECT
+    with AddedClips(options.name) if storage else ClipFolder(folder) as place:
+        missing = [episode for episode in chosen if settles or not place.has(episode)]
+        if missing and not env:
+            _say_whose_code_runs(experiment, "the recipes of its envs")
+        steps = sum(int(episode.row["episode_length"]) for episode in missing)
+        with click.progressbar(length=steps, label=f"{len(missing)} episodes") as bar:
+            for rendered in render_each(missing, options, bar.update, may_correct=not settles):
+                if settles and isinstance(place, AddedClips):
+                    settled.append((rendered, place.settle(rendered)))
+                elif rendered.problem:
+                    failed.append(rendered)
+                else:
+                    place.add(rendered)
     for file in place.files:
         click.echo(file)
     if settles:
@@ -566,13 +544,10 @@ def evaluate(
       tune-media evaluate my_sweep --trials best:1 --env-config wind=0,5,10
       tune-media evaluate my_sweep --trials best:1 --checkpoint all --seeds 7
     """
-    try:
-        from tune_media.evaluation.evaluate import evaluate as play
-        from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Progress
-        from tune_media.evaluation.request import parsed_env_config
-        from tune_media.evaluation.table import checkpoint_line, remarks, tables
-    except ImportError as error:
-        raise _Failure(error) from error
+    from tune_media.evaluation.evaluate import evaluate as play
+    from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Progress
+    from tune_media.evaluation.request import parsed_env_config
+    from tune_media.evaluation.table import checkpoint_line, remarks, tables
 
     class Shown(Progress):
         """Prints a line for each checkpoint, and how many episodes have been played."""
@@ -616,7 +591,7 @@ def evaluate(
             clips=("best", "worst", "median") if clips else None,
             progress=Shown(),
         )
-    except (OSError, TypeError, ValueError, ImportError) as error:
+    except TypeError as error:
         raise _Failure(error) from error
     click.echo(f"\n{tables(found)}\n")
     for remark in remarks(found):
@@ -696,7 +671,7 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
             click.echo(_export_to_lerobot(experiment, str(output), **given))
             return
         done = _export_to(tracker, experiment, output, given)
-    except (ImportError, OSError, TypeError, ValueError) as error:
+    except TypeError as error:
         raise _Failure(error) from error
     click.echo(f"{tracker} has {done.trials} trials, with {done.results} results and {done.media} media.")
     for trial, reason in done.left_alone.items():
