@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tune_media.experiment.state import ExperimentState, Snapshots
-from tune_media.experiment.trial_files import TrialFiles
+import pyarrow.fs
+
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import redacted
 
@@ -37,53 +36,24 @@ class TrialStatus:
     error: str = ""
 
 
-class Statuses:
-    """Reads the status of trials; a snapshot is read again only if it has changed, an error once.
-
-    Args:
-        snapshots: Holds the snapshots that were read before.
-
-    >>> Statuses(Snapshots()).of([])
-    []
-    """
-
-    def __init__(self, snapshots: Snapshots) -> None:
-        self._snapshots = snapshots
-        self._errors: dict[str, str] = {}
-
-    def of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
-        """Return the status of each trial; an experiment that cannot be read has trials without status."""
-        states: dict[tuple[int, str], ExperimentState] = {}
-        found = []
-        for trial in trials:
-            place = id(trial.filesystem), trial.experiment
-            if place not in states:
-                states[place] = self._snapshots.known(trial.filesystem, trial.experiment)
-            own = states[place].find(trial.trial_ids, trial.path)
-            word = own.status.lower() if own else ""
-            found.append(TrialStatus(word, self._error(trial) if word == FAILED else ""))
-        return found
-
-    def _error(self, trial: TrialFiles) -> str:
-        if trial.path not in self._errors:
-            with contextlib.suppress(OSError):
-                self._errors[trial.path] = last_line(_content(trial))
-        return self._errors.get(trial.path, "")
-
-
-def tracebacks(trial: TrialFiles) -> str:
+def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
     """Return the tracebacks of a trial's failures, the end of them if they are long, without keys and passwords.
 
     It is empty if the trial did not fail, or if they cannot be read.
     """
     with contextlib.suppress(OSError):
-        text = _COLOR.sub("", _content(trial).decode("utf-8", "replace")).strip()
+        text = _COLOR.sub("", content_of_errors(filesystem, folder).decode("utf-8", "replace")).strip()
         return redacted(text)[-_MAX_TRACEBACKS:]
     return ""
 
 
-def _content(trial: TrialFiles) -> bytes:
-    return read_if_there(trial.filesystem, posixpath.join(trial.path, _ERRORS)) or b""
+def content_of_errors(filesystem: pyarrow.fs.FileSystem, folder: str) -> bytes:
+    """Return the tracebacks of a trial's failures as Tune wrote them; nothing if there are none.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    return read_if_there(filesystem, posixpath.join(folder, _ERRORS)) or b""
 
 
 def last_line(traceback: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -28,7 +29,8 @@ from tune_media.experiment.results import (
     read_metrics,
     result_step,
 )
-from tune_media.experiment.state import ExperimentState, Snapshots
+from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
+from tune_media.experiment.status import FAILED, TrialStatus, content_of_errors, last_line
 from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_local, open_file
@@ -75,7 +77,7 @@ class TrialFiles:
         is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
         version: Size and modification time of the index that was read; None if ``refresh`` was never called.
         results_version: The same of the results.
-        searched: Knows which hyperparameters Tune searched; None: nobody does.
+        tune_view: What Tune's snapshots say of it; None: nobody knows.
 
     Example:
         >>> trial = TrialFiles("PPO_1", pyarrow.fs.LocalFileSystem(), "/tmp/no/such/experiment/PPO_1")
@@ -100,7 +102,8 @@ class TrialFiles:
         self._lines = 0  # a hash of all lines
         self._logged = -1  # how many lines the log had
         self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
-        self.searched: SearchedParams | None = None
+        self.tune_view: TuneView | None = None
+        self._error: str | None = None
         self._config: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
@@ -196,15 +199,25 @@ class TrialFiles:
     @property
     def params(self) -> dict[str, Any]:
         """The hyperparameters that Tune searched, a part of ``config``; all of it if the trial was not loaded."""
-        return self.config if self.searched is None else self.searched.of(self)
+        return self.config if self.tune_view is None else self.tune_view.searched(self)
+
+    @property
+    def status(self) -> TrialStatus:
+        """What became of it, in the words of Tune's last snapshot, with the error if it failed."""
+        known = None if self.tune_view is None else self.tune_view.state(self)
+        word = known.status.lower() if known else ""
+        if word == FAILED and self._error is None:
+            with contextlib.suppress(OSError):
+                self._error = last_line(content_of_errors(self.filesystem, self.path))
+        return TrialStatus(word, self._error or "" if word == FAILED else "")
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json``, the hyperparameters that it had last; objects are named by Tune's ids."""
         config = json_file(self.filesystem, posixpath.join(self.path, PARAMS))
         text = str(config)
-        if self.searched is None or not any(part in text for part in _OBJECTS):
+        if self.tune_view is None or not any(part in text for part in _OBJECTS):
             return config
-        named: dict[str, Any] = plain_config(config, self.searched.chosen(self))
+        named: dict[str, Any] = plain_config(config, self.tune_view.chosen(self))
         return named
 
     @property
@@ -378,28 +391,29 @@ class TrialFiles:
         }
 
 
-class SearchedParams:
-    """The hyperparameters that Tune searched, of trials that are looked at together; read when somebody asks.
-
-    Tune's snapshots name them. Without a snapshot of a trial, they are those that differ between the trials.
+class TuneView:
+    """What Tune's snapshots say of trials that are looked at together; an experiment's are read when somebody asks.
 
     Args:
         trials: The trials.
         snapshots: Reads Tune's snapshots.
 
     Example:
-        >>> SearchedParams([], Snapshots()).trials
+        >>> TuneView([], Snapshots()).trials
         []
     """
 
     def __init__(self, trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
         self.trials = list(trials)
         self._snapshots, self._lock = snapshots, threading.Lock()
-        self._states: dict[str, ExperimentState] = {}
+        self._states: dict[tuple[int, str], ExperimentState] = {}
         self._differing: list[str] | None = None
 
-    def of(self, trial: TrialFiles) -> dict[str, Any]:
-        """Return those of one trial, nested ones as ``outer/inner``, with the values that it had last."""
+    def searched(self, trial: TrialFiles) -> dict[str, Any]:
+        """Return the hyperparameters that Tune searched, nested ones as ``outer/inner``, as the trial had them last.
+
+        Without a snapshot of the trial, they are those that differ between the trials.
+        """
         chosen = self.chosen(trial)
         if not chosen:
             if self._differing is None:
@@ -409,11 +423,16 @@ class SearchedParams:
 
     def chosen(self, trial: TrialFiles) -> dict[str, Any]:
         """Return what Tune chose for a trial, see ``nested_choice``; empty if no snapshot has it."""
-        with self._lock:
-            if trial.experiment not in self._states:
-                self._states[trial.experiment] = self._snapshots.known(trial.filesystem, trial.experiment)
-        known = self._states[trial.experiment].find(trial.trial_ids, trial.path)
+        known = self.state(trial)
         return dict(known.searched) if known else {}
+
+    def state(self, trial: TrialFiles) -> TrialState | None:
+        """Return what Tune's snapshots say of a trial; None if none has it, or if they cannot be read."""
+        place = id(trial.filesystem), trial.experiment
+        with self._lock:
+            if place not in self._states:
+                self._states[place] = self._snapshots.known(trial.filesystem, trial.experiment)
+        return self._states[place].find(trial.trial_ids, trial.path)
 
 
 def _by_episode(lines: Iterable[Line]) -> dict[str, list[tuple[str, str]]]:

@@ -17,8 +17,8 @@ import pyarrow.fs
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
-from tune_media.experiment.status import Statuses, TrialStatus
-from tune_media.experiment.trial_files import SearchedParams, TrialFiles, mark_abandoned
+from tune_media.experiment.status import TrialStatus
+from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
@@ -117,8 +117,7 @@ class Catalog(Sequence[CatalogRow]):
 
     def _repr_html_(self) -> str:
         title = posixpath.basename(self.path.rstrip("/"))
-        statuses = {trial.id: status for trial, status in zip(self.trials, self.statuses, strict=True)}
-        return notebook.as_html(title, self, self.best_first(), statuses)
+        return notebook.as_html(title, self, self.best_first())
 
     @property
     def reports(self) -> list[tuple[TrialFiles, str]]:
@@ -237,10 +236,10 @@ class Catalog(Sequence[CatalogRow]):
             hint = did_you_mean(text, sorted(known))
             logger.warning("tune_media: filter(%s=%r) matches nothing; %s", argument, text, hint)
 
-    @cached_property
+    @property
     def statuses(self) -> list[TrialStatus]:
         """What became of each trial, in the words of Tune's last snapshot, with the error if it failed."""
-        return Statuses(Snapshots()).of(self.trials)
+        return [trial.status for trial in self.trials]
 
     @property
     def scores(self) -> Scores:
@@ -492,9 +491,9 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     folders, trials = _read_trials(find_folders(source, filesystem))
     trials = _once(trials)
     snapshots = Snapshots()
-    searched = SearchedParams(trials, snapshots)
+    view = TuneView(trials, snapshots)
     for trial in trials:
-        trial.searched = searched
+        trial.tune_view = view
     experiments = [as_argument(trial.filesystem, trial.experiment) for trial in trials]
     warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
     suspects = Counter[str]()

@@ -6,7 +6,7 @@ import base64
 import html
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tune_media.experiment.status import TrialStatus
@@ -31,9 +31,7 @@ _STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 
 
-def as_html(
-    title: str, rows: Sequence[CatalogRow], best_first: Sequence[Ranked], statuses: Mapping[str, TrialStatus]
-) -> str:
+def as_html(title: str, rows: Sequence[CatalogRow], best_first: Sequence[Ranked]) -> str:
     """Return a catalog as HTML: a line of text, and the viewer's page in a frame.
 
     The page has the best and the last clips of the trials with the highest scores, at most 48 clips and 16 MB.
@@ -42,12 +40,11 @@ def as_html(
         title: The name of the experiment.
         rows: The rows of the catalog.
         best_first: See ``Catalog.best_first``.
-        statuses: What became of each trial, by its id.
     """
     from tune_media.viewing.gallery import Gallery
 
     trials = [trial for trial, *_ in best_first[:_MAX_TRIALS]]
-    words = [TrialStatus(statuses[trial.id].word) for trial in trials]  # an error may name paths
+    words = [TrialStatus(trial.status.word) for trial in trials]  # an error may name paths
     lines, media = _chosen(rows, best_first)
     gallery = Gallery(title, trials, statuses=words, lines=lines)
     told = [f"{len(rows)} media of {len(best_first)} trials in {title}"]

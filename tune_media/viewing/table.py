@@ -33,8 +33,7 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
     videos = catalog.filter(kind="video")
     label = videos.scores.label
     ranks_by_clip = label == CLIP_LABEL
-    known = zip(catalog.trials, catalog.statuses, strict=True)
-    failed = {id(trial): status.error for trial, status in known if status.word == FAILED}
+    failed = {id(trial): trial.status.error for trial in catalog.trials if trial.status.word == FAILED}
     rows = []
     for trial, score, best in videos.best_first():
         told = [short(trial.config.get(name, "")) for name in params]

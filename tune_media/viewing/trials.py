@@ -18,10 +18,10 @@ import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.state import Listings, Snapshots
-from tune_media.experiment.status import Statuses, TrialStatus
+from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import (
-    SearchedParams,
     TrialFiles,
+    TuneView,
     Version,
     index_path,
     mark_abandoned,
@@ -95,7 +95,6 @@ class Trials:
         self._unreadable: set[str] = set()
         self._listings = Listings()
         self._snapshots = Snapshots(self._listings)
-        self._statuses = Statuses(self._snapshots)
         self._known_statuses: list[TrialStatus] = []
         self._read_at = self._metrics_at = float("-inf")
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
@@ -137,7 +136,7 @@ class Trials:
     def statuses_of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
         """Return what became of some trials, as Tune's last snapshot has it."""
         with self._lock:
-            self._known_statuses = self._statuses.of(trials)
+            self._known_statuses = [trial.status for trial in trials]
             return self._known_statuses
 
     def known_statuses(self) -> list[TrialStatus]:
@@ -186,7 +185,6 @@ class Trials:
         fresh: list[tuple[TrialFiles, Version]] = []
         found: list[TrialFiles] = []
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
-        searched = SearchedParams((), self._snapshots)  # a new one looks at Tune's snapshots again, if a trial asks
         while level and depth <= _MAX_DEPTH:
             versions = _versions(root.folder.filesystem, level, known, pool)
             for path, version in versions.items():
@@ -198,7 +196,6 @@ class Trials:
                 if trial is None:
                     name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
                     trial = TrialFiles(name, root.folder.filesystem, path)
-                trial.searched = searched
                 found.append(trial)
                 fresh.append((trial, version))
             others = [path for path in level if path not in versions]
@@ -206,6 +203,9 @@ class Trials:
                 [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths],
                 depth + 1,
             )
+        view = TuneView(found, self._snapshots)  # a new one looks at Tune's snapshots again, if a trial asks
+        for trial in found:
+            trial.tune_view = view
         read = pool.map(lambda item: _error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
         return found

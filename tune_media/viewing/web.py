@@ -217,7 +217,7 @@ class ViewerApp:
 
     def _one_trial(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))
-        return Page(json_content({**trial.curves(), "tracebacks": tracebacks(trial)}))
+        return Page(json_content({**trial.curves(), "tracebacks": tracebacks(trial.filesystem, trial.path)}))
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))
