@@ -3,6 +3,7 @@
 import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +17,6 @@ from tests.support.viewing import write_snapshot, write_trial
 from tune_media.cli import main
 from tune_media.storage.log import LogWriter
 from tune_media.viewing.gallery import Gallery
-from tune_media.viewing.payload import url_path
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
@@ -80,7 +80,7 @@ def look(experiment, folder):
         for line in trial.lines:
             query = {"trial": trial.id, "path": line["path"]}
             assert client.get("/data/clip.json", query_string=query).status_code == 200
-            answer = client.get(f"/media/{trial.id}/{url_path(line['path'])}")
+            answer = client.get(f"/media/{trial.id}/{quote(line['path'])}")
             assert answer.status_code in ((200, 404) if trial.name == "bad" else (200,))
 
 

@@ -8,6 +8,7 @@ import shutil
 import time
 import urllib.parse
 import urllib.request
+from urllib.parse import quote
 
 import pyarrow
 import pyarrow.fs
@@ -20,7 +21,6 @@ from tests.support.browser import chromium, served, tensorboard_url, viewer_page
 from tests.support.viewing import write_trial
 from tune_media.datasets.episode_steps import recorded_steps
 from tune_media.viewing.gallery import Gallery
-from tune_media.viewing.payload import url_path
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
@@ -47,7 +47,7 @@ def test_clips_play_from_the_storage_and_from_the_folder_that_tune_prints(stagin
     assert index["clips"]["count"] == 8
     trial = app.trials.all()[1]
     line = trial.lines[-1]
-    clip = f"/media/{trial.id}/{url_path(line['path'])}"
+    clip = f"/media/{trial.id}/{quote(line['path'])}"
     whole = client.get(clip)
     assert (whole.status_code, len(whole.data), whole.mimetype) == (200, line["bytes"], "video/mp4")
     part = client.get(clip, headers={"Range": "bytes=-7"})
@@ -90,7 +90,7 @@ def test_server_and_catalog_read_nothing_from_a_place_of_somebody_else(s3, stagi
         pointer.write_text(json.dumps({"media_of": f"s3://results/{target}", "trial_id": line["trial_id"]}))
         app = ViewerApp(Trials([LogDirectory.of(str(tmp_path / "exp"))]), "exp")
         (trial,) = app.trials.all()
-        assert Client(app).get(f"/media/{trial.id}/{url_path(line['path'])}").status_code == 404
+        assert Client(app).get(f"/media/{trial.id}/{quote(line['path'])}").status_code == 404
         assert trial.place[1] == trial.path
         catalog = tm.load(tmp_path / "exp")
         assert len(catalog) == 4

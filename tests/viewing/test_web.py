@@ -3,6 +3,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
@@ -12,7 +13,6 @@ import tune_media as tm
 from tests.support.viewing import on, write_trial
 from tune_media.viewing.front_end import STATIC, static_files
 from tune_media.viewing.gallery import Gallery
-from tune_media.viewing.payload import url_path
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
@@ -35,7 +35,7 @@ def clip(client):
     trial = index["trials"][0]
     clips = index["clips"]
     folder = clips["folder"]["of"][clips["folder"]["at"][0]]
-    return "/" + trial["url"] + url_path(f"{folder}/{clips['file']['all'][0]}")
+    return "/" + trial["url"] + quote(f"{folder}/{clips['file']['all'][0]}")
 
 
 def test_the_index_is_sent_once_and_then_only_if_it_changed(client, experiment):
@@ -85,7 +85,7 @@ def test_a_range_that_is_a_single_part_gets_it_and_any_other_the_whole_file(expe
     """Ranges of another form got 416, which browsers kept for a year."""
     trials = Trials([LogDirectory(on(FAR(), experiment)) if is_far else LogDirectory.of(str(experiment))])
     client, trial = Client(ViewerApp(trials, "sweep")), trials.all()[0]
-    clip = f"/media/{trial.id}/{url_path(trial.lines[0]['path'])}"
+    clip = f"/media/{trial.id}/{quote(trial.lines[0]['path'])}"
     whole = client.get(clip)
     size = len(whole.data)
     assert (whole.status_code, whole.headers["Accept-Ranges"], whole.mimetype) == (200, "bytes", "video/mp4")

@@ -15,7 +15,6 @@ import math
 import posixpath
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.status import TrialStatus
@@ -322,16 +321,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
-def url_path(path: str) -> str:
-    """Return a path as a part of a URL; slashes stay.
-
-    Example:
-        >>> url_path("a=1,b #x%/c.mp4")
-        'a%3D1%2Cb%20%23x%25/c.mp4'
-    """
-    return quote(path.encode("utf-8", "surrogatepass"), safe="/")
 
 
 def etag_of(content: bytes) -> str:
