@@ -4,9 +4,8 @@
   "use strict";
 
   const { html, number, captionOf, downloadName, Player } = tm.ui;
-  const { Component } = window.htmPreact;
   const { align, Heading } = tm.trial;
-  const { stepOf, frameOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf } = tm.steps;
+  const { stepOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf } = tm.steps;
   const CHART_HEIGHT = 190;
   const SHOWN_SERIES = 3;
   const SERIES_COLORS = ["--accent", "--second", "--third", "--fourth"];
@@ -17,7 +16,7 @@
 
   const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
 
-  class ClipView extends Component {
+  class ClipView extends tm.timeline.Following {
     constructor() {
       super();
       this.state = { details: null, problem: null, frame: 0, toggled: new Set() };
@@ -26,15 +25,8 @@
       this.insideHeld = tm.model.memo();
     }
 
-    componentDidMount() {
-      this.load();
-      this.stop = this.props.app.group.onChange(() => this.watchVideo());
-      this.watchVideo();
-    }
-
-    componentWillUnmount() {
-      this.stop();
-      this.ended = true;
+    get master() {
+      return this.props.clip;
     }
 
     componentDidUpdate(before) {
@@ -52,14 +44,6 @@
       }
     }
 
-    /** Follow the frames of the video that is shown. */
-    watchVideo() {
-      const video = [...this.props.app.group.members.keys()][0];
-      if (!video || video === this.video) return;
-      this.video = video;
-      tm.player.follow(video, this.props.clip, (frame) => this.showFrame(frame), () => !this.ended && video === this.video);
-    }
-
     showFrame(frame) {
       const { app, clip } = this.props;
       const step = stepOf(clip, frame);
@@ -67,13 +51,6 @@
       this.terms?.setCursor(step);
       app.timeline?.setStep(step);
       if (frame !== this.state.frame) this.setState({ frame });
-    }
-
-    /** Go to the frame of an env step. */
-    goTo(step) {
-      const { app, clip } = this.props;
-      if (app.group.playing) app.group.pause();
-      app.group.showFrame(frameOf(clip, step));
     }
 
     /** Lay out the series; the same objects are returned until something changes, so that no chart is drawn again. */

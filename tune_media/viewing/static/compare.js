@@ -3,8 +3,7 @@
   "use strict";
 
   const { html, number, plural, lastPart, titleOf, captionOf, Player, Choice } = tm.ui;
-  const { Component } = window.htmPreact;
-  const { stepOf, frameOf, lastStep, seriesOf, firstDifference, SO_FAR } = tm.steps;
+  const { stepOf, lastStep, seriesOf, firstDifference, SO_FAR } = tm.steps;
   const model = tm.model;
   const MOST = 12;
   const MOST_STRIPS = 6;
@@ -80,7 +79,7 @@
     return { rows: some.map(({ trial, clips }) => ({ trial, clip: pick(clips) })), without: all.filter(({ clips }) => !clips.length).map(({ trial }) => trial), seeds, seed: wanted ?? null };
   }
 
-  class CompareView extends Component {
+  class CompareView extends tm.timeline.Following {
     constructor() {
       super();
       this.state = { details: new Map(), problem: null, step: 0 };
@@ -89,19 +88,9 @@
       this.heldLayout = model.memo();
     }
 
-    componentDidMount() {
-      this.load();
-      this.stop = this.props.app.group.onChange(() => this.watch());
-    }
-
     componentDidUpdate() {
       this.load();
       this.watch();
-    }
-
-    componentWillUnmount() {
-      this.stop();
-      this.ended = true;
     }
 
     /** Read the episodes of the clips that are shown, each once. */
@@ -136,26 +125,11 @@
       return this.found.rows;
     }
 
-    /** Follow the frames of the longest clip. */
-    watch() {
-      const [video, clip] = [...this.props.app.group.members].find(([, own]) => own === this.master) || [];
-      if (!video || (video === this.video && clip === this.followed)) return;
-      [this.video, this.followed] = [video, clip];
-      tm.player.follow(video, clip, (frame) => this.showStep(stepOf(clip, frame)), () => !this.ended && this.video === video && this.followed === clip);
-    }
-
-    showStep(step) {
+    showFrame(frame) {
+      const step = stepOf(this.followed, frame);
       for (const chart of this.charts.values()) chart?.setCursor(step);
       this.props.app.timeline?.setStep(step);
       if (step !== this.state.step) this.setState({ step });
-    }
-
-    /** Go to an env step, in all clips. */
-    goTo(step) {
-      const { app } = this.props;
-      if (!this.master) return;
-      if (app.group.playing) app.group.pause();
-      app.group.showFrame(Math.round((frameOf(this.master, step) / (this.master.fps || 30)) * app.group.fps));
     }
 
     /** What the episodes have in common, and where they differ. */

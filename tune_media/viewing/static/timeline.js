@@ -215,5 +215,35 @@
     }
   }
 
-  tm.timeline = { Timeline, savePicture };
+  /** A view that follows the frames of its longest clip, `master`: it has `load()` and `showFrame(frame)`. */
+  class Following extends Component {
+    componentDidMount() {
+      this.load();
+      this.stop = this.props.app.group.onChange(() => this.watch());
+      this.watch();
+    }
+
+    componentWillUnmount() {
+      this.stop();
+      this.ended = true;
+    }
+
+    /** Follow the video that shows the longest clip. */
+    watch() {
+      const [video, clip] = [...this.props.app.group.members].find(([, own]) => own.url === this.master?.url) || [];
+      if (!video || (video === this.video && clip === this.followed)) return;
+      [this.video, this.followed] = [video, clip];
+      tm.player.follow(video, clip, (frame) => this.showFrame(frame), () => !this.ended && this.video === video && this.followed === clip);
+    }
+
+    /** Go to an env step, in all clips. */
+    goTo(step) {
+      const { master, props: { app: { group } } } = this;
+      if (!master) return;
+      if (group.playing) group.pause();
+      group.showFrame(Math.round((frameOf(master, step) / (master.fps || 30)) * group.fps));
+    }
+  }
+
+  tm.timeline = { Timeline, Following, savePicture };
 })((window.tuneMedia = window.tuneMedia || {}));
