@@ -145,7 +145,7 @@
         if (state.sort === "score") state.descending = !state.smaller;
       }
       if (state.view === "episodes" && !this.source.episodes) state.view = "grid";
-      const isThere = (name) => this.data.trials.some((trial) => trial.name === name);
+      const isThere = (name) => this.data.named.has(name);
       if (state.view === "compare" && !model.listed(state.ticked).some(isThere)) state.view = "grid";
       if (!["grid", "episodes", "compare"].includes(state.view) && !isThere(state.trial)) state.view = "grid";
       this.rank(state);
@@ -332,7 +332,7 @@
     }
 
     get trial() {
-      return this.data?.trials.find((trial) => trial.name === this.state.trial) || null;
+      return this.data?.named.get(this.state.trial) || null;
     }
 
     get steps() {
@@ -373,18 +373,13 @@
       const { trial, state } = this;
       if (!trial) return null;
       if (!state.clip) return model.clipAt(trial, state.section, state.key, Infinity);
-      for (const clips of trial.groups.values()) {
-        const found = clips.find((clip) => clip.path === state.clip);
-        if (found) return found;
-      }
-      return this.isGone ? this.watched : null;
+      return model.clipNamed(trial, state.clip) || (this.isGone ? this.watched : null);
     }
 
     /** Whether the clip that is watched is no longer listed. */
     get isGone() {
       const { trial, state, watched } = this;
-      return watched?.path === state.clip && watched.trial.name === trial?.name && watched.trial !== trial
-        && ![...trial.groups.values()].some((clips) => clips.some((clip) => clip.path === state.clip));
+      return watched?.path === state.clip && watched.trial.name === trial?.name && watched.trial !== trial && !model.clipNamed(trial, state.clip);
     }
 
     cycle(name) {

@@ -12,6 +12,7 @@
   const [ANY, AUTO] = ["any", ""];
 
   const tickedOf = (app) => model.listed(app.state.ticked);
+  const trialsOf = (app) => tickedOf(app).map((name) => app.data.named.get(name)).filter(Boolean);
 
   /** Tick a trial for comparing, or untick it. */
   function toggle(app, trial) {
@@ -23,7 +24,7 @@
   /** Tick the trial of the card that has the focus, or of the view. */
   function toggleFocused(app) {
     const name = document.activeElement?.closest?.(".card")?.dataset.trial || app.state.trial;
-    const trial = app.data.trials.find((own) => own.name === name);
+    const trial = app.data.named.get(name);
     if (!trial) return;
     toggle(app, trial);
     if (app.state.view !== "grid") app.toast(`${tickedOf(app).includes(name) ? "Not ticked any more" : "Ticked for comparing"}: ${titleOf(trial)}`);
@@ -42,7 +43,7 @@
 
   /** What is ticked, above the bar at the bottom. */
   function Tray({ app }) {
-    const trials = tickedOf(app).map((name) => app.data.trials.find((trial) => trial.name === name)).filter(Boolean);
+    const trials = trialsOf(app);
     if (!trials.length || app.state.view !== "grid") return null;
     return html`<aside class="tray" aria-label="Ticked trials">
       <span class="ticked">${trials.map((trial) => html`<button class="chip" onClick=${() => toggle(app, trial)} title=${`${trial.shownName}: leave out`}>
@@ -52,12 +53,12 @@
   }
 
   /** Return the clips of a trial at the step that the view shows, whatever their key: [clip, ...]. */
-  function candidates(trial, { section, key, step }) {
-    const shown = step === "best" ? model.bestClip(trial, section, key) : model.clipAt(trial, section, key, step === "last" ? Infinity : step);
+  function candidates(trial, state) {
+    const shown = tm.grid.clipOf(trial, state);
     if (!shown) return [];
     const found = [shown];
     for (const [group, clips] of trial.groups) {
-      if (JSON.parse(group)[0] !== section || clips.includes(shown)) continue;
+      if (JSON.parse(group)[0] !== state.section || clips.includes(shown)) continue;
       found.push(...clips.filter((clip) => clip.step === shown.step && clip.kind === "video"));
     }
     return found;
@@ -69,7 +70,7 @@
    */
   function rowsOf(app) {
     const { state } = app;
-    const trials = tickedOf(app).map((name) => app.data.trials.find((trial) => trial.name === name)).filter(Boolean);
+    const trials = trialsOf(app);
     const all = trials.map((trial) => candidates(trial, state)).map((clips, at) => ({ trial: trials[at], clips }));
     const some = all.filter(({ clips }) => clips.length);
     const seedsOf = ({ clips }) => new Set(clips.map(({ seed }) => seed).filter((seed) => seed != null));

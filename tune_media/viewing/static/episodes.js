@@ -107,8 +107,8 @@
   }
 
   function Row({ app, row, columns, episode, place: [trial, clip, tape], why, onPeek }) {
-    const own = app.data.trials.find(({ name }) => name === trial);
-    const enter = (event) => onPeek(event.currentTarget, [...(own?.groups.values() || [])].flat().find(({ path }) => path === clip));
+    const own = app.data.named.get(trial);
+    const enter = (event) => onPeek(event.currentTarget, own && tm.model.clipNamed(own, clip));
     const leave = (event) => onPeek(event.currentTarget, null);
     const text = (value, name) => (value == null ? "–" : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value) : name === "terminated" ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
       : name === "trial" ? own?.shortName || value : String(value));

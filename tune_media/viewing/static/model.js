@@ -103,6 +103,7 @@
     const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], judged: payload.judged || null, plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
     model.byId = new Map(trials.map((trial) => [trial.id, trial]));
+    model.named = new Map(trials.map((trial) => [trial.name, trial]));
     return model;
   }
 
@@ -180,6 +181,7 @@
   const compareReturns = (a, b) => (a.return ?? -Infinity) - (b.return ?? -Infinity) || 0;
 
   const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
+  const clipNamed = (trial, path) => [...trial.groups.values()].flat().find((clip) => clip.path === path);
 
   /** Take in the last metrics of trials: {trials: [id], metrics: {name: [value of each of them]}, status: [[word, error]]}. */
   function addMetrics(model, { trials, metrics, status }) {
@@ -320,7 +322,7 @@
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
-    memo, listed, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
+    memo, listed, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
     knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, configurationTitle, hasZero, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -6,13 +6,10 @@
   const MOST_PINS = 30; // a link has an end
   const MOST_CHARACTERS = 200; // of a note
 
-  let held = { text: null, pins: [] };
+  const held = tm.model.memo(); // each card asks
 
   /** Return the pins of a link: [{trial, clip, frame, note}]. A link may come from anywhere: what is no pin is left out. */
-  function read(text) {
-    if (text !== held.text) held = { text, pins: parsed(text) }; // each card asks
-    return held.pins;
-  }
+  const read = (text) => held([text], () => parsed(text));
 
   function parsed(text) {
     try {
@@ -60,8 +57,6 @@
     return html`<button class="pin" tabindex="-1" aria-pressed=${isPinned(app, trial)} title="Pin (p): the link keeps it, with a note" aria-label=${`Pin ${titleOf(trial)}`} onClick=${() => toggle(app, trial.name)}><${Icon} /></button>`;
   }
 
-  const fpsOf = (trial, path) => [...trial.groups.values()].flat().find((clip) => clip.path === path)?.fps;
-
   const Icon = () => html`<svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true"><path d="M5.5 1.5h5l-.8 4.6 2.8 2.6v1.3H3.5V8.7l2.8-2.6zM8 10v5" /></svg>`;
 
   /** In the heading of a trial or a clip: the pin, and its note. */
@@ -90,13 +85,13 @@
   }
 
   function Pin({ app, pin, at }) {
-    const trial = app.data.trials.find(({ name }) => name === pin.trial);
+    const trial = app.data.named.get(pin.trial);
     const step = /step_0*(\d+)/.exec(pin.clip)?.[1];
     const place = pin.clip && ` · step ${number(Number(step))}${pin.frame ? `, frame ${number(pin.frame + 1)}` : ""}`;
     const open = () => {
       if (pin.clip) app.group.pause();
       app.go({ view: pin.clip ? "clip" : "trial", trial: pin.trial, clip: pin.clip, frame: pin.frame });
-      if (pin.clip) app.group.time = pin.frame / (fpsOf(trial, pin.clip) || 30);
+      if (pin.clip) app.group.time = pin.frame / (tm.model.clipNamed(trial, pin.clip)?.fps || 30);
     };
     return html`<li>
       ${trial ? html`<button class="link" title=${pin.trial} onClick=${open}><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>${titleOf(trial)}${place}</button>`

@@ -22,7 +22,7 @@
       this.setState({ isOpen: true, played: null, problem: null });
       if (!app.data.plays) return;
       try {
-        const { id } = app.data.trials.find((own) => own.name === trial);
+        const { id } = app.data.named.get(trial);
         const { name } = await app.source.play({ trial: id, report, episode });
         this.setState({ name });
         await this.look(name);
