@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tune_media.replay.env_state import MOST_LEAVES, Baseline, Change, EnvState
-from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.restoring import restore
+from tune_media.values.plain import pack_exactly, unpack
 
 
 class Colour(enum.Enum):
@@ -163,7 +163,7 @@ def clean():
 
 
 def through_a_tape(change):
-    return Change.unpacked(from_json(to_json(change.packed())))
+    return Change.unpacked(unpack(pack_exactly(change.packed())))
 
 
 @pytest.mark.parametrize("make_change", CHANGES, ids=lambda one: one.__name__)

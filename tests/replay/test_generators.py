@@ -7,8 +7,8 @@ import pytest
 
 from tune_media.replay.env_state import EnvState
 from tune_media.replay.generators import Snapshot, has_emulator, set_states
-from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.values.plain import pack_exactly, unpack
 
 
 def test_reading_makes_no_generator_and_the_one_that_is_made_later_is_known_from_its_beginning():
@@ -64,9 +64,9 @@ def test_states_of_all_kinds_are_plain_data_and_copies():
         return env.a.random(), env.b.random(), env.c.normal(), env.d.gauss(0, 1)
 
     draw()
-    states = to_json(Snapshot(EnvState(env)).states)
+    states = pack_exactly(Snapshot(EnvState(env)).states)
     first = draw()
-    set_states(env, from_json(states))
+    set_states(env, unpack(states))
     assert draw() == first
 
 
@@ -87,7 +87,7 @@ def test_the_state_of_an_emulator_includes_its_generator():
     gym.register_envs(ale_py)
     env, other = (gym.make("ALE/Pong-v5", frameskip=1) for _ in range(2))
     env.reset(seed=1), other.reset(seed=2)
-    states = from_json(to_json(Snapshot(EnvState(env)).states))
+    states = unpack(pack_exactly(Snapshot(EnvState(env)).states))
     assert "0/ale" in states
     assert "0/ale" not in Snapshot(EnvState(env), with_emulator=False).states
     before = env.unwrapped.clone_state(include_rng=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+import msgpack
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ import tune_media as tm
 from tests.support.batches import batch_of
 from tests.support.faults import episodes
 from tune_media.values.episodes import LEFT_OUT, EpisodeBatch
-from tune_media.values.plain import MEDIA, pack, pack_each, unpack
+from tune_media.values.plain import MEDIA, pack, pack_each, pack_exactly, unpack
 
 
 class Point(NamedTuple):
@@ -65,6 +66,33 @@ def public(value):
 )
 def test_plain_values_come_back_as_they_were(value):
     assert_same(unpack(pack(value)), value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"speed": (1, np.float32(0.5), np.str_("x")), frozenset({"b", 1}): {(1, np.int8(2)), "c"}, 7: None},
+        np.datetime64("2026-01-01"),
+        np.array(["up"]),
+        [2**70, -0.0, "\ud800", b"\xff"],
+    ],
+    ids=repr,
+)
+def test_exactly_packed_values_keep_their_types(value):
+    assert_same(unpack(pack_exactly(value)), value)
+    assert pack_exactly(unpack(pack_exactly(value))) == pack_exactly(value)
+
+
+def test_exactly_packed_arrays_can_be_written_to():
+    array = unpack(pack_exactly({"state": np.zeros(3)}))["state"]
+    array += 1
+    assert array.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("value", [Point(1, 2.0), Text("x"), 1j, np.zeros(2, "i4,f8"), len], ids=repr)
+def test_values_that_would_come_back_as_something_else_are_not_packed_exactly(value):
+    with pytest.raises(TypeError, match="is no plain data"):
+        pack_exactly([value])
 
 
 def test_values_of_other_classes_become_the_plain_ones_that_they_are():
@@ -120,6 +148,15 @@ def test_a_value_that_contains_itself_is_refused():
     kept, rest = pack_each({"score": 1.0, "loop": value})
     assert unpack(kept) == {"score": 1.0}
     assert rest == {"loop": value} or list(rest) == ["loop"]
+
+
+def test_tuples_that_are_nested_too_deep_are_refused_before_reading_them_takes_the_whole_stack():
+    value, written = (), b""
+    for _ in range(300):
+        value, written = (value,), msgpack.packb(msgpack.ExtType(1, written))
+    for work in (lambda: pack({"config": value}), lambda: pack_exactly(value), lambda: unpack(written)):
+        with pytest.raises(ValueError, match="more than 32 tuples"):
+            work()
 
 
 def test_bytes_that_are_not_whole_are_named():

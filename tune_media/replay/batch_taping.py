@@ -17,10 +17,10 @@ import numpy.typing as npt
 from crc32c import crc32c
 from typing_extensions import override
 
-from tune_media.replay.plain import to_json
 from tune_media.replay.simulator import STRIDE
 from tune_media.replay.tape import NUMBERS, Tape
 from tune_media.replay.tape_recorder import STEP, Batch, TapeRecorder
+from tune_media.values.plain import pack_exactly
 
 _STEPS = 64  # of a block
 _MOST_BYTES = 1024  # of an observation: copying a larger one takes as long as its checksum
@@ -326,4 +326,4 @@ class _Slot:
             return False
         facts, actions = ours.actions.packed()
         other_facts, other_actions = other.actions.packed()
-        return to_json(facts) == to_json(other_facts) and actions == other_actions
+        return pack_exactly(facts) == pack_exactly(other_facts) and actions == other_actions

@@ -18,9 +18,9 @@ from typing import IO, Any
 
 from ray import cloudpickle
 
-from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.player import RenderError
 from tune_media.replay.stage import Stage, Tell, cannot_make
+from tune_media.values.plain import pack_exactly, unpack
 
 _WATCH_SECONDS = 1.0
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
@@ -98,18 +98,18 @@ def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
             _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
             os.close(reader)
             stage.answer(request, tell)
-            with os.fdopen(writer, "w") as learned:
-                learned.write(to_json(sorted(stage.learned, key=repr)))
+            with os.fdopen(writer, "wb") as learned:
+                learned.write(pack_exactly(sorted(stage.learned, key=repr)))
             code = 0
         finally:
             os._exit(code)
     os.close(writer)
-    with os.fdopen(reader) as learned:
+    with os.fdopen(reader, "rb") as learned:
         content = learned.read()
     _, status = os.waitpid(child, 0)
     _end_children()
     if content and status == 0:
-        stage.learned |= set(from_json(content))
+        stage.learned |= set(unpack(content))
     else:
         code = os.waitstatus_to_exitcode(status)
         tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)

@@ -61,7 +61,7 @@ from tune_media.replay.own_types import (
     own_types_of,
     slots_of,
 )
-from tune_media.replay.plain import from_json, to_json
+from tune_media.values.plain import pack_exactly, unpack
 
 Digests = dict[Path, int]
 """A checksum for each leaf that is not as in the baseline; for many leaves of an attribute, one at the attribute."""
@@ -116,22 +116,22 @@ class Baseline:
     plain: Mapping[Path, tuple[str, Any]]
     left_out: frozenset[Attribute] = frozenset()
 
-    def packed(self) -> str:
-        """Return it as text."""
+    def packed(self) -> bytes:
+        """Return it as plain data."""
         leaves = [
             [list(path), *self.plain[path]] if path in self.plain else [list(path), "", content]
             for path, content in self.leaves.items()
         ]
-        return to_json({"leaves": leaves, "left_out": [list(one) for one in sorted(self.left_out, key=repr)]})
+        return pack_exactly({"leaves": leaves, "left_out": [list(one) for one in sorted(self.left_out, key=repr)]})
 
     @classmethod
-    def unpacked(cls, text: str) -> Baseline:
+    def unpacked(cls, content: bytes) -> Baseline:
         """Return what ``packed`` was called on.
 
         Raises:
             ValueError: It is something else.
         """
-        found = from_json(text)
+        found = unpack(content)
         plain = {tuple(path): (kind, value) for path, kind, value in found["leaves"] if kind}
         leaves = {tuple(path): encoded(kind, value) if kind else value for path, kind, value in found["leaves"]}
         return cls(leaves, plain, frozenset(tuple(one) for one in found["left_out"]))
@@ -473,7 +473,7 @@ class EnvState:
             kind, value = self._values[path]
             with contextlib.suppress(TypeError, ValueError):
                 plain = plain_form(kind, value)
-                found[path] = kind, from_json(to_json(plain))  # a copy, and a TypeError if it is no plain data
+                found[path] = kind, unpack(pack_exactly(plain))  # a copy, and a TypeError if it is no plain data
         return found
 
 

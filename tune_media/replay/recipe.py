@@ -35,7 +35,7 @@ from tune_media.values.options import VideoOptions
 
 MAX_BYTES = 2**20
 """The largest recipe; a larger ``env_config`` is no recipe, it holds data. It travels with the episodes of a round."""
-VERSION = 2
+VERSION = 3
 ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "EGL_PLATFORM", "LIBGL_ALWAYS_SOFTWARE")
 """The environment variables that decide how an env renders."""
 _PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D", "pettingzoo", "minigrid", "OpenGL")
@@ -307,11 +307,11 @@ def base_of(creator: Creator, config: Mapping[str, Any], env: Any) -> Baseline:
     """
     name = f"state {hashlib.sha256(_pickled(creator) + _pickled(dict(config))).hexdigest()[:16]}"
     own = EnvState(env).as_baseline()
-    text = base64.b64encode(zlib.compress(own.packed().encode())).decode()
+    text = base64.b64encode(zlib.compress(own.packed())).decode()
     if share_value(name, text, may_replace=False):
         return own
     shared = shared_value(name) or text
-    return Baseline.unpacked(zlib.decompress(base64.b64decode(shared)).decode())
+    return Baseline.unpacked(zlib.decompress(base64.b64decode(shared)))
 
 
 _PICKLED: dict[int, tuple[Any, bytes]] = {}  # by the id of a class or function, whose own state changes its pickle

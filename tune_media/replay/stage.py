@@ -23,7 +23,6 @@ from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.env_state import EnvState, text_of
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path as StatePath
-from tune_media.replay.plain import to_json
 from tune_media.replay.player import RenderError, ReplayDiffers, StateCheck, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
 from tune_media.replay.rendering import play_tape, raise_if_other, render_tape
@@ -32,6 +31,7 @@ from tune_media.replay.tape import Tape
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
+from tune_media.values.plain import pack_exactly
 from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
@@ -249,7 +249,7 @@ class Stage:
             pictures, seconds = play_tape(tape, renderer, check, wants)
             states = Snapshot(EnvState(renderer.env), with_emulator=False).states
         of_numpy: Any = np.random.get_state(legacy=False)["state"]
-        known = {name: to_json(state) for name, state in states.items()}
+        known = {name: pack_exactly(state).hex() for name, state in states.items()}
         known |= {"random": repr(random.getstate()), "numpy": f"{of_numpy['pos']} {of_numpy['key'].tobytes().hex()}"}
         return pictures, seconds, known
 

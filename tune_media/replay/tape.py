@@ -3,9 +3,9 @@
 Its checksums cover each observation, reward and end, so a replay that differs in one of them is found at that step.
 
 A tape is stored as plain data (``Tape.packed``): ``TMT`` and the version of the format, then, compressed by zlib, the
-length of a header as uint32, the header as JSON, and the bytes that it counts: the last byte of the checksum after each
-step, the whole checksum (uint32) after each 64th step and the last one, and the actions (the first byte of each, then
-the second of each, and so on). All numbers are little-endian.
+length of a header as uint32, the header as msgpack, and the bytes that it counts: the last byte of the checksum after
+each step, the whole checksum (uint32) after each 64th step and the last one, and the actions (the first byte of each,
+then the second of each, and so on). All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from crc32c import crc32c
 from tune_media.recording.pictures import Pictures
 from tune_media.replay.env_state import Change, Digests
 from tune_media.replay.generators import Snapshot, States
-from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import State
 from tune_media.replay.simulator import States as SimulatorStates
 from tune_media.values.convert import as_array
 from tune_media.values.foreign import without_address
+from tune_media.values.plain import pack_exactly, unpack
 from tune_media.values.secrets import error_text
 
 MAX_BYTES = 32 * 2**20
 """Memory that one tape takes at the most; a longer episode cannot be replayed."""
 MAX_UNPACKED = 4 * MAX_BYTES
 """The most bytes that a stored tape may unpack to: a file may come from anybody."""
-VERSION = 2
+VERSION = 3
 BLOCK = 64
 """The whole checksum is stored after so many steps; of the others a byte."""
 NUMBERS = "biuf"
@@ -62,7 +62,7 @@ class Actions:
         self._like: np.ndarray[Any, Any] | np.generic | None = None  # the first action, if all are like it
         self._number: Any = None  # its type, if it is a number
         self._packed = bytearray()
-        self._texts: list[str] = []
+        self._each: list[bytes] = []
         self._count = self.nbytes = 0
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class Actions:
         else:
             if self._like is not None:
                 self._unpack()
-            self._append_text(action)
+            self._append_any(action)
         self._count += 1
 
     def extend(self, rows: np.ndarray[Any, Any]) -> None:
@@ -106,19 +106,19 @@ class Actions:
             self._number = type(action) if isinstance(action, np.generic) else None
             self._append_array(action)
         else:
-            self._append_text(action)
+            self._append_any(action)
 
     def _append_array(self, action: np.ndarray[Any, Any] | np.generic) -> None:
         self._packed += np.asarray(action).tobytes()  # a masked array's own would have other numbers
         self.nbytes = len(self._packed)
 
-    def _append_text(self, action: Any) -> None:
-        self._add_text(to_json(np.asarray(action) if isinstance(action, np.ndarray) else action))
+    def _append_any(self, action: Any) -> None:
+        self._add_packed(pack_exactly(np.asarray(action) if isinstance(action, np.ndarray) else action))
 
     def __getitem__(self, index: int) -> Any:
         """Return a copy of the action with this index, from 0."""
         if self._like is None:
-            return from_json(self._texts[index])
+            return unpack(self._each[index])
         size = self._like.nbytes
         part = bytes(self._packed[index * size : (index + 1) * size])
         flat = np.frombuffer(part, self._like.dtype)
@@ -127,7 +127,7 @@ class Actions:
     def packed(self) -> tuple[Any, bytes]:
         """Return what the header of a stored tape says of them, and their bytes."""
         if self._like is None:
-            return {"count": self._count}, f"[{','.join(self._texts)}]".encode()
+            return {"count": self._count}, pack_exactly(self._each)
         return {"count": self._count, "like": self._like}, _transposed(self._packed, self._count)
 
     @classmethod
@@ -146,20 +146,20 @@ class Actions:
             actions._packed = bytearray(_transposed(content, size))
             actions.nbytes = len(actions._packed)
         else:
-            for action in from_json(content):
+            for action in map(unpack, unpack(content)):
                 actions.append(action)
         return actions
 
     def _unpack(self) -> None:
         """Hold actions of any type from now on."""
-        texts = [to_json(self[index]) for index in range(self._count)]
+        each = [pack_exactly(self[index]) for index in range(self._count)]
         self._like, self._number, self._packed, self.nbytes = None, None, bytearray(), 0
-        for text in texts:
-            self._add_text(text)
+        for content in each:
+            self._add_packed(content)
 
-    def _add_text(self, text: str) -> None:
-        self._texts.append(text)
-        self.nbytes += len(text) + _OVERHEAD
+    def _add_packed(self, content: bytes) -> None:
+        self._each.append(content)
+        self.nbytes += len(content) + _OVERHEAD
 
 
 class Checks:
@@ -367,8 +367,8 @@ class Tape:
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
         }
-        text = to_json(header).encode()
-        content = struct.pack("<I", len(text)) + text + checks + actions
+        packed = pack_exactly(header)
+        content = struct.pack("<I", len(packed)) + packed + checks + actions
         return _MAGIC + bytes([VERSION]) + _compressed(content)
 
     def _packed_state(self) -> dict[str, Any]:
@@ -409,7 +409,7 @@ class Tape:
             if not reader.eof:
                 raise ValueError("it is cut off, or too large")
             (size,) = struct.unpack_from("<I", inside)
-            header = from_json(inside[4 : 4 + size])
+            header = unpack(inside[4 : 4 + size])
             count, nbytes = header["checks"]
             tape = cls(header["seed"], header["options"], header["task"])
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
@@ -419,7 +419,7 @@ class Tape:
             if "pictures" in header:
                 tape.pictures = Pictures.unpacked(header["pictures"])
             tape._states, tape.every, tape.number = header["generators"], int(header["every"]), int(header["number"])
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, zlib.error) as error:
+        except Exception as error:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error
         tape.fault = None
         return tape

@@ -17,9 +17,9 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.env_state import Baseline, EnvState, of_env_alone
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path
-from tune_media.replay.plain import from_json, to_json
 from tune_media.replay.simulator import STRIDE, Simulator, States, has_ended
 from tune_media.replay.tape import NUMBERS, Tape, checksum
+from tune_media.values.plain import pack_exactly, unpack
 from tune_media.values.secrets import error_text
 
 T = TypeVar("T")
@@ -399,7 +399,7 @@ class TapeRecorder:
         if not any(options.values()):  # RLlib and most others give none
             return dict(options)
         try:
-            copied: dict[str, Any] = from_json(to_json(options))
+            copied: dict[str, Any] = unpack(pack_exactly(options))
             return copied
         except (TypeError, ValueError) as error:
             self._fault = f"its reset options cannot be copied: {error_text(error)}"
@@ -449,7 +449,7 @@ def task_in(env: Any) -> Any:
     if holder is None:
         return None
     try:
-        return from_json(to_json(holder.get_task()))
+        return unpack(pack_exactly(holder.get_task()))
     except Exception:  # an env that only sets its task, or whose task cannot be copied: the checksums will tell
         return None
 
