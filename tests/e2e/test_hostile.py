@@ -29,11 +29,10 @@ from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, re
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.names import safe_key
-from tune_media.values.convert import as_plain
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.values.foreign import whole_characters
 from tune_media.values.medium import Medium
-from tune_media.values.strict_json import json_bytes
+from tune_media.values.strict_json import as_plain, json_bytes
 from tune_media.values.video import Video, is_whole_mp4
 from tune_media.viewing.table import media_table
 

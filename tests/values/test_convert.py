@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from tune_media import Artifact, Image
-from tune_media.values.convert import as_plain, converted, is_picture
+from tune_media.values.convert import converted, is_picture
+from tune_media.values.strict_json import as_plain
 
 
 def figure():

@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from tune_media.steps import FINAL, SERIES, Named, Rule
 from tune_media.values.artifact import Artifact
-from tune_media.values.convert import as_numbers, as_plain, converted, is_picture
+from tune_media.values.convert import as_numbers, converted, is_picture
 from tune_media.values.episodes import STATISTICS, Series, weight_of
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
+from tune_media.values.strict_json import as_plain
 
 MAX_POINTS = 10_000
 """The most values that one series of one episode holds; a longer series keeps every second value, then every fourth."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tune_media.steps import StepFacts
-from tune_media.values.convert import as_plain, converted
+from tune_media.values.convert import converted
 from tune_media.values.episodes import Trajectory
-from tune_media.values.strict_json import json_bytes
+from tune_media.values.strict_json import as_plain, json_bytes
 
 MAX_BYTES = 64 * 2**20
 """Memory that the steps of one episode take at the most; what comes after is left out, and the note says so."""

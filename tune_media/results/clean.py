@@ -11,10 +11,10 @@ import numpy as np
 
 from tune_media.values.foreign import is_a, is_shown, shown, whole_characters
 from tune_media.values.medium import Medium
+from tune_media.values.strict_json import MAX_INT_BITS
 
 _MAX_DEPTH = 32
 _MAX_CONTAINERS = 100_000  # of a result, each counted wherever it is
-_MAX_INT_BITS = 1000  # Python itself refuses to write much larger integers
 _PLAIN = frozenset({float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
 _JSON_KEYS = (bool, int, float, type(None))  # become text without a word
 _SEQUENCES = (list, tuple, set, frozenset, deque)
@@ -53,7 +53,7 @@ class _Cleaner:
         if kind is str:
             return value
         if kind is int:
-            return value if value.bit_length() <= _MAX_INT_BITS else self._replaced(value, at, "is too large a number")
+            return value if value.bit_length() <= MAX_INT_BITS else self._replaced(value, at, "is too large a number")
         if is_a(value, np.ndarray) and not value.dtype.hasobject:
             return value
         if is_a(value, Medium):

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tune_media.values.artifact import Artifact
-from tune_media.values.foreign import is_a, of_type, shown
+from tune_media.values.foreign import is_a
 from tune_media.values.image import Image
-from tune_media.values.secrets import error_text
 
 _MIN_PIXELS = 4
-_MAX_INT_BITS = 1000
-_MAX_LEVELS = 64
-_MAX_NAME = 100
 _CHANNELS = (1, 3, 4)
 
 
@@ -86,65 +82,6 @@ def as_numbers(value: Any) -> npt.NDArray[Any] | None:
     except Exception:  # lists of different lengths, or objects that raise
         return None
     return array if array.dtype.kind in "biuf" else None
-
-
-def as_plain(value: Any, name: str) -> Any:
-    """Return a value as plain JSON data: None, numbers, text, and lists and dicts of these.
-
-    >>> as_plain({"path": np.arange(3), "at": (1, 2)}, "track")
-    {'path': [0, 1, 2], 'at': [1, 2]}
-    >>> as_plain({"socket": len}, "track")
-    Traceback (most recent call last):
-    TypeError: track/socket is a builtin_function_or_method
-
-    Args:
-        value: The value.
-        name: Its name, for messages.
-
-    Raises:
-        TypeError: The value holds something else; the message names it.
-    """
-    try:
-        return _plain(value, name, set())
-    except TypeError:
-        raise
-    except Exception as error:  # the value raises when it is read
-        raise TypeError(f"{name} cannot be read: {error_text(error)}") from error
-
-
-def _plain(value: Any, name: str, around: set[int]) -> Any:
-    if is_a(value, int) and value.bit_length() > _MAX_INT_BITS:
-        raise TypeError(f"{name} is too large a number")
-    if value is None or is_a(value, (bool, int, float, str)):
-        return value
-    if is_a(value, np.generic):
-        plain = value.item()
-        if is_a(plain, np.generic):  # a number without an equivalent in Python
-            raise TypeError(f"{name} is {of_type(value)}")
-        return _plain(plain, name, around)
-    if id(value) in around:
-        raise TypeError(f"{name} contains itself")
-    if len(around) > _MAX_LEVELS:
-        raise TypeError(f"{name[:_MAX_NAME]}... is nested more than {_MAX_LEVELS} levels deep")
-    if is_a(value, np.ndarray):
-        return value.tolist() if value.dtype.kind in "biufUS" else _items(value.tolist(), name, {*around, id(value)})
-    if is_a(value, Mapping):
-        inside = {*around, id(value)}
-        named = ((shown(key, str), item) for key, item in value.items())
-        return {key: _plain(item, f"{name}/{key}", inside) for key, item in named}
-    if is_a(value, (list, tuple, set, frozenset)):
-        return _items(value, name, {*around, id(value)})
-    try:
-        of_ours = converted(value)
-    except Exception as error:
-        raise TypeError(f"{name} is {of_type(value)}: {error_text(error)}") from error
-    if isinstance(of_ours, np.ndarray):
-        return of_ours.tolist()
-    raise TypeError(f"{name} is {of_type(value)}")
-
-
-def _items(values: Iterable[Any], name: str, around: set[int]) -> list[Any]:
-    return [_plain(item, f"{name}/{index}", around) for index, item in enumerate(values)]
 
 
 def _figure(figure: Any) -> Image:

@@ -1,4 +1,4 @@
-"""Writes JSON that every parser can read."""
+"""Writes JSON that every parser can read, makes values into its plain data, and parses it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tune_media.values.foreign import is_a, shown
+from tune_media.values.convert import converted
+from tune_media.values.foreign import is_a, of_type, shown
+from tune_media.values.secrets import error_text
 
-_MAX_LEVELS = 64
+_MAX_LEVELS, _MAX_NAME = 64, 100
 _MAX_READ_LEVELS = 200  # far below Python's limit of 1,000 calls
 _TOO_DEEP = f"JSON that is nested more than {_MAX_READ_LEVELS} levels deep"
-_MAX_INT_BITS = 1000  # Python itself refuses to write or read much larger integers
+MAX_INT_BITS = 1000
+"""Python itself refuses to write or read much larger integers."""
 _AS_TEXT = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
 _AS_ASCII = json.JSONEncoder(allow_nan=False)
 _PLAIN, _CONTAINERS = frozenset({str, bool, type(None)}), frozenset({dict, list, tuple})
@@ -31,40 +34,79 @@ def json_bytes(value: Any) -> bytes:
     >>> json_bytes({"speed": np.float32(1.5), "path": np.arange(3), "loss": float("nan")})
     b'{"speed": 1.5, "path": [0, 1, 2], "loss": null}'
     """
-    plain = _plain(value, ())
+    plain = _plain(value, None, ())
     text = _AS_TEXT.encode(plain)
     return (text if text.isprintable() else _AS_ASCII.encode(plain)).encode()
 
 
-def _plain(value: Any, around: tuple[int, ...]) -> Any:
+def as_plain(value: Any, name: str) -> Any:
+    """Return a value as plain JSON data: None, numbers, text, and lists and dicts of these; tensors become lists.
+
+    >>> as_plain({"path": np.arange(3), "at": (1, 2)}, "track")
+    {'path': [0, 1, 2], 'at': [1, 2]}
+    >>> as_plain({"socket": len}, "track")
+    Traceback (most recent call last):
+    TypeError: track/socket is a builtin_function_or_method
+
+    Args:
+        value: The value. NaN and infinity stay.
+        name: Its name, for messages.
+
+    Raises:
+        TypeError: The value holds something else; the message names it.
+    """
+    return _plain(value, name, ())
+
+
+def _plain(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
+    """Return a value as JSON has it; for all else, null or text without a name, and a TypeError with one."""
     kind = type(value)  # the most frequent types come first: each index line is written here, twice
     if kind is float:
-        return value if math.isfinite(value) else None
-    if kind in _PLAIN or (kind is int and value.bit_length() <= _MAX_INT_BITS):
+        return value if name is not None or math.isfinite(value) else None
+    if kind in _PLAIN or (kind is int and value.bit_length() <= MAX_INT_BITS):
         return value
-    if kind in _CONTAINERS or is_a(value, (Mapping, list, tuple, set, frozenset)):
-        return _container(value, around)
-    if is_a(value, np.ndarray):
-        return None if id(value) in around else _plain(value.tolist(), (*around, id(value)))
+    if kind in _CONTAINERS or is_a(value, (np.ndarray, Mapping, list, tuple, set, frozenset)):
+        return _container(value, name, around)
     if is_a(value, np.generic):
         value = value.item()
-    if is_a(value, float) and not math.isfinite(value):
+    if is_a(value, float) and name is None and not math.isfinite(value):
         return None
-    if value is None or is_a(value, (bool, float, str)) or (is_a(value, int) and value.bit_length() <= _MAX_INT_BITS):
+    if value is None or is_a(value, (bool, float, str)) or (is_a(value, int) and value.bit_length() <= MAX_INT_BITS):
         return value
-    return shown(value, str)
+    if name is None:
+        return shown(value, str)
+    if is_a(value, int):
+        raise TypeError(f"{name} is too large a number")
+    try:
+        array = converted(value)
+    except Exception as error:
+        raise TypeError(f"{name} is {of_type(value)}: {error_text(error)}") from error
+    if isinstance(array, np.ndarray):
+        return array.tolist()
+    raise TypeError(f"{name} is {of_type(value)}")
 
 
-def _container(value: Any, around: tuple[int, ...]) -> Any:
+def _container(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
     if id(value) in around or len(around) > _MAX_LEVELS:
-        return None
+        if name is None:
+            return None
+        why = "contains itself" if id(value) in around else f"is nested more than {_MAX_LEVELS} levels deep"
+        raise TypeError(f"{name if len(name) <= _MAX_NAME else f'{name[:_MAX_NAME]}...'} {why}")
     inside = (*around, id(value))
     try:
+        if is_a(value, np.ndarray):
+            is_plain = name is not None and value.dtype.kind in "biufUS"
+            return value.tolist() if is_plain else _plain(value.tolist(), name, inside)
         if is_a(value, Mapping):
-            return {key if type(key) is str else shown(key, str): _plain(item, inside) for key, item in value.items()}
-        return [_plain(item, inside) for item in value]
-    except Exception:  # the container raises when it is read
-        return shown(value, str)
+            named = ((key if type(key) is str else shown(key, str), item) for key, item in value.items())
+            return {key: _plain(item, None if name is None else f"{name}/{key}", inside) for key, item in named}
+        return [_plain(item, None if name is None else f"{name}/{i}", inside) for i, item in enumerate(value)]
+    except Exception as error:  # the container raises when it is read
+        if name is None:
+            return shown(value, str)
+        if isinstance(error, TypeError):
+            raise
+        raise TypeError(f"{name} cannot be read: {error_text(error)}") from error
 
 
 def parse_json(text: bytes | memoryview) -> Any:
