@@ -17,7 +17,7 @@ BELOW = {  # wing: the wings that it may import
     "encoding": set(),
     "steps": {"values"},
     "selection": {"values", "steps", "triggers"},
-    "triggers": set(),
+    "triggers": {"values"},
     "ray_compat": set(),
     "recording": {"values", "encoding", "selection", "steps"},
     "replay": {"recording", "values", "encoding", "selection", "steps", "ray_compat"},

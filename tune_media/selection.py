@@ -12,18 +12,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tune_media.triggers import (
+    EPISODES,
     RenderBudget,
     Trigger,
-    check_positive,
     every,
     first_episodes,
     sometimes,
 )
-from tune_media.values.checks import as_shown, check_text, did_you_mean, is_number, takes_one
+from tune_media.values.checks import a_text, as_shown, did_you_mean, is_number, takes_one
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import new_id
 
@@ -75,14 +75,13 @@ class Selector:
     local: bool = True
 
     def __post_init__(self) -> None:
-        check_text("Selector(name=...)", self.name, "'best'", or_none=False)
+        a_text("'best'").check("Selector(name=...)", self.name)
         if not callable(self.choose):
             raise TypeError(
                 "Selector(name, choose) takes a function of the candidates' records that returns the chosen ones, got "
                 f"{as_shown(self.choose)}."
             )
-        if self.limit is not None:
-            check_positive("Selector", self.limit, "limit")
+        replace(EPISODES, or_none=True).check("Selector(limit)", self.limit)
 
 
 def best(k: int = 1, by: str = "episode_return", name: str | None = None) -> Selector:
@@ -102,8 +101,8 @@ def best(k: int = 1, by: str = "episode_return", name: str | None = None) -> Sel
         >>> [episode.episode_id for episode in best(2).choose(episodes)]
         ['b', 'c']
     """
-    check_positive("best", k)
-    check_text("best(by=...)", by, _BY, or_none=False)
+    EPISODES.check("best(k)", k)
+    a_text(_BY).check("best(by=...)", by)
     return Selector(name or "best", functools.partial(_top, by=by, highest=True, k=k), k)
 
 
@@ -117,8 +116,8 @@ def worst(k: int = 1, by: str = "episode_return", name: str | None = None) -> Se
         >>> [episode.episode_id for episode in worst().choose([EpisodeRecord("a", 3.0, 1), EpisodeRecord("b", 9.0, 1)])]
         ['a']
     """
-    check_positive("worst", k)
-    check_text("worst(by=...)", by, _BY, or_none=False)
+    EPISODES.check("worst(k)", k)
+    a_text(_BY).check("worst(by=...)", by)
     return Selector(name or "worst", functools.partial(_top, by=by, highest=False, k=k), k)
 
 
@@ -130,7 +129,7 @@ def median(by: str = "episode_return", name: str | None = None) -> Selector:
         >>> [episode.episode_return for episode in median().choose([EpisodeRecord("e", r, 1) for r in (5.0, 1.0, 3.0)])]
         [3.0]
     """
-    check_text("median(by=...)", by, _BY, or_none=False)
+    a_text(_BY).check("median(by=...)", by)
     return Selector(name or "median", functools.partial(_middle, by=by), local=False)
 
 
@@ -140,7 +139,7 @@ def first(k: int = 1, name: str | None = None) -> Selector:
     >>> first(2).limit
     2
     """
-    check_positive("first", k)
+    EPISODES.check("first(k)", k)
     return Selector(name or "first", functools.partial(_slice, part=slice(k)), k)
 
 
@@ -150,7 +149,7 @@ def last(k: int = 1, name: str | None = None) -> Selector:
     >>> last().name
     'last'
     """
-    check_positive("last", k)
+    EPISODES.check("last(k)", k)
     return Selector(name or "last", functools.partial(_slice, part=slice(-k, None)), k)
 
 
@@ -200,7 +199,7 @@ def failures(below: float, by: str = "episode_return", limit: int | None = None)
     """
     if not is_number(below) or below != below:
         raise TypeError(f"failures(below=...) takes a number, got {as_shown(below)}.")
-    check_text("failures(by=...)", by, _BY, or_none=False)
+    a_text(_BY).check("failures(by=...)", by)
     return where(functools.partial(_fails, below=below, by=by), "failures", limit)
 
 

@@ -5,12 +5,21 @@ They are public as ``tune_media.selection.every`` and so on.
 
 from __future__ import annotations
 
+import math
 import numbers
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tune_media.values.checks import Takes, a_count, above_0, between
+
+EPISODES = Takes(
+    "a whole number of episodes from 1",
+    lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
+    lambda value: bool(value > 0),
+)
+"""What a number of episodes to record or to choose takes."""
 Trigger = Callable[[int], bool]
 """A function of the index of an episode on its sub-env (0, 1, ...) that returns whether to record the episode."""
 
@@ -21,9 +30,8 @@ def every(n: int, start: int = 0) -> Trigger:
     >>> [index for index in range(10) if every(4, start=1)(index)]
     [1, 5, 9]
     """
-    check_positive("every", n, "n")
-    if not isinstance(start, numbers.Integral) or isinstance(start, bool):
-        raise TypeError(f"every(n, start=...) takes the index of an episode, got {start!r}.")
+    EPISODES.check("every(n)", n)
+    a_count("the index of an episode", -math.inf).check("every(n, start=...)", start)
     return lambda index: index >= start and (index - start) % n == 0
 
 
@@ -33,7 +41,7 @@ def first_episodes(n: int) -> Trigger:
     >>> [index for index in range(10) if first_episodes(3)(index)]
     [0, 1, 2]
     """
-    check_positive("first_episodes", n)
+    EPISODES.check("first_episodes(n)", n)
     return lambda index: index < n
 
 
@@ -53,10 +61,7 @@ def sometimes(probability: float, seed: int | None = None) -> Trigger:
         >>> 20 < sum(trigger(index) for index in range(100)) < 30
         True
     """
-    if not isinstance(probability, numbers.Real):
-        raise TypeError(f"sometimes(probability) takes a number in 0..1, got {probability!r}.")
-    if not 0 <= probability <= 1:
-        raise ValueError(f"sometimes(probability) needs a probability in 0..1, got {probability!r}.")
+    between(0, 1).check("sometimes(probability)", probability)
     return _Sometimes(probability, seed)
 
 
@@ -82,10 +87,7 @@ class RenderBudget:
     share: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.share, numbers.Real):
-            raise TypeError(f"RenderBudget(share) takes a number in 0..1, got {self.share!r}.")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"RenderBudget(share) needs a share in 0..1, got {self.share!r}.")
+        above_0(1).check("RenderBudget(share)", self.share)
 
     def allows(self, rendering_seconds: float, sampling_seconds: float) -> bool:
         """Return whether one more episode may be recorded; the first one may, since its cost is not known yet."""
@@ -104,16 +106,3 @@ class _Sometimes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Sometimes, (self._probability, self._seed)
-
-
-def check_positive(name: str, count: object, letter: str = "k") -> None:
-    """Check a number of episodes that a user passed to the function ``name``.
-
-    Raises:
-        TypeError: It is not a whole number.
-        ValueError: It is below 1.
-    """
-    if not isinstance(count, numbers.Integral) or isinstance(count, bool):
-        raise TypeError(f"{name}({letter}) takes a whole number of episodes, {letter} >= 1, got {count!r}.")
-    if int(count) < 1:
-        raise ValueError(f"{name}({letter}) needs {letter} >= 1, got {count!r}.")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tune_media.values.checks import as_shown, check_positive, is_number, name_some
+from tune_media.values.checks import above_0, as_shown, is_number, name_some
 
 
 def test_a_value_is_shown_on_one_short_line():
@@ -25,12 +25,11 @@ def test_numbers_of_numpy_are_numbers_and_truth_values_are_not():
     ]
 
 
-def test_only_a_whole_number_must_be_finite():
-    check_positive("x", float("inf"))
+def test_a_whole_number_is_finite_and_may_be_a_float():
     for value in (float("inf"), 1.5):
-        with pytest.raises(ValueError, match="x must be a whole number"):
-            check_positive("x", value, whole=True)
-    check_positive("x", 512e6, whole=True)
+        with pytest.raises(ValueError, match="x takes a whole number above 0, got"):
+            above_0(whole=True).check("x", value)
+    above_0(whole=True).check("x", 512e6)
 
 
 def test_many_names_are_cut():

@@ -7,10 +7,16 @@ from tune_media import VideoOptions
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"height": "64"}, r"VideoOptions\(height=...\) takes a number or None, got '64'"),
-        ({"fps": "30"}, r"VideoOptions\(fps=...\) takes a number or None, got '30'"),
-        ({"max_frames": True}, r"VideoOptions\(max_frames=...\) takes a number or None, got True"),
-        ({"crf": None}, r"VideoOptions\(crf=...\) takes a number, got None"),
+        (
+            {"height": "64"},
+            r"\(height=...\) takes a whole number above 0 \(at most 16384\) or None, got '64'",
+        ),
+        (
+            {"fps": "30"},
+            r"takes a number above 0 \(at most 1000\) or None, for example fps=30, got '30'",
+        ),
+        ({"max_frames": True}, r"VideoOptions\(max_frames=...\) takes a whole number above 0 or None, got True"),
+        ({"crf": None}, r"VideoOptions\(crf=...\) takes a number from 0 to 51, got None"),
         ({"overlay": 3}, r"VideoOptions\(overlay=...\) takes a name, a function, or several, got 3"),
     ],
 )
@@ -33,8 +39,8 @@ def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
     [
         ({"GPU": 1}, "is called 'num_gpus'"),
         ({"CPU": 1}, "is called 'num_cpus'"),
-        ({"num_cpus": 1e-5}, "must be at least 0.0001, and finite, got 1e-05"),
-        ({"x": float("inf")}, "must be at least 0.0001, and finite, got inf"),
+        ({"num_cpus": 1e-5}, "takes a finite number of at least 0.0001, got 1e-05"),
+        ({"x": float("inf")}, "takes a finite number of at least 0.0001, got inf"),
     ],
 )
 def test_resources_that_ray_refuses_fail_where_they_are_given(resources, words):
@@ -48,5 +54,5 @@ def test_resources_that_ray_refuses_fail_where_they_are_given(resources, words):
     [(0, ValueError), (-2, ValueError), (2.5, ValueError), (True, TypeError), ("2", TypeError), (None, TypeError)],
 )
 def test_every_counts_frames_and_the_message_says_how(every, kind):
-    with pytest.raises(kind, match=r"VideoOptions\(every=...\) must be a whole number of at least 1; every=4 keeps"):
+    with pytest.raises(kind, match=r"VideoOptions\(every=...\) takes a whole number above 0, for example every=4"):
         VideoOptions(every=every)

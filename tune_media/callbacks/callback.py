@@ -17,7 +17,7 @@ from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.session import MediaSession
 from tune_media.experiment.results import result_step
 from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
-from tune_media.values.checks import as_shown, suggests_names
+from tune_media.values.checks import an_instance, as_shown, suggests_names
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
 
@@ -56,10 +56,7 @@ class MediaLoggerCallback(LoggerCallback):
         if not isinstance(backend, Backend):
             got = as_shown(backend)
             raise TypeError(f"MediaLoggerCallback takes an instance of a tune_media.Backend, got {got}.")
-        if media is not None and not isinstance(media, MediaOptions):
-            raise TypeError(
-                f"media= takes tune_media.MediaOptions(retention=..., raw_fps=..., ...), got {as_shown(media)}."
-            )
+        an_instance("tune_media.MediaOptions(retention=..., raw_fps=..., ...)", MediaOptions).check("media=", media)
         self.backend = backend
         self.given_options = media
         self._session: MediaSession | None = None

@@ -19,7 +19,7 @@ from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import read_if_there, write_atomically
-from tune_media.values.checks import as_shown, name_some, suggests_names
+from tune_media.values.checks import a_count, name_some, suggests_names
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
@@ -112,8 +112,7 @@ def evaluate(
     selectors = () if clips is None or clips == () else as_selectors(clips)
     if len(request.seeds) == 1:  # one episode is the best, the worst and the median
         selectors = selectors[:1]
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 0:
-        raise ValueError(f"evaluate(workers=...) takes a number of Ray tasks, got {as_shown(workers)}.")
+    a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     chosen = _chosen_trials(load(source, filesystem), trials)
     name = check_name(request.default_name if name is None else name)
     found = Evaluation(name, posixpath.join(_experiment_of(chosen), FOLDER, name), chosen[0].filesystem)

@@ -6,17 +6,22 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tune_media.recording.arguments import MAX_SEEDS
 from tune_media.rllib.checkpoint_player import CONNECTORS
-from tune_media.values.checks import as_shown
+from tune_media.values.checks import FLAG, a_count, as_shown, check_each, one_of
 from tune_media.values.names import name_digest, safe_name
 
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
 """The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""
 _MAX_LABEL = 60
+_TAKES = {
+    "explore": replace(FLAG, or_none=True),
+    "connectors": replace(one_of(*CONNECTORS), or_none=True),
+    "episodes": a_count(f"a number of episodes, at most {MAX_SEEDS:,}", most=MAX_SEEDS, or_none=True),
+}
 _NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
 
 
@@ -91,11 +96,12 @@ class Request:
         """
         if policy is not None and env is None:
             raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
+        check_each("evaluate", {"explore": explore, "connectors": connectors, "episodes": episodes}, _TAKES)
         return cls(
             as_checkpoint(checkpoint),
             evaluation_seeds(seeds, episodes),
-            _as_explore(explore),
-            _as_connectors(connectors),
+            explore,
+            connectors,
             _function_name("env", env),
             _function_name("policy", policy),
             as_conditions(env_config),
@@ -170,12 +176,7 @@ def evaluation_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
     if seeds is not None and episodes is not None:
         raise ValueError("evaluate takes seeds= or episodes=, not both: each seed is one episode.")
     if seeds is None:
-        count = 40 if episodes is None else episodes
-        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_SEEDS:
-            raise ValueError(
-                f"evaluate(episodes=...) takes a number of episodes, at most {MAX_SEEDS:,}, got {as_shown(episodes)}."
-            )
-        return tuple(range(count))
+        return tuple(range(40 if episodes is None else episodes))
     several = seeds if isinstance(seeds, Iterable) else []
     items = [seeds] if isinstance(seeds, (str, int)) else list(itertools.islice(several, MAX_SEEDS + 1))
     found: list[int] = []
@@ -262,18 +263,6 @@ def _value(text: str) -> Any:
 
 def _shown_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _as_explore(value: Any) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise TypeError(f"evaluate(explore=...) takes True, False or None, got {as_shown(value)}.")
-    return value
-
-
-def _as_connectors(value: Any) -> str | None:
-    if value is not None and value not in CONNECTORS:
-        raise ValueError(f"evaluate(connectors=...) takes 'evaluation', 'training' or None, got {as_shown(value)}.")
-    return None if value is None else str(value)
 
 
 def _function_name(argument: str, value: Any) -> str | None:

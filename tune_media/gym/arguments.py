@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
-import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tune_media.recording.arguments import as_indices, check_recording, check_render
+from tune_media.recording.arguments import as_indices, check_recording
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import (
     FRAME_MODE,
@@ -26,8 +24,22 @@ from tune_media.recording.rendering import (
 )
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
-from tune_media.values.checks import as_shown, check_encodes, check_flag, check_names, local_path, takes_one
-from tune_media.values.episode_record import DIRECT
+from tune_media.values.checks import (
+    FLAG,
+    Takes,
+    a_count,
+    a_text,
+    above_0,
+    an_instance,
+    as_shown,
+    check_each,
+    check_encodes,
+    check_names,
+    local_path,
+    one_of,
+    takes_one,
+)
+from tune_media.values.episode_record import DIRECT, RENDERS
 from tune_media.values.options import VideoOptions
 
 _Given = ParamSpec("_Given")
@@ -75,7 +87,6 @@ class Arguments:
 
     def __post_init__(self) -> None:
         check_recording(self.episode_trigger, self.video, self.frame)
-        check_render(self.render)
         _check_types(self)
         if self.render != DIRECT:
             _check_replay(self)
@@ -194,35 +205,34 @@ def check_is_env(name: str, env: Any, kind: type) -> None:
     raise TypeError(f"{name} takes an env, not its id or class, got {as_shown(env)}; make it with {remedy}.")
 
 
+_TAKES = {
+    "video_folder": an_instance("a path", (str, os.PathLike)),
+    "name_prefix": a_text("'rl-video'"),
+    "step_trigger": Takes("a callable", callable, or_none=True),
+    "env_fn": Takes(
+        "a function that makes an env like this one", callable, or_none=True, example=f"env_fn=lambda: {GYM_EXAMPLE}"
+    ),
+    **dict.fromkeys(("trajectories", "statistics", "strict"), FLAG),
+    "render": one_of(*RENDERS),
+    "video_length": a_count("a number of frames, 0 for whole episodes", 0),
+    "buffer_length": a_count("a number of episodes", 0, or_none=True, example="100, or None for no limit"),
+    "fps": above_0(or_none=True, example="fps=30"),
+}
+
+
 def _check_types(given: Arguments) -> None:
-    if given.video_folder is not None and not isinstance(given.video_folder, (str, os.PathLike)):
-        raise TypeError(f"RecordEpisodes(video_folder=...) takes a path or None, got {given.video_folder!r}.")
-    if not isinstance(given.name_prefix, str):
-        raise TypeError(f"RecordEpisodes(name_prefix=...) takes a text, got {given.name_prefix!r}.")
+    check_each("RecordEpisodes", vars(given), _TAKES)
     check_encodes("RecordEpisodes(name_prefix=...)", given.name_prefix)
     if not {"/", "\\", "\0"}.isdisjoint(given.name_prefix):
         raise ValueError(
             f"RecordEpisodes(name_prefix=...) is part of a file name, got {given.name_prefix!r}; "
             "pass folders as video_folder=."
         )
-    if given.step_trigger is not None and not callable(given.step_trigger):
-        raise TypeError(f"RecordEpisodes(step_trigger=...) takes a callable, got {given.step_trigger!r}.")
     if given.step_trigger is not None and not takes_one(given.step_trigger):
         raise TypeError(
             "RecordEpisodes(step_trigger=...) is called with one argument, the number of steps; "
             f"{given.step_trigger!r} cannot be."
         )
-    if given.env_fn is not None and not callable(given.env_fn):
-        raise TypeError(
-            "RecordEpisodes(env_fn=...) takes a function that makes an env like this one, for example "
-            f"env_fn=lambda: {GYM_EXAMPLE}; got {as_shown(given.env_fn)}."
-        )
-    check_flag("RecordEpisodes(trajectories=...)", given.trajectories)
-    check_flag("RecordEpisodes(statistics=...)", given.statistics)
-    check_flag("RecordEpisodes(strict=...)", given.strict)
-    _check_count("video_length", given.video_length, "counts frames, 0 for whole episodes")
-    if given.buffer_length is not None:
-        _check_count("buffer_length", given.buffer_length, "counts episodes, None for no limit")
 
 
 def _check_replay(given: Arguments) -> None:
@@ -239,19 +249,7 @@ def _check_replay(given: Arguments) -> None:
         )
 
 
-def _check_count(argument: str, value: Any, meaning: str) -> None:
-    message = f"RecordEpisodes({argument}=...) {meaning}; got {value!r}."
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise TypeError(message)
-    if not isinstance(value, numbers.Integral) or int(value) < 0:
-        raise ValueError(message)
-
-
 def _with_fps(video: VideoOptions | None, fps: Any) -> VideoOptions:
-    if not isinstance(fps, numbers.Real) or isinstance(fps, bool):
-        raise TypeError(f"RecordEpisodes(fps=...) takes frames per second, for example fps=30, got {fps!r}.")
-    if not 0 < float(fps) < math.inf:
-        raise ValueError(f"RecordEpisodes(fps=...) must be positive, for example fps=30, got {fps!r}.")
     if video is None:
         raise ValueError(
             f"RecordEpisodes(fps={fps!r}) is the speed of clips, and video=None wants none; leave one out."

@@ -22,7 +22,7 @@ from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, rese
 from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import result_of
 from tune_media.selection import RenderBudget, Trigger, every
-from tune_media.values.checks import check_positive
+from tune_media.values.checks import above_0
 from tune_media.values.episodes import thinned
 from tune_media.values.medium import new_id
 from tune_media.values.video import Video
@@ -116,7 +116,7 @@ class Recording:
 
     @fps.setter
     def fps(self, fps: float) -> None:
-        check_positive("frames_per_sec", fps, finite=True)
+        above_0().check("frames_per_sec", fps)
         self._renderer.set_fps = float(fps)
 
     def start(self, index: int, seed: int | None = None, observation: Any = None) -> None:

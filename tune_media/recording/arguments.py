@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tune_media.selection import RenderBudget, every, first_episodes, sometimes
-from tune_media.values.checks import as_shown, takes_one
-from tune_media.values.episode_record import RENDERS
+from tune_media.values.checks import an_instance, as_shown, takes_one
 from tune_media.values.options import VideoOptions
 
 MAX_SEEDS = 100_000
@@ -31,10 +30,7 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
         raise TypeError(f"a trigger is made by a call, for example tune_media.selection.{trigger.__name__}(...).")
     if callable(trigger) and not takes_one(trigger):
         raise TypeError(f"a trigger is called with one argument, the index of an episode; {trigger!r} cannot be.")
-    if video is not None and not isinstance(video, VideoOptions):
-        raise TypeError(
-            f"video= takes a tune_media.VideoOptions(fps=..., height=..., ...) or None, got {as_shown(video)}."
-        )
+    an_instance("a tune_media.VideoOptions(fps=..., height=..., ...)", VideoOptions).check("video=", video)
     if frame is None:
         return
     if video is None:
@@ -50,16 +46,6 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
             raise TypeError(f"frame= takes a callable, the name of a method, or a dict of these, got {got}.")
         if callable(view) and not takes_one(view):
             raise TypeError(f"frame= takes a function that is called with one argument, the env; {view!r} cannot be.")
-
-
-def check_render(render: Any) -> None:
-    """Check when frames are rendered.
-
-    Raises:
-        ValueError: It is no such time.
-    """
-    if render not in RENDERS:
-        raise ValueError(f"render= takes {', '.join(map(repr, RENDERS))}; got {as_shown(render)}.")
 
 
 def as_indices(argument: str, values: Iterable[int] | int | None, count: int | None = None) -> frozenset[int] | None:

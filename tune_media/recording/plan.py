@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tune_media.recording.arguments import check_render
 from tune_media.recording.choosing import RESERVED
 from tune_media.recording.collector import Collector
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
-from tune_media.values.episode_record import DIRECT
+from tune_media.values.checks import one_of
+from tune_media.values.episode_record import DIRECT, RENDERS
 from tune_media.values.options import VideoOptions
 
 
@@ -57,7 +57,7 @@ class Plan:
     views: tuple[str, ...] = (ONLY_VIEW,)
 
     def __post_init__(self) -> None:
-        check_render(self.render)
+        one_of(*RENDERS).check("render=", self.render)
         Collector(self.collect)  # raises if it is of the wrong type
         taken = RESERVED & {selector.name for selector in self.selectors}
         if taken:

@@ -14,12 +14,18 @@ from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import EVALUATION, SECTIONS, RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
-from tune_media.values.checks import as_shown, check_flag, check_text, suggests_names
+from tune_media.values.checks import FLAG, a_count, a_text, as_shown, check_each, suggests_names
 from tune_media.values.episode_record import AUTO
 from tune_media.values.options import VideoOptions
 
 if TYPE_CHECKING:
     from ray.rllib.callbacks.callbacks import RLlibCallback
+
+_TAKES = {
+    "name": a_text("'episodes'"),
+    "window": a_count("a number of episodes", or_none=True),
+    **dict.fromkeys(("trajectories", "strict", "check_frame", "tapes"), FLAG),
+}
 
 
 @suggests_names
@@ -109,11 +115,8 @@ def record_episodes(
         ValueError: record_episodes(sections=...) takes 'evaluation', 'train' or both, got 'eval'.
     """
     chosen_sections = _as_sections(sections)
-    check_text("record_episodes(name=...)", name, "'episodes'", or_none=False)
-    check_flag("record_episodes(trajectories=...)", trajectories)
-    check_flag("record_episodes(strict=...)", strict)
-    check_flag("record_episodes(check_frame=...)", check_frame)
-    check_flag("record_episodes(tapes=...)", tapes)
+    flags = {"trajectories": trajectories, "strict": strict, "check_frame": check_frame, "tapes": tapes}
+    check_each("record_episodes", {"name": name, "window": window, **flags}, _TAKES)
     if not re.fullmatch(r"[\w.-]{1,60}", name) or not name.strip("."):
         raise ValueError(
             "record_episodes(name=...) takes letters, digits, '_', '-' and '.', at most 60, and not only dots, got "
@@ -122,8 +125,6 @@ def record_episodes(
     check_recording(trigger, video, frame)
     if seeds is not None and EVALUATION not in chosen_sections:
         raise ValueError("record_episodes(seeds=...) is for evaluation episodes, and sections= leaves these out.")
-    if window is not None and not (isinstance(window, int) and not isinstance(window, bool) and window > 0):
-        raise ValueError(f"record_episodes(window=...) takes a number of episodes or None, got {as_shown(window)}.")
     settings = RecorderSettings(
         plan=Plan(
             name,

@@ -9,7 +9,8 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -121,35 +122,129 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def check_flag(argument: str, value: Any) -> None:
-    """Check an argument that is True or False.
+@dataclass(frozen=True)
+class Takes:
+    """What an argument takes: one row of a table of options.
 
-    Raises:
-        TypeError: It is neither.
-
-    Example:
-        >>> check_flag("record_episodes(strict=...)", "yes")
-        Traceback (most recent call last):
-        TypeError: record_episodes(strict=...) takes True or False, got 'yes'.
-    """
-    if not isinstance(value, bool):
-        raise TypeError(f"{argument} takes True or False, got {as_shown(value)}.")
-
-
-def check_text(argument: str, value: Any, example: str, *, or_none: bool = True) -> None:
-    """Check an argument that is text.
-
-    Raises:
-        TypeError: It is not.
+    Attributes:
+        text: What it takes, as a message says it.
+        is_kind: Whether a value is of a type that can be; any other value is a ``TypeError``.
+        fits: Whether such a value can work; any other is a ``ValueError``.
+        or_none: Whether None can, too.
+        example: A value that works, as code; empty if the text needs none.
 
     Example:
-        >>> check_text("Retention(by=...)", 3, "'episode_return'", or_none=False)
+        >>> a_text("'episode_return'").check("Retention(by=...)", 3)
         Traceback (most recent call last):
         TypeError: Retention(by=...) takes text, for example 'episode_return', got 3.
     """
-    if not isinstance(value, str) and not (or_none and value is None):
-        nothing = " or None" if or_none else ""
-        raise TypeError(f"{argument} takes text{nothing}, for example {example}, got {as_shown(value)}.")
+
+    text: str
+    is_kind: Callable[[Any], bool] = lambda value: True
+    fits: Callable[[Any], bool] = lambda value: True
+    or_none: bool = False
+    example: str = ""
+
+    def check(self, argument: str, value: Any) -> None:
+        """Check the value of an argument.
+
+        Raises:
+            TypeError: It is of the wrong type.
+            ValueError: It cannot work.
+        """
+        if value is None and self.or_none:
+            return
+        is_kind = self.is_kind(value)
+        if is_kind and self.fits(value):
+            return
+        takes = f"{self.text}{' or None' if self.or_none else ''}"
+        takes += f", for example {self.example}" if self.example else ""
+        raise (ValueError if is_kind else TypeError)(f"{argument} takes {takes}, got {as_shown(value)}.")
+
+
+def check_each(function: str, given: Mapping[str, Any], table: Mapping[str, Takes]) -> None:
+    """Check the arguments of a function by a table of what each takes.
+
+    Raises:
+        TypeError: One is of the wrong type.
+        ValueError: One cannot work.
+
+    Example:
+        >>> check_each("record_episodes", {"strict": "yes"}, {"strict": FLAG})
+        Traceback (most recent call last):
+        TypeError: record_episodes(strict=...) takes True or False, got 'yes'.
+    """
+    for name, takes in table.items():
+        takes.check(f"{function}({name}=...)", given[name])
+
+
+FLAG = Takes("True or False", lambda value: isinstance(value, bool))
+SECONDS = Takes("a number of seconds above 0", is_number, lambda value: bool(value > 0))  # also infinity: no limit
+
+
+def a_text(example: str, *, or_none: bool = False) -> Takes:
+    """Return the row of an argument that is text."""
+    return Takes("text", lambda value: isinstance(value, str), or_none=or_none, example=example)
+
+
+def an_instance(words: str, kind: type | tuple[type, ...], *, example: str = "") -> Takes:
+    """Return the row of an argument that is an instance of a class, or None."""
+    return Takes(words, lambda value: isinstance(value, kind), or_none=True, example=example)
+
+
+def one_of(*choices: str) -> Takes:
+    """Return the row of an argument that is one of some names.
+
+    Example:
+        >>> one_of("max", "min").check("Retention(mode=...)", "mx")
+        Traceback (most recent call last):
+        ValueError: Retention(mode=...) takes 'max' or 'min', got 'mx'.
+    """
+    *others, last = map(repr, choices)
+    return Takes(f"{', '.join(others)} or {last}", fits=lambda value: value in choices)
+
+
+def above_0(most: float = math.inf, *, whole: bool = False, or_none: bool = False, example: str = "") -> Takes:
+    """Return the row of an argument that is a finite number above 0.
+
+    Example:
+        >>> above_0(1000).check("MediaOptions(gif_fps=...)", 0)
+        Traceback (most recent call last):
+        ValueError: MediaOptions(gif_fps=...) takes a number above 0 (at most 1000), got 0.
+    """
+
+    def fits(value: Any) -> bool:
+        return bool(0 < value <= most and value < math.inf and (not whole or value == int(value)))
+
+    words = f"a {'whole ' if whole else ''}number above 0{'' if most == math.inf else f' (at most {most})'}"
+    return Takes(words, is_number, fits, or_none, example)
+
+
+def between(lowest: float, highest: float, *, or_none: bool = False) -> Takes:
+    """Return the row of an argument that is a number between two others, both included.
+
+    Example:
+        >>> between(1, 50).check("save(fps=...)", 100)
+        Traceback (most recent call last):
+        ValueError: save(fps=...) takes a number from 1 to 50, got 100.
+    """
+    words = f"a number from {lowest} to {highest}"
+    return Takes(words, is_number, lambda value: bool(lowest <= value <= highest), or_none)
+
+
+def a_count(words: str, least: float = 1, most: float = math.inf, *, or_none: bool = False, example: str = "") -> Takes:
+    """Return the row of an argument that counts something, as an integer.
+
+    Example:
+        >>> a_count("a number of episodes").check("best(k)", 0)
+        Traceback (most recent call last):
+        ValueError: best(k) takes a number of episodes, got 0.
+    """
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, numbers.Integral) and least <= int(value) <= most
+
+    return Takes(words, is_number, fits, or_none, example)
 
 
 def check_encodes(argument: str, text: str) -> None:
@@ -165,41 +260,6 @@ def check_encodes(argument: str, text: str) -> None:
     """
     if any("\ud800" <= one <= "\udfff" for one in text):
         raise ValueError(f"{argument}: {as_shown(text)} holds half of a character, which cannot be encoded.")
-
-
-def check_positive(
-    argument: str, value: Any, *, whole: bool = False, or_none: bool = False, finite: bool = False
-) -> None:
-    """Check an argument that is a number above 0.
-
-    Args:
-        argument: Its name.
-        value: Its value.
-        whole: Whether it must be a whole number.
-        or_none: Whether it may be None.
-        finite: Whether it must be finite, which a whole number is.
-
-    Raises:
-        TypeError: It is no number.
-        ValueError: It is not above 0, or not whole.
-
-    Example:
-        >>> check_positive("MediaOptions(gif_width=...)", None)
-        Traceback (most recent call last):
-        TypeError: MediaOptions(gif_width=...) takes a number, got None.
-        >>> check_positive("MediaOptions(gif_width=...)", 0)
-        Traceback (most recent call last):
-        ValueError: MediaOptions(gif_width=...) must be positive, got 0.
-    """
-    if or_none and value is None:
-        return
-    nothing = " or None" if or_none else ""
-    if not is_number(value):
-        raise TypeError(f"{argument} takes a number{nothing}, got {as_shown(value)}.")
-    if not value > 0 or (finite and value == math.inf):
-        raise ValueError(f"{argument} must be positive{nothing}, got {value!r}.")
-    if whole and (value == math.inf or value != int(value)):
-        raise ValueError(f"{argument} must be a whole number, got {value!r}.")
 
 
 def takes_one(function: Callable[..., Any]) -> bool:
@@ -239,30 +299,6 @@ def local_path(argument: str, path: str | os.PathLike[str]) -> Path:
         return Path(path).expanduser()
     except RuntimeError:  # ~nobody
         return Path(path)
-
-
-def check_between(
-    argument: str, value: Any, lowest: float, highest: float, *, whole: bool = False, or_none: bool = False
-) -> None:
-    """Check an argument that is a number between two others, both included.
-
-    Raises:
-        TypeError: It is no number.
-        ValueError: It is below the lowest or above the highest, or not whole.
-
-    Example:
-        >>> check_between("save(fps=...)", 100, 1, 50)
-        Traceback (most recent call last):
-        ValueError: save(fps=...) takes a number from 1 to 50, got 100.
-    """
-    if or_none and value is None:
-        return
-    takes = f"{argument} takes a {'whole ' if whole else ''}number from {lowest} to {highest}"
-    takes += " or None" if or_none else ""
-    if not is_number(value):
-        raise TypeError(f"{takes}, got {as_shown(value)}.")
-    if not lowest <= value <= highest or (whole and value != int(value)):
-        raise ValueError(f"{takes}, got {value!r}.")
 
 
 def number_range(argument: str, value: Any) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from tune_media.values.checks import as_shown, check_text, is_number
+from tune_media.values.checks import a_text, as_shown, is_number
 from tune_media.values.medium import Medium, new_id
 from tune_media.values.strict_json import json_bytes
 
@@ -98,7 +98,7 @@ class EpisodeRecord(Medium):
             episode_return = _plain("episode_return", "a number", self.episode_return, float)
             episode_length = _plain("episode_length", "a whole number", self.episode_length, int)
             self._set(episode_return=episode_return, episode_length=episode_length)
-        check_text("EpisodeRecord(episode_id=...)", self.episode_id, "'a3f0'", or_none=False)
+        a_text("'a3f0'").check("EpisodeRecord(episode_id=...)", self.episode_id)
         if self.episode_length < 0:
             raise ValueError(f"EpisodeRecord(episode_length=...) counts steps, got {self.episode_length}.")
         for name in _WHOLE:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from tune_media.values.checks import as_shown, check_text
+from tune_media.values.checks import a_count, a_text, as_shown
 from tune_media.values.medium import Medium, new_id
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -45,7 +45,7 @@ class Image(Medium):
     def __init__(self, pixels: npt.ArrayLike, *, caption: str | None = None) -> None:
         from tune_media import encoding  # loads PyAV, which code that only reads results does not need
 
-        check_text("Image(caption=...)", caption, "'the start'")
+        a_text("'the start'", or_none=True).check("Image(caption=...)", caption)
         if isinstance(pixels, (str, bytes)) or pixels is None:
             raise TypeError(f"Image takes HWC or HW uint8 pixels, got {as_shown(pixels)}; Image.from_png takes bytes.")
         shape = np.shape(pixels)
@@ -86,8 +86,7 @@ class Image(Medium):
             ValueError: The values are no numbers with two axes, there are none, ``scale`` is no whole number, or a
                 side has more than 16,384 pixels.
         """
-        if not isinstance(scale, int) or isinstance(scale, bool) or scale < 1:
-            raise ValueError(f"Image.heatmap(scale=...) takes a whole number of pixels from 1, got {as_shown(scale)}.")
+        a_count("a whole number of pixels from 1").check("Image.heatmap(scale=...)", scale)
         try:
             table = np.asarray(values, np.float64)
         except (TypeError, ValueError):

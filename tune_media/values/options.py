@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tune_media.values.checks import (
+    FLAG,
+    SECONDS,
+    Takes,
+    a_count,
+    a_text,
+    above_0,
+    an_instance,
     as_shown,
-    check_flag,
-    check_positive,
-    check_text,
+    between,
+    check_each,
     did_you_mean,
     is_number,
+    one_of,
     suggests_names,
     takes_one,
 )
@@ -23,11 +29,8 @@ _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "s
 OVERLAYS = ("step", "reward", "return", "action", "curve")
 """What can be drawn into the frames of recorded episodes, besides the text of a function."""
 
-_MOST = {
-    **dict.fromkeys(("height", "width", "gif_width"), 16384),  # pixels, of H.264
-    **dict.fromkeys(("fps", "raw_fps", "gif_fps"), 1000),
-    "renderers": 1000,  # each has a thread on the driver
-}
+_MOST_PIXELS, _MOST_FPS = 16384, 1000  # of H.264; more would be a mistake
+_MOST_RENDERERS = 1000  # each has a thread on the driver
 _LEAST_RESOURCE = 0.0001  # that Ray takes
 
 
@@ -59,7 +62,7 @@ class VideoOptions:
         ('step',)
         >>> VideoOptions(crf=99)
         Traceback (most recent call last):
-        ValueError: VideoOptions(crf=...) must be in 0..51, got 99.
+        ValueError: VideoOptions(crf=...) takes a number from 0 to 51, got 99.
     """
 
     fps: float | None = None
@@ -88,24 +91,7 @@ class VideoOptions:
                     "VideoOptions(overlay=...) takes a function that is called with one argument, the step; "
                     f"{as_shown(part)} cannot be."
                 )
-        for name in ("fps", "height", "width", "max_frames"):
-            value = getattr(self, name)
-            check_positive(f"VideoOptions({name}=...)", value, whole=name != "fps", or_none=True, finite=True)
-            most = _MOST.get(name, math.inf)
-            if value is not None and value > most:
-                raise ValueError(f"VideoOptions({name}=...) is at most {most}, got {value!r}.")
-        if not isinstance(self.every, numbers.Integral) or isinstance(self.every, bool) or self.every < 1:
-            kind = ValueError if is_number(self.every) else TypeError
-            raise kind(
-                "VideoOptions(every=...) must be a whole number of at least 1; every=4 keeps every fourth frame. "
-                f"Got {self.every!r}."
-            )
-        if not is_number(self.crf):
-            raise TypeError(f"VideoOptions(crf=...) takes a number, got {as_shown(self.crf)}.")
-        if not 0 <= self.crf <= 51:
-            raise ValueError(f"VideoOptions(crf=...) must be in 0..51, got {self.crf!r}.")
-        if self.preset not in _PRESETS:
-            raise ValueError(f"VideoOptions(preset=...) must be one of {', '.join(_PRESETS)}, got {self.preset!r}.")
+        check_each("VideoOptions", vars(self), _OF_VIDEO)
 
     def encoder_keywords(self) -> dict[str, Any]:
         """Return the options as keywords of ``encoding.VideoEncoder``, without ``fps``, ``every`` and ``overlay``."""
@@ -132,14 +118,14 @@ class Retention:
 
     Raises:
         ValueError: A value that makes no sense.
-        TypeError: ``by`` is not text.
+        TypeError: A value of the wrong type.
 
     Example:
         >>> Retention(last=20, best=5).by
         'episode_return'
         >>> Retention(last=0)
         Traceback (most recent call last):
-        ValueError: Retention(last=...) must be a whole number above 0 or None, got 0.
+        ValueError: Retention(last=...) takes a whole number above 0 or None, got 0.
     """
 
     last: int | None = None
@@ -150,15 +136,7 @@ class Retention:
     experiment_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("last", "best", "trial_bytes", "experiment_bytes"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
-                raise ValueError(
-                    f"Retention({name}=...) must be a whole number above 0 or None, got {as_shown(value)}."
-                )
-        check_text("Retention(by=...)", self.by, "'episode_return'", or_none=False)
-        if self.mode not in ("max", "min"):
-            raise ValueError(f"Retention(mode=...) must be 'max' or 'min', got {self.mode!r}.")
+        check_each("Retention", vars(self), _OF_RETENTION)
 
 
 @suggests_names
@@ -191,7 +169,7 @@ class MediaOptions:
         20
         >>> MediaOptions(gif_fps=0)
         Traceback (most recent call last):
-        ValueError: MediaOptions(gif_fps=...) must be positive, got 0.
+        ValueError: MediaOptions(gif_fps=...) takes a number above 0 (at most 1000), got 0.
     """
 
     raw_fps: float = 30.0
@@ -206,27 +184,43 @@ class MediaOptions:
     renderer_resources: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.retention is not None and not isinstance(self.retention, Retention):
-            got = as_shown(self.retention)
-            raise TypeError(f"MediaOptions(retention=...) takes a tune_media.Retention(last=..., best=...), got {got}.")
-        whole = ("gif_width", "max_pending_bytes", "max_spilled_bytes", "renderers")
-        for name in ("raw_fps", "gif_fps", "flush_seconds", *whole):
-            check_positive(f"MediaOptions({name}=...)", getattr(self, name), whole=name in whole)
-            most = _MOST.get(name, math.inf)
-            if getattr(self, name) > most:
-                raise ValueError(f"MediaOptions({name}=...) is at most {most}, got {getattr(self, name)!r}.")
-        if self.renderer_resources is not None:
-            if not isinstance(self.renderer_resources, Mapping):
-                got = as_shown(self.renderer_resources)
-                raise TypeError(
-                    f'MediaOptions(renderer_resources=...) takes a dict such as {{"num_gpus": 0.1}}, got {got}.'
-                )
-            for name, amount in self.renderer_resources.items():
-                argument = f"MediaOptions(renderer_resources={{{name!r}: ...}})"
-                check_text("MediaOptions(renderer_resources={...}), a name,", name, "'num_gpus'", or_none=False)
-                if name in ("CPU", "GPU"):
-                    raise ValueError(f"{argument} is called 'num_{name.lower()}s'.")
-                check_positive(argument, amount)
-                if not _LEAST_RESOURCE <= amount < math.inf:
-                    raise ValueError(f"{argument} must be at least {_LEAST_RESOURCE}, and finite, got {amount!r}.")
-        check_flag("MediaOptions(strict=...)", self.strict)
+        check_each("MediaOptions", vars(self), _OF_MEDIA)
+        for name, amount in (self.renderer_resources or {}).items():
+            argument = f"MediaOptions(renderer_resources={{{name!r}: ...}})"
+            a_text("'num_gpus'").check("MediaOptions(renderer_resources={...}), a name,", name)
+            if name in ("CPU", "GPU"):
+                raise ValueError(f"{argument} is called 'num_{name.lower()}s'.")
+            _RESOURCE.check(argument, amount)
+
+
+_COUNT = a_count("a whole number above 0", or_none=True)
+_PIXELS = above_0(_MOST_PIXELS, whole=True)
+_OF_VIDEO = {
+    "fps": above_0(_MOST_FPS, or_none=True, example="fps=30"),
+    "height": replace(_PIXELS, or_none=True),
+    "width": replace(_PIXELS, or_none=True),
+    "max_frames": above_0(whole=True, or_none=True),
+    "every": a_count("a whole number above 0", example="every=4, which keeps every fourth frame"),
+    "crf": between(0, 51),
+    "preset": one_of(*_PRESETS),
+}
+_OF_RETENTION = {
+    **dict.fromkeys(("last", "best", "trial_bytes", "experiment_bytes"), _COUNT),
+    "by": a_text("'episode_return'"),
+    "mode": one_of("max", "min"),
+}
+_OF_MEDIA = {
+    "raw_fps": above_0(_MOST_FPS),
+    "gif_width": _PIXELS,
+    "gif_fps": above_0(_MOST_FPS),
+    "max_pending_bytes": above_0(whole=True),
+    "max_spilled_bytes": above_0(whole=True),
+    "flush_seconds": SECONDS,
+    "strict": FLAG,
+    "retention": an_instance("a tune_media.Retention(last=..., best=...)", Retention),
+    "renderers": above_0(_MOST_RENDERERS, whole=True),
+    "renderer_resources": an_instance("a dict", Mapping, example='{"num_gpus": 0.1}'),
+}
+_RESOURCE = Takes(
+    f"a finite number of at least {_LEAST_RESOURCE}", is_number, lambda value: _LEAST_RESOURCE <= value < math.inf
+)

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy.typing as npt
 from typing_extensions import override
 
-from tune_media.values.checks import as_shown, check_text, local_path
+from tune_media.values.checks import a_text, an_instance, as_shown, check_each, local_path
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import Medium, joined, new_id
 from tune_media.values.options import VideoOptions
 
 if TYPE_CHECKING:
     from tune_media.encoding import EncodedVideo
+
+_TAKES = {
+    "options": an_instance("a tune_media.VideoOptions", VideoOptions),
+    "episode": an_instance("a tune_media.EpisodeRecord", EpisodeRecord),
+    "note": a_text("'cut short'", or_none=True),
+}
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -85,11 +91,7 @@ class Video(Medium):
                 f"Video takes the frames of a clip, four axes (THWC), got shape {tuple(shape)}. For a single picture, "
                 "use tune_media.Image; for grey frames (time, height, width), pass layout='THW'."
             )
-        if options is not None and not isinstance(options, VideoOptions):
-            raise TypeError(f"Video(options=...) takes a tune_media.VideoOptions, got {as_shown(options)}.")
-        if episode is not None and not isinstance(episode, EpisodeRecord):
-            raise TypeError(f"Video(episode=...) takes a tune_media.EpisodeRecord, got {as_shown(episode)}.")
-        check_text("Video(note=...)", note, "'cut short'")
+        check_each("Video", {"options": options, "episode": episode, "note": note}, _TAKES)
         options = options or VideoOptions()
         encoded = encoding.encode_video(
             encoding.frames_in_layout(frames, layout, value_range),

@@ -22,7 +22,7 @@ from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandon
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
-from tune_media.values.checks import as_shown, check_text, did_you_mean, name_some, number_range
+from tune_media.values.checks import a_text, as_shown, did_you_mean, name_some, number_range, one_of
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, notebook
@@ -279,8 +279,7 @@ class Catalog(Sequence[CatalogRow]):
         Raises:
             ValueError: ``mode`` is something else, or no row has such a number.
         """
-        if mode not in ("max", "min"):
-            raise ValueError(f"best(mode=...) must be 'max' or 'min', got {mode!r}.")
+        one_of("max", "min").check("best(mode=...)", mode)
         sign = 1 if mode == "max" else -1
         if by is None:
             rows = (self._best_of(number, sign) for number in self.scores.best_first(sign))
@@ -370,10 +369,9 @@ class Catalog(Sequence[CatalogRow]):
         return {"difference": found.value, "low": found.low, "high": found.high, "seeds": count}
 
     def _judged(self, by: str | Sequence[str] | None, metric: str | None, mode: str, task: str | None) -> list[Judged]:
-        if mode not in ("max", "min"):
-            raise ValueError(f"compare(mode=...) must be 'max' or 'min', got {mode!r}.")
+        one_of("max", "min").check("compare(mode=...)", mode)
         names = None if by is None else _texts("by", by, "compare", "'lr'")
-        check_text("compare(task=...)", task, "'env'")
+        a_text("'env'", or_none=True).check("compare(task=...)", task)
         self._read_of_all(lambda trial: trial.config)
         scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
         sign = 1 if mode == "max" else -1
@@ -513,7 +511,7 @@ def _texts(argument: str, wanted: str | Iterable[str], function: str = "filter",
         return [wanted]
     texts = list(wanted) if isinstance(wanted, Iterable) else [wanted]
     for text in texts:
-        check_text(f"{function}({argument}=...)", text, f"{example}, or a list of texts", or_none=False)
+        a_text(f"{example}, or a list of texts").check(f"{function}({argument}=...)", text)
     return texts
 
 

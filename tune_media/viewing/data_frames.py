@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, parquet_name
-from tune_media.values.checks import did_you_mean, name_some
+from tune_media.values.checks import did_you_mean, name_some, one_of
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.names import full_name
@@ -183,8 +183,7 @@ def _episodes_in(trial: TrialFiles, report: str) -> Iterator[dict[str, Any]]:
 
 
 def _configs(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]) -> list[dict[str, Any]]:
-    if params not in ("differing", "all", "none"):
-        raise ValueError(f"params= must be 'differing', 'all' or 'none', got {params!r}.")
+    one_of("differing", "all", "none").check("to_pandas(params=...)", params)
     names = () if params == "none" else differing
     return [
         {f"config/{name}": trial.config.get(name) for name in (trial.config if params == "all" else names)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.values.checks import check_positive
+from tune_media.values.checks import above_0, check_each
 from tune_media.values.image import Image
 from tune_media.viewing.labels import LINE, PALE, PAPER, Color, label
 
@@ -54,8 +54,7 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
     """
     if not strips:
         raise ValueError("A filmstrip needs at least one clip.")
-    check_positive("filmstrip(frames=...)", frames, whole=True)
-    check_positive("filmstrip(width=...)", width, whole=True)
+    check_each("filmstrip", {"frames": frames, "width": width}, dict.fromkeys(("frames", "width"), above_0(whole=True)))
     if width < _NARROWEST_ROW:
         raise ValueError(f"filmstrip(width=...) takes at least {_NARROWEST_ROW} pixels, got {width}.")
     frames = max(1, min(int(frames), (int(width) - _GAP) // (_NARROWEST + _GAP)))

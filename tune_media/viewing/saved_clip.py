@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 
-from tune_media.values.checks import check_between, check_positive
+from tune_media.values.checks import above_0, between
 
 _FASTEST = 50  # frames per second: viewers show GIFs no faster
 _NO_LIMIT = 2**31
@@ -35,8 +35,8 @@ def save_medium(
         Traceback (most recent call last):
         ValueError: A medium that is stored as .mp4 is saved as .mp4 or .gif, not as 'clip.avi'.
     """
-    check_positive("save(width=...)", width, whole=True, or_none=True)
-    check_between("save(fps=...)", fps, 1, _FASTEST, or_none=True)
+    above_0(whole=True, or_none=True).check("save(width=...)", width)
+    between(1, _FASTEST, or_none=True).check("save(fps=...)", fps)
     path, stored = Path(output).expanduser(), posixpath.splitext(stored_as)[1].lower()
     wanted = path.suffix.lower()
     if wanted == ".gif" and stored in _CLIPS:

@@ -11,7 +11,7 @@ from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 from tune_media.callbacks.mlflow.connection import hide_password
 from tune_media.callbacks.mlflow.private_names import RUN_NAME_TAG
-from tune_media.values.checks import as_shown, check_encodes, check_flag, check_text, suggests_names
+from tune_media.values.checks import FLAG, a_text, an_instance, check_each, check_encodes, suggests_names
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import redacted_values
 
@@ -101,15 +101,14 @@ def _check_types(given: dict[str, Any]) -> None:
     """Refuse arguments of the wrong type, which MLflow would meet in a background thread."""
     examples = {"tracking_uri": "'sqlite:///mlflow.db'", "registry_uri": "'sqlite:///mlflow.db'"}
     for name in ("tracking_uri", "registry_uri", "experiment_name", "tracking_token", "artifact_location"):
-        check_text(f"MLflowMediaLoggerCallback({name}=...)", given[name], examples.get(name, f"{name}='...'"))
+        takes = a_text(examples.get(name, f"{name}='...'"), or_none=True)
+        takes.check(f"MLflowMediaLoggerCallback({name}=...)", given[name])
         check_encodes(f"MLflowMediaLoggerCallback({name}=...)", given[name] or "")
-    for name in ("save_artifact", "log_params_on_trial_end"):
-        check_flag(f"MLflowMediaLoggerCallback({name}=...)", given[name])
-    if given["tags"] is not None and not isinstance(given["tags"], dict):
-        got = as_shown(given["tags"])
-        raise TypeError(f"MLflowMediaLoggerCallback(tags=...) takes a dict, for example {{'team': 'a'}}, got {got}.")
+    tags = an_instance("a dict", dict, example="{'team': 'a'}")
+    table = {"save_artifact": FLAG, "log_params_on_trial_end": FLAG, "tags": tags}
+    check_each("MLflowMediaLoggerCallback", given, table)
     for name, value in (given["tags"] or {}).items():
-        check_text("MLflowMediaLoggerCallback(tags={...}), a name,", name, "'team'", or_none=False)
+        a_text("'team'").check("MLflowMediaLoggerCallback(tags={...}), a name,", name)
         check_encodes("MLflowMediaLoggerCallback(tags={...})", f"{name}={value if isinstance(value, str) else ''}")
     if RUN_NAME_TAG in (given["tags"] or {}):
         raise ValueError(

@@ -19,7 +19,7 @@ from typing_extensions import override
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.wandb.arguments import check_mode, check_names, take_key, without_secrets
 from tune_media.callbacks.wandb.backend import WandbBackend
-from tune_media.values.checks import check_encodes, check_positive, check_text
+from tune_media.values.checks import SECONDS, a_text, check_encodes
 from tune_media.values.foreign import of_type
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import redacted_values
@@ -94,16 +94,16 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
             raise ImportError("WandbMediaLoggerCallback needs W&B: pip install 'tune-media[wandb]'")
         check_names(kwargs, inspect.signature(WandbMediaLoggerCallback).parameters)
         check_mode(kwargs.get("mode"))
-        check_text("WandbMediaLoggerCallback(project=...)", project, "'walkers'")
-        check_text("WandbMediaLoggerCallback(group=...)", group, "'seeds'")
+        a_text("'walkers'", or_none=True).check("WandbMediaLoggerCallback(project=...)", project)
+        a_text("'seeds'", or_none=True).check("WandbMediaLoggerCallback(group=...)", group)
         for name, value in {"project": project, "group": group}.items():
             check_encodes(f"WandbMediaLoggerCallback({name}=...)", value or "")
         if isinstance(excludes, str):
             raise TypeError(f"WandbMediaLoggerCallback(excludes=...) takes a list of names: excludes=[{excludes!r}].")
-        check_positive("WandbMediaLoggerCallback(upload_timeout=...)", upload_timeout)
+        SECONDS.check("WandbMediaLoggerCallback(upload_timeout=...)", upload_timeout)
         if not isinstance(api_key, (str, NoneType)):  # its value is not for messages
             raise TypeError(f"WandbMediaLoggerCallback(api_key=...) takes text or None, got {of_type(api_key)}.")
-        check_text("WandbMediaLoggerCallback(api_key_file=...)", api_key_file, "'~/.wandb_key'")
+        a_text("'~/.wandb_key'", or_none=True).check("WandbMediaLoggerCallback(api_key_file=...)", api_key_file)
         if api_key_file is not None and not Path(api_key_file).expanduser().is_file():
             raise FileNotFoundError(f"WandbMediaLoggerCallback(api_key_file=...): there is no file {api_key_file!r}.")
         kwargs["settings"], key = take_key(kwargs.get("settings"))
