@@ -23,7 +23,7 @@ from tune_media.triggers import (
     first_episodes,
     sometimes,
 )
-from tune_media.values.checks import a_text, as_shown, did_you_mean, is_number, takes_one
+from tune_media.values.checks import a_function, a_text, as_shown, did_you_mean, is_number
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import new_id
 
@@ -175,10 +175,7 @@ def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | No
     """
     if not name or not callable(predicate):
         raise ValueError("where(predicate, name) needs a callable and a name, which its clips are filed under.")
-    if not takes_one(predicate):
-        raise TypeError(
-            f"where(predicate, ...) calls predicate(record) with one episode's record; {predicate!r} cannot be."
-        )
+    a_function("an episode's record").check("where(predicate, ...)", predicate)
     matching = functools.partial(_matching, predicate=predicate, limit=limit, asked_as=new_id())
     return Selector(name, matching, limit)
 

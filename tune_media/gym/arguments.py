@@ -28,6 +28,7 @@ from tune_media.values.checks import (
     FLAG,
     Takes,
     a_count,
+    a_function,
     a_text,
     above_0,
     an_instance,
@@ -37,7 +38,6 @@ from tune_media.values.checks import (
     check_names,
     local_path,
     one_of,
-    takes_one,
 )
 from tune_media.values.episode_record import DIRECT, RENDERS
 from tune_media.values.options import VideoOptions
@@ -208,7 +208,7 @@ def check_is_env(name: str, env: Any, kind: type) -> None:
 _TAKES = {
     "video_folder": an_instance("a path", (str, os.PathLike)),
     "name_prefix": a_text("'rl-video'"),
-    "step_trigger": Takes("a callable", callable, or_none=True),
+    "step_trigger": a_function("the number of steps", or_none=True),
     "env_fn": Takes(
         "a function that makes an env like this one", callable, or_none=True, example=f"env_fn=lambda: {GYM_EXAMPLE}"
     ),
@@ -227,11 +227,6 @@ def _check_types(given: Arguments) -> None:
         raise ValueError(
             f"RecordEpisodes(name_prefix=...) is part of a file name, got {given.name_prefix!r}; "
             "pass folders as video_folder=."
-        )
-    if given.step_trigger is not None and not takes_one(given.step_trigger):
-        raise TypeError(
-            "RecordEpisodes(step_trigger=...) is called with one argument, the number of steps; "
-            f"{given.step_trigger!r} cannot be."
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tune_media.selection import RenderBudget, every, first_episodes, sometimes
-from tune_media.values.checks import an_instance, as_shown, takes_one
+from tune_media.values.checks import a_function, an_instance, as_shown
 from tune_media.values.options import VideoOptions
 
 MAX_SEEDS = 100_000
@@ -28,8 +28,8 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
         )
     if any(trigger is maker for maker in (every, first_episodes, sometimes, RenderBudget)):
         raise TypeError(f"a trigger is made by a call, for example tune_media.selection.{trigger.__name__}(...).")
-    if callable(trigger) and not takes_one(trigger):
-        raise TypeError(f"a trigger is called with one argument, the index of an episode; {trigger!r} cannot be.")
+    if callable(trigger):
+        a_function("the index of an episode").check("a trigger argument", trigger)
     an_instance("a tune_media.VideoOptions(fps=..., height=..., ...)", VideoOptions).check("video=", video)
     if frame is None:
         return
@@ -44,8 +44,8 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
         if not (isinstance(view, str) and view) and not callable(view):
             got = as_shown(view)
             raise TypeError(f"frame= takes a callable, the name of a method, or a dict of these, got {got}.")
-        if callable(view) and not takes_one(view):
-            raise TypeError(f"frame= takes a function that is called with one argument, the env; {view!r} cannot be.")
+        if callable(view):
+            a_function("the env").check("frame=", view)
 
 
 def as_indices(argument: str, values: Iterable[int] | int | None, count: int | None = None) -> frozenset[int] | None:

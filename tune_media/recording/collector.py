@@ -10,7 +10,7 @@ import numpy as np
 
 from tune_media.recording.series import EpisodeValues
 from tune_media.steps import FINAL, SERIES, Collect, Named, Rule, StepFacts
-from tune_media.values.checks import as_shown, takes_one
+from tune_media.values.checks import a_function
 
 _MAX_INFO_NAMES = 12
 
@@ -32,7 +32,7 @@ class Collector:
         if collect is None or collect is False:
             pass
         elif callable(collect):
-            _check_takes_step(collect)
+            a_function("the step").check("collect=", collect)
             self._function = collect
         elif isinstance(collect, Mapping) and collect:
             self._rules = [(str(name), _as_rule(source, collect)) for name, source in collect.items()]
@@ -206,17 +206,10 @@ def _matches(
 def _as_rule(source: Any, collect: Any) -> Rule:
     rule = source if isinstance(source, Rule) else Rule(source)
     if callable(rule.source):
-        _check_takes_step(rule.source)
+        a_function("the step").check("collect=", rule.source)
     elif not (isinstance(rule.source, str) and rule.source):
         raise _refused(collect)
     return rule
-
-
-def _check_takes_step(function: Callable[..., Any]) -> None:
-    if not takes_one(function):
-        raise TypeError(
-            f"collect= takes a function that is called with one argument, the step; {as_shown(function)} cannot be."
-        )
 
 
 def _as_path(source: Any, collect: Any) -> Rule:

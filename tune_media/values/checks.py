@@ -192,6 +192,18 @@ def an_instance(words: str, kind: type | tuple[type, ...], *, example: str = "")
     return Takes(words, lambda value: isinstance(value, kind), or_none=True, example=example)
 
 
+def a_function(given: str, *, or_none: bool = False) -> Takes:
+    """Return the row of an argument that is a function of one argument.
+
+    Example:
+        >>> a_function("the step").check("collect=", 3)
+        Traceback (most recent call last):
+        TypeError: collect= takes a function that is called with one argument, the step, got 3.
+    """
+    words = f"a function that is called with one argument, {given}"
+    return Takes(words, lambda value: callable(value) and _takes_one(value), or_none=or_none)
+
+
 def one_of(*choices: str) -> Takes:
     """Return the row of an argument that is one of some names.
 
@@ -262,13 +274,7 @@ def check_encodes(argument: str, text: str) -> None:
         raise ValueError(f"{argument}: {as_shown(text)} holds half of a character, which cannot be encoded.")
 
 
-def takes_one(function: Callable[..., Any]) -> bool:
-    """Return whether a function can be called with one argument; True if it does not tell.
-
-    Example:
-        >>> takes_one(lambda index: True), takes_one(lambda first, second: True), takes_one(bool)
-        (True, False, True)
-    """
+def _takes_one(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind(None)
     except TypeError:

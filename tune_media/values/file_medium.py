@@ -25,6 +25,10 @@ class FileMedium(Medium):
         note: A remark for viewers, or None.
     """
 
+    ending: str
+    data: bytes
+    own_facts: Mapping[str, Any]
+
     def __init__(
         self, kind: str, id: str, ending: str, data: bytes, facts: Mapping[str, Any], note: str | None = None
     ) -> None:
@@ -33,14 +37,12 @@ class FileMedium(Medium):
     @property
     @override
     def suffix(self) -> str:
-        ending: str = self.__dict__["ending"]
-        return ending
+        return self.ending
 
     @override
     def content(self) -> bytes:
-        data: bytes = self.__dict__["data"]
-        return data
+        return self.data
 
     @override
     def facts(self) -> dict[str, Any]:
-        return dict(self.__dict__["own_facts"])
+        return dict(self.own_facts)

@@ -12,6 +12,7 @@ from tune_media.values.checks import (
     SECONDS,
     Takes,
     a_count,
+    a_function,
     a_text,
     above_0,
     an_instance,
@@ -22,7 +23,6 @@ from tune_media.values.checks import (
     is_number,
     one_of,
     suggests_names,
-    takes_one,
 )
 
 _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
@@ -81,15 +81,12 @@ class VideoOptions:
             raise TypeError(f"VideoOptions(overlay=...) takes a name, a function, or several, got {got}.")
         object.__setattr__(self, "overlay", (self.overlay,) if is_single else tuple(self.overlay))
         for part in self.overlay:
-            if not callable(part) and part not in OVERLAYS:
+            if callable(part):
+                a_function("the step").check("VideoOptions(overlay=...)", part)
+            elif part not in OVERLAYS:
                 hint = did_you_mean(part, OVERLAYS, "the names are")
                 raise ValueError(
                     f"VideoOptions(overlay=...) takes names and functions of the step, got {as_shown(part)}; {hint}"
-                )
-            if callable(part) and not takes_one(part):
-                raise TypeError(
-                    "VideoOptions(overlay=...) takes a function that is called with one argument, the step; "
-                    f"{as_shown(part)} cannot be."
                 )
         check_each("VideoOptions", vars(self), _OF_VIDEO)
 
