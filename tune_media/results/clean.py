@@ -15,7 +15,7 @@ from tune_media.values.strict_json import MAX_INT_BITS
 
 _MAX_DEPTH = 32
 _MAX_CONTAINERS = 100_000  # of a result, each counted wherever it is
-_PLAIN = frozenset({float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
+_PLAIN = frozenset({str, float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
 _JSON_KEYS = (bool, int, float, type(None))  # become text without a word
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 
@@ -50,13 +50,9 @@ class _Cleaner:
         kind = type(value)
         if kind in _PLAIN:
             return value
-        if kind is str:
-            return value
         if kind is int:
             return value if value.bit_length() <= MAX_INT_BITS else self._replaced(value, at, "is too large a number")
-        if is_a(value, np.ndarray) and not value.dtype.hasobject:
-            return value
-        if is_a(value, Medium):
+        if is_a(value, Medium) or (is_a(value, np.ndarray) and not value.dtype.hasobject):
             return value
         if not is_a(value, (dict, np.ndarray, *_SEQUENCES)):
             return value if is_shown(value) else self._replaced(value, at, "raises when it is turned into text")
