@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import posixpath
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from tune_media.storage.entry import MediaEntry
-from tune_media.storage.episode_files import parquet_name, record_of, recorder_of, rows_of_parquet
+from tune_media.storage.episode_files import parquet_name, record_of, recorder_of, rows_of_parquet, values_of
 from tune_media.storage.index_lines import Line
 from tune_media.values.artifact import Artifact
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -155,13 +154,11 @@ def _episodes(line: Line, read: Read) -> StoredEpisodes:
 
 def _episode(row: Mapping[str, Any]) -> EpisodeData:
     """Return an episode of a row of a report's Parquet file."""
-    strides = dict(row["every"] or ())
+    found, lists = values_of(row), dict(row["lists"] or ())
     series: dict[str, Series] = {}
-    for name, values in row["series"] or ():
-        numbers = np.array([math.nan if value is None else value for value in values], float)
-        series[name] = Series(numbers, strides.get(name, 1), strides.get(name, 1) * len(numbers))
-    for name, text in row["lists"] or ():
-        values = json.loads(text)
-        series[name] = Series(values, strides.get(name, 1), strides.get(name, 1) * len(values))
-    final = {name: json.loads(text) for name, text in row["values"] or ()}
-    return EpisodeData(record_of(row), series, final, is_late=bool(row["late"]))
+    for name, values in found["series"].items():
+        if name not in lists:
+            values = np.array([math.nan if value is None else value for value in values], float)
+        stride = found["every"].get(name, 1)
+        series[name] = Series(values, stride, stride * len(values))
+    return EpisodeData(record_of(row), series, found["values"], is_late=bool(row["late"]))

@@ -23,7 +23,7 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
 from tune_media.values.foreign import shown
 from tune_media.values.number import as_number, whole_number
 from tune_media.values.secrets import error_text
-from tune_media.values.strict_json import json_bytes
+from tune_media.values.strict_json import json_bytes, parse_json
 
 FOLDER = "episode_data"
 RECIPE_FOLDER = "media_recipes"
@@ -143,6 +143,14 @@ def record_of(row: Mapping[str, Any]) -> EpisodeRecord:
     number, length = as_number(row["episode_return"]), whole_number(row["episode_length"])
     finished_at, metrics = row["finished_at"] or 0.0, dict(row["metrics"] or ())
     return EpisodeRecord(row["episode_id"], number, length, finished_at=finished_at, metrics=metrics, **facts)
+
+
+def values_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what a row of a report's Parquet file has by name: ``series``, ``every``, ``values`` and ``metrics``."""
+    found = {name: dict(row[name] or ()) for name in ("series", "every", "metrics")}
+    columns = (row[name] or () for name in ("lists", "values"))
+    lists, values = ({name: parse_json(text.encode()) for name, text in column} for column in columns)
+    return {**found, "series": found["series"] | lists, "values": values}
 
 
 def taped_rows(file: Any) -> list[dict[str, Any]]:

@@ -34,9 +34,18 @@ def json_bytes(value: Any) -> bytes:
     >>> json_bytes({"speed": np.float32(1.5), "path": np.arange(3), "loss": float("nan")})
     b'{"speed": 1.5, "path": [0, 1, 2], "loss": null}'
     """
-    plain = _plain(value, None, ())
+    plain = finite(value)
     text = _AS_TEXT.encode(plain)
     return (text if text.isprintable() else _AS_ASCII.encode(plain)).encode()
+
+
+def finite(value: Any) -> Any:
+    """Return a value as JSON has it, with null for each number that is not finite, and text for anything unknown.
+
+    >>> finite({"a": [1.0, float("nan")], 3: len})
+    {'a': [1.0, None], '3': '<built-in function len>'}
+    """
+    return _plain(value, None, ())
 
 
 def as_plain(value: Any, name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import posixpath
@@ -10,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, parquet_name
+from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, parquet_name, values_of
 from tune_media.values.checks import did_you_mean, name_some, one_of
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
@@ -175,11 +174,9 @@ def _episodes_in(trial: TrialFiles, report: str) -> Iterator[dict[str, Any]]:
     for row in trial.episodes(report, WITHOUT_TAPES).to_pylist():
         if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
             continue
-        row["series"], row["every"] = dict(row["series"]), dict(row["every"])
-        row["series"] |= {name: json.loads(text) for name, text in row.pop("lists")}
-        row["values"] = {name: json.loads(text) for name, text in row["values"]}
-        metrics = {f"metrics/{name}": value for name, value in row.pop("metrics")}
-        yield {**row, **metrics}
+        row |= values_of(row)
+        del row["lists"]
+        yield row | {f"metrics/{name}": value for name, value in row.pop("metrics").items()}
 
 
 def _configs(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]) -> list[dict[str, Any]]:

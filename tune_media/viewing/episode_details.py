@@ -16,11 +16,10 @@ import pyarrow.parquet
 
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Tape
-from tune_media.storage.episode_files import parquet_name, steps_name
+from tune_media.storage.episode_files import parquet_name, steps_name, values_of
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
 from tune_media.values.secrets import error_text
-from tune_media.values.strict_json import parse_json
-from tune_media.viewing.payload import finite
+from tune_media.values.strict_json import finite, parse_json
 
 logger = logging.getLogger(__name__)
 
@@ -82,15 +81,7 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
     if not row:
         return None
     found = row[0]
-    series = dict(found["series"]) | {name: parse_json(text.encode()) for name, text in found["lists"]}
-    values = {name: parse_json(text.encode()) for name, text in found["values"]}
-    return {
-        "series": finite(series),
-        "every": dict(found["every"]),
-        "values": finite(values),
-        "metrics": finite(dict(found["metrics"])),
-        "actions": _actions(found.get("tape")),
-    }
+    return {**finite(values_of(found)), "actions": _actions(found.get("tape"))}
 
 
 def _actions(content: bytes | None) -> dict[str, list[Any]]:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from tune_media.values.checks import did_you_mean, is_number
 from tune_media.values.number import as_number
+from tune_media.values.strict_json import finite
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
-from tune_media.viewing.payload import finite
 
 SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
 _NOT_STRANGE = ("step", "training_iteration", "seed")  # numbers that tell nothing of what happened in an episode

@@ -21,6 +21,7 @@ from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
+from tune_media.values.strict_json import finite
 from tune_media.viewing.comparison import clip_scores, judged, returns_by_seed
 from tune_media.viewing.statistics import Estimate, paired_difference
 
@@ -305,22 +306,6 @@ def json_content(payload: Any) -> bytes:
         b'{"a":"\\\\u00e9"}'
     """
     return json.dumps(payload, separators=(",", ":"), allow_nan=False).encode("ascii")
-
-
-def finite(value: Any) -> Any:
-    """Return a value of JSON with null for each number that is not finite, and text for anything unknown.
-
-    Example:
-        >>> finite({"a": [1.0, float("nan")]})
-        {'a': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {str(name): finite(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
 def etag_of(content: bytes) -> str:
