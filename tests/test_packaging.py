@@ -32,6 +32,7 @@ NOT_IMPORTED = {"torch"}  # RLlib imports it, and does not declare it
 TOOLS = {  # of the extras dev and docs, run and not imported: the file that names it, and its name there
     "build": ("Makefile", "-m build"),
     "furo": ("docs/conf.py", "furo"),
+    "mypy": ("Makefile", "bin/mypy"),
     "myst-parser": ("docs/conf.py", "myst_parser"),
     "pandas-stubs": ("setup.cfg", "strict = True"),  # pandas has no annotations of its own
     "pre-commit": ("CONTRIBUTING.md", "pre-commit install"),
