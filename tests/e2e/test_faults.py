@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pyarrow.fs
 import pytest
@@ -14,7 +12,6 @@ from ray import tune
 import tune_media as tm
 from tests.support.faults import (
     ITERATIONS,
-    LOCAL,
     RESULTS,
     At,
     BrokenRuns,
@@ -32,17 +29,14 @@ from tests.support.faults import (
     faulty,
     fill,
     goes_on,
-    make_result,
     running_session,
     s3_storage,
     server_of_errors,
-    server_of_silence,
     sweep,
     wait_until,
 )
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 from tests.support.trial_life import assert_tensorboard_shows_once, index_lines, told
-from tune_media.callbacks.deliver import deliver
 from tune_media.callbacks.mlflow.backend import MlflowBackend
 
 
@@ -64,7 +58,7 @@ def mounts():
 def orders(tmp_path):
     made = Orders(tmp_path / "orders")
     yield made
-    for order in ("away", "slow", "hang"):
+    for order in ("away", "slow"):
         made.take_back(order)
 
 
@@ -84,21 +78,6 @@ def test_a_disk_that_is_full_or_read_only_for_a_while(ray_session, tmp_path, mou
     assert "tried again" in caplog.text
 
 
-def test_a_disk_that_is_full_to_the_end(ray_session, tmp_path, mounts, caplog, capsys):
-    disk, log = mounts.mount(tmp_path / "disk", "size=4m"), tmp_path / "told"
-    at = At({4: lambda: fill(disk)})
-    results = sweep(disk, [*callbacks(flush_seconds=5), at], log=log)
-    assert_trained(results)
-    out = capsys.readouterr().out
-    assert int(out.partition("did not take ")[2].split()[0]) > 10
-    assert f"tune-media deliver {disk / 'sweep'}" in out
-    (disk / "filler").unlink()
-    (delivered,) = deliver(LOCAL, str(disk / "sweep"), 60)
-    assert delivered.is_whole
-    for trial, folder in at.folders.items():
-        assert_all_stored(str(disk / "sweep" / folder.name), trial, log)
-
-
 def test_the_drivers_folder_full_or_read_only(ray_session, tmp_path, mounts, caplog):
     """Both at once, in one trial each."""
     options = {0: "size=4k", 1: "ro"}
@@ -109,17 +88,6 @@ def test_the_drivers_folder_full_or_read_only(ray_session, tmp_path, mounts, cap
     results = sweep(tmp_path, [At(start=mount), *callbacks()], log=tmp_path / "told")
     assert len(mounts.paths) == 2
     assert_nothing_lost(results, tmp_path / "told")
-
-
-def test_storage_that_is_away_for_a_while(ray_session, tmp_path, orders, caplog):
-    def comes_back():
-        wait_until(orders.met)
-        orders.take_back("away")
-
-    at = At({4: lambda: orders.give("away"), 13: comes_back})
-    results = sweep(tmp_path, [*callbacks(), at], filesystem=faulty(orders), log=tmp_path / "told")
-    assert_nothing_lost(results, tmp_path / "told")
-    assert "the storage is away" in caplog.text
 
 
 def test_an_s3_server_that_is_started_again(ray_session, tmp_path, caplog):
@@ -152,21 +120,6 @@ def test_an_s3_server_that_is_started_again(ray_session, tmp_path, caplog):
     assert "tried again" in caplog.text
 
 
-def test_storage_that_hangs(ray_session, tmp_path, orders, caplog, capsys):
-    log, at = tmp_path / "told", At({4: lambda: orders.give("hang")})
-    results = sweep(tmp_path, [*callbacks(flush_seconds=6), at], filesystem=faulty(orders), log=log)
-    assert orders.is_given("hang")  # and yet it ended
-    assert orders.met() == 1
-    assert_trained(results)
-    assert "did not take" in capsys.readouterr().out
-    orders.take_back("hang")
-    (delivered,) = deliver(faulty(orders), str(tmp_path / "sweep"), 60)
-    assert delivered.is_whole
-    for result in results:
-        assert_all_stored(result.path, result.metrics["trial_id"], log)
-        assert_scalars(result.path)
-
-
 BROKEN_INDEX = [
     lambda content: b"",
     lambda content: content[: len(content) // 2],
@@ -195,85 +148,8 @@ def test_indices_that_are_broken_when_a_sweep_is_restored(ray_session, tmp_path,
     assert all("passed over in" in record.getMessage() for record in told_of)
 
 
-class Unmakeable(tm.Artifact):
-    def content(self):
-        raise RuntimeError("the encoder is broken")
-
-
-def with_odd_values(config):
-    """Report what cannot be made or stored, beside what can."""
-    trial = tune.get_context().get_trial_id()
-    for iteration in ITERATIONS:
-        result = make_result(config["log"], trial, iteration)
-        result |= {"bad_shape": np.zeros((4, 16, 24, 2), np.uint8), "no_number": {"train": object()}}
-        if not config.get("in_loop"):
-            result |= {"unmakeable": Unmakeable(b"x", name="x.bin"), "clip": np.zeros((1, 3, 2, 16, 16), np.uint8)}
-        tune.report(result)
-
-
-class BadFrames(gymnasium.Env):
-    """Renders nothing that is a picture."""
-
-    render_mode = "rgb_array"
-    action_space = observation_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        self.steps = 0
-        return 0, {}
-
-    def step(self, action):
-        self.steps += 1
-        return 0, 1.0, self.steps == 3, False, {}
-
-    def render(self):
-        return np.zeros((16, 16, 3), np.uint8)
-
-
-def raises(env):
-    raise RuntimeError("no frame")
-
-
-def with_bad_frames(config):
-    trial = tune.get_context().get_trial_id()
-    frame = raises if config["trial"] else lambda env: np.zeros((2, 2, 2, 2))
-    env = tm.gym.RecordEpisodes(BadFrames(), frame=frame, keep="last")
-    for iteration in ITERATIONS:
-        env.reset()
-        while not env.step(0)[2]:
-            pass
-        tune.report({**make_result(config["log"], trial, iteration), "played": env.take()})
-
-
-def test_what_cannot_be_made_costs_only_itself(ray_session, tmp_path, caplog, capsys):
-    log = tmp_path / "told"
-    results = sweep(tmp_path, callbacks(), log=log, trainable=with_odd_values)
-    assert_trained(results)
-    for result in results:
-        lines = index_lines(result.path)
-        broken = [line for line in lines if line["key"] in ("unmakeable", "clip")]
-        rest = [line for line in lines if line not in broken]
-        assert_all_stored(result.path, result.metrics["trial_id"], log, lines=rest)
-        failed = [line for line in broken if line["key"] == "unmakeable"]
-        assert len(failed) == RESULTS
-        assert {line["status"] for line in failed} == {"failed"}
-        assert "the encoder is broken" in failed[0]["note"]
-        assert_scalars(result.path)
-        assert_shown(result.path)
-    out = capsys.readouterr().out
-    assert "could not be stored (media/train/unmakeable/" in out
-    assert caplog.text.count("the encoder is broken") == 1  # a kind of fault is said once
-
-
-def test_frames_that_are_none_cost_only_the_clip(ray_session, tmp_path):
-    log = tmp_path / "told"
-    results = sweep(tmp_path, callbacks(), log=log, trainable=with_bad_frames)
-    assert_trained(results)
-    for result in results:
-        played = [line for line in index_lines(result.path) if line["key"].startswith("played")]
-        assert [line["kind"] for line in played] == ["episodes"] * RESULTS
-        rest = [line for line in index_lines(result.path) if line not in played]
-        assert_all_stored(result.path, result.metrics["trial_id"], log, lines=rest)
-        assert_scalars(result.path)
+def with_a_bad_shape(config):
+    tune.report({"clip": np.zeros((4, 16, 24, 2), np.uint8)})
 
 
 NAMES = {"json": "JSON", "tensorboard": "TensorBoard", "wandb": "W&B", "mlflow": "MLflow"}
@@ -331,21 +207,6 @@ def test_backends_that_raise_at_every_call(ray_session, tmp_path, monkeypatch, c
             assert_backend_complete(kind, tmp_path, Path(result.path))
 
 
-def test_a_backend_that_hangs(ray_session, tmp_path, monkeypatch, caplog):
-    log = tmp_path / "told"
-    monkeypatch.setattr("tune_media.callbacks.mlflow.backend._CHECK_SECONDS", 1.0)
-    monkeypatch.setattr(MlflowBackend, "patience", 1.0)
-    with server_of_silence() as uri:
-        made = all_callbacks(tmp_path, uri)
-        del made["wandb"]
-        results = sweep(tmp_path, list(made.values()), log=log)
-    wait_until(lambda: "tune_media MLflow" not in {thread.name for thread in threading.enumerate()})
-    assert_nothing_lost(results, log)
-    assert "MLflow had not finished" in caplog.text
-    assert "tune_media: MLflow lacks " in caplog.text
-    assert "for it, and may wait 1 s." in caplog.text
-
-
 def test_a_slow_storage_and_slow_gifs_lose_nothing(ray_session, tmp_path, orders, capsys):
     log = tmp_path / "told"
     orders.give("slow")
@@ -374,7 +235,7 @@ def test_a_slow_storage_and_slow_gifs_lose_nothing(ray_session, tmp_path, orders
 
 def test_strict_raises_the_first_fault_in_tunes_loop(ray_session, tmp_path):
     with pytest.raises(Exception, match="an array of shape"):
-        sweep(tmp_path, callbacks(strict=True), log=tmp_path / "told", trainable=with_odd_values, in_loop=True)
+        sweep(tmp_path, callbacks(strict=True), log=tmp_path / "told", trainable=with_a_bad_shape)
 
 
 def test_strict_raises_the_first_fault_in_the_background(ray_session, tmp_path, orders):
@@ -383,19 +244,3 @@ def test_strict_raises_the_first_fault_in_the_background(ray_session, tmp_path, 
         sweep(
             tmp_path, [*callbacks(strict=True, flush_seconds=6), at], filesystem=faulty(orders), log=tmp_path / "told"
         )
-
-
-def test_threads_are_one_for_the_storage_and_one_a_backend(ray_session, tmp_path):
-    seen, before = set(), set(threading.enumerate())  # tests before this one may leave some that come to their end
-
-    def look():
-        new = set(threading.enumerate()) - before
-        seen.update(thread for thread in new if thread.name.startswith("tune_media"))
-
-    made = all_callbacks(tmp_path)
-    del made["wandb"]
-    results = sweep(tmp_path, [*made.values(), At(each=look)], log=tmp_path / "told", pause=0.0)
-    assert_trained(results)
-    names = sorted(thread.name for thread in seen)
-    assert names == ["tune_media MLflow", "tune_media TensorBoard", "tune_media storage"]
-    wait_until(lambda: not seen & set(threading.enumerate()))
