@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -108,23 +108,6 @@ EXACT4 = {"exact": 4}
 REPLAY = {"render": "replay"}
 PAUSE = 0.01
 
-AGENT_BY_AGENT = Cell(
-    "PettingZoo, agent by agent (AEC)",
-    "multi-agent",
-    ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-)
-OLD_SUB_ENVS = Cell(
-    "2 sub-envs",
-    "old API stack",
-    ppo(evaluation=evaluation(1), env_runners=sub_envs(2), **STACK),
-)
-
-
-def as_replay(cell: Cell, name: str = "") -> Cell:
-    """Return a cell of the same run whose clips are rendered in replays."""
-    return replace(cell, name=name or cell.name, group="replay", record={**cell.record, **REPLAY})
-
-
 CELLS = [
     Cell("local env runners, training and evaluation", "PPO", ppo(evaluation=evaluation(0)), BOTH, **EXACT4),
     Cell("1 evaluation env runner, local training", "PPO", ppo(evaluation=evaluation(1)), BOTH, **EXACT4),
@@ -189,7 +172,11 @@ CELLS = [
         ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
         BOTH,
     ),
-    AGENT_BY_AGENT,
+    Cell(
+        "PettingZoo, agent by agent (AEC)",
+        "multi-agent",
+        ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
+    ),
     Cell("training and evaluation, 2 evaluation env runners", "DQN", dqn(evaluation=evaluation(2)), BOTH),
     Cell(
         "training, 2 env runners, no barrier",
@@ -206,7 +193,6 @@ CELLS = [
         ppo(evaluation=evaluation(2), env_runners={"batch_mode": "complete_episodes", "num_env_runners": 2}, **STACK),
         BOTH,
     ),
-    OLD_SUB_ENVS,
     Cell(
         "parallel to training, auto",
         "old API stack",
@@ -239,14 +225,18 @@ CELLS = [
         agents=("left", "right"),
         record={"frame": agent_frames, "render": "auto"},
     ),
-    as_replay(AGENT_BY_AGENT),
     Cell(
         "PettingZoo, parallel",
         "replay",
         ppo(own_env("ParallelCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
         record=REPLAY,
     ),
-    as_replay(OLD_SUB_ENVS, "old API stack, 2 sub-envs"),
+    Cell(
+        "old API stack, 2 sub-envs",
+        "replay",
+        ppo(evaluation=evaluation(1), env_runners=sub_envs(2), **STACK),
+        record=REPLAY,
+    ),
     Cell(
         "IMPALA, evaluation while sampling goes on",
         "replay",
@@ -274,9 +264,7 @@ CELLS = [
 NOT_AGAIN_IN_CI = {
     "evaluation modes: auto, no forced reset",
     "IMPALA: training, 2 env runners, no barrier",
-    "old API stack: 2 sub-envs",
     "replay: evaluation, 2 env runners",
-    "replay: PettingZoo, agent by agent (AEC)",
     "replay: PettingZoo, parallel",
     "faults: an env that fails in mid-episode",
 }

@@ -35,9 +35,10 @@ class ShortPendulum(gym.Wrapper):
         return observation, float(reward), self.ends and self.steps == 30, not self.ends and self.steps == 20, info
 
 
-def fit(storage, stack, ends, **settings):
+def fit(storage, stack, **settings):
+    """Run a trial whose episodes end themselves, and one whose episodes are cut; return them, and the catalog."""
     settings = {"evaluation": evaluation(0, 3), **settings, **(STACK if stack == "old" else {})}
-    config = small(PPOConfig, LEARN, ShortPendulum, **settings)({"ends": ends})
+    config = small(PPOConfig, LEARN, ShortPendulum, **settings)({"ends": tune.grid_search([True, False])})
     config.callbacks(tm.rllib.record_episodes(keep="all", video=None, trajectories=True, seeds=50, strict=True))
     results = tune.Tuner(
         "PPO",
@@ -51,7 +52,7 @@ def fit(storage, stack, ends, **settings):
         ),
     ).fit()
     assert not results.errors
-    return results[0].path, tm.load(results.experiment_path)
+    return {result.config["env_config"]["ends"]: result.path for result in results}, tm.load(results.experiment_path)
 
 
 def steps_of(trial):
@@ -61,19 +62,18 @@ def steps_of(trial):
         yield table.sort_values("episode_step")
 
 
-@pytest.mark.parametrize("ends", [True, False])
 @pytest.mark.parametrize("stack", ["new", "old"])
-def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path, stack, ends):
+def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path, stack):
     """They were the policy's actions (-2.9 for a space of [-2, 2]), and ended episodes stood there as truncated.
 
     On the new API stack, a mean-std filter rewrites the episode: -1.4 stood there for an env's 0.0.
     """
     filtered = {"env_runners": {"env_to_module_connector": lambda *args, **kwargs: MeanStdFilter()}}
-    trial, catalog = fit(tmp_path, stack, ends, **(filtered if stack == "new" and ends else {}))
+    trials, catalog = fit(tmp_path, stack, **(filtered if stack == "new" else {}))
     facts = catalog.episodes().set_index("episode_id")
-    episodes = list(steps_of(trial))
-    assert len(episodes) >= 3
-    for table in episodes:
+    episodes = [(ends, table) for ends, trial in trials.items() for table in steps_of(trial)]
+    assert len(episodes) >= 6
+    for ends, table in episodes:
         fact = facts.loc[table["episode_id"].iloc[0]]
         env = ShortPendulum({"ends": ends})
         observation, _ = env.reset(seed=int(fact["seed"]))

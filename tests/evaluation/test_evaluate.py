@@ -86,6 +86,7 @@ def test_a_trials_own_last_evaluation_is_met_episode_by_episode(experiment):
     assert set(frame["config/lr"]) == {1e-3, 1e-4}
 
 
+@pytest.mark.any_ray
 def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path):
     own = [dict(row) for row in tm.load(experiment)]
     found = tm.evaluate(experiment, trials="best:1", seeds="0:3")
@@ -103,6 +104,7 @@ def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path
     assert [dict(row) for row in tm.load(experiment)] == own
 
 
+@pytest.mark.any_ray
 def test_its_tapes_become_a_minari_dataset_with_all_observations(experiment, tmp_path, monkeypatch):
     minari = pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
@@ -148,6 +150,7 @@ def evaluate_until_killed(experiment):
     tm.evaluate(experiment, episodes=4, progress=Killer())
 
 
+@pytest.mark.any_ray
 def test_killed_in_the_middle_it_goes_on_and_no_episode_is_there_twice(experiment):
     code = f"from {__name__} import evaluate_until_killed as go; go({str(experiment)!r})"
     killed = subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2])
@@ -167,6 +170,7 @@ def test_killed_in_the_middle_it_goes_on_and_no_episode_is_there_twice(experimen
         tm.evaluate(experiment, episodes=4, explore=True, name=found.name)
 
 
+@pytest.mark.any_ray
 def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(experiment):
     command = ["evaluate", str(experiment), "--episodes", "3", "--env-config", "max_episode_steps=5,8", "--no-clips"]
     result = CliRunner().invoke(main, command)
@@ -181,6 +185,7 @@ def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(exper
     assert (episodes["episode_length"] <= limits).all()
 
 
+@pytest.mark.any_ray
 def test_checkpoints_on_s3_are_played_here_and_the_evaluation_is_there(experiment, s3):
     pyarrow.fs.copy_files(str(experiment), "results/sweep", destination_filesystem=s3)
     found = tm.evaluate("s3://results/sweep", trials="best:1", seeds="0:2", clips="best")
@@ -209,6 +214,7 @@ class Finished(Progress):
         self.names.append(checkpoint.checkpoint)
 
 
+@pytest.mark.any_ray
 def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatch):
     for name in ("_SOONEST", "_SHARE_OF_TIME"):
         monkeypatch.setattr(f"tune_media.evaluation.jobs.{name}", 0.0)  # each episode is stored at once
@@ -225,6 +231,7 @@ def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatc
     assert not found.problems
 
 
+@pytest.mark.any_ray
 def test_what_cannot_be_evaluated_says_why(experiment):
     with pytest.raises(ValueError, match="There is no trial 'nobody'"):
         tm.evaluate(experiment, trials="nobody")
