@@ -33,29 +33,6 @@ FAMILIES = {
     "LunarLander-v3": "Box2D",
     "HalfCheetah-v5": "mujoco",
 }
-MORE_FAMILIES = {
-    "Acrobot-v1": "pygame",
-    "FrozenLake-v1": "pygame",
-    "Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3": "pygame",  # Gymnasium 1.4 has v4 alone
-    "Pendulum-v1": "pygame",
-    "Blackjack-v1": "pygame",
-    "MountainCarContinuous-v0": "pygame",
-    "ALE/Pong-v5": "ale_py",
-    "ALE/MsPacman-v5": "ale_py",
-    "BipedalWalker-v3": "Box2D",
-    "CarRacing-v3": "Box2D",
-    "Hopper-v5": "mujoco",
-    "Walker2d-v5": "mujoco",
-    "Ant-v5": "mujoco",
-    "Humanoid-v5": "mujoco",
-    "MiniGrid-Empty-5x5-v0": "minigrid",
-    "MiniGrid-DoorKey-8x8-v0": "minigrid",
-}
-"""Those that are only tried if TUNE_MEDIA_ALL_FAMILIES is set; all take some minutes with osmesa."""
-if "TUNE_MEDIA_ALL_FAMILIES" in os.environ:
-    FAMILIES |= MORE_FAMILIES
-
-
 NOTED = "TUNE_MEDIA_TEST_FRAMES"
 
 
@@ -114,8 +91,6 @@ def test_the_clip_is_the_one_of_direct_recording(name, monkeypatch):
         pytest.skip(f"{FAMILIES[name]} is not installed")
     if FAMILIES[name] == "ale_py":
         atari()
-    elif FAMILIES[name] == "minigrid":
-        importlib.import_module("minigrid")  # registers its envs
     config = {"render_mode": "rgb_array"}
     env = gym.make(name, **config)
     video = VideoOptions(every=3, overlay=("step", "return"))  # render() is called at each third step

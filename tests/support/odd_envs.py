@@ -154,19 +154,6 @@ class DrawsFromGlobalRandom(Plain):
         return np.float32([random.random(), 0]), *rest
 
 
-class ChangesItsConfig(Plain):
-    """Uses up a part of its ``env_config``, so that the next env finds another one."""
-
-    def __init__(self, config=None):
-        super().__init__(config)
-        self.config["tasks"] = self.config.get("tasks", config.setdefault("tasks", [1, 2, 3]))
-        self.task = self.config["tasks"].pop()
-
-    def step(self, action):
-        _, *rest = super().step(action)
-        return np.float32([self.task, 0]), *rest
-
-
 class HoldsAPort(Plain):
     """Listens on an address that one process only may hold."""
 

@@ -6,24 +6,20 @@ has; the other rewards are zeros. A picture shows the number of the step, and a 
 
 from __future__ import annotations
 
-import array
 import copy
 import ctypes
-import enum
 import functools
 import itertools
 import os
-import random
 import threading
 import time
 import zlib
-from collections import deque
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 
-from tests.support.envs import hidden_elsewhere, truth
+from tests.support.envs import truth
 
 EVERY = 12
 """Episodes after which a theme changes."""
@@ -242,16 +238,6 @@ class ThemeOfModule(Theme):
         return COUNTED["episodes"]
 
 
-class ThemeOfOtherModule(Theme):
-    """Counts in a global of another module."""
-
-    def begin(self):
-        hidden_elsewhere.COUNTS["episodes"] += 1
-
-    def count(self):
-        return hidden_elsewhere.COUNTS["episodes"]
-
-
 class ThemeInClosure(Theme):
     """Counts in a variable of a function that two functions share."""
 
@@ -279,6 +265,23 @@ class ThemeInDefault(Theme):
 
     def count(self):
         return len(ThemeInDefault.begin.__defaults__[0])
+
+
+class ThemeInFunction(Theme):
+    """Counts in an attribute of a function."""
+
+    def prepare(self):
+        """Nothing."""
+
+    def begin(self):
+        _attribute_holder.episodes = self.count() + 1
+
+    def count(self):
+        return getattr(_attribute_holder, "episodes", 0)
+
+
+def _attribute_holder():
+    """Holds an attribute."""
 
 
 class ThemeOfWrapper(gym.Wrapper):
@@ -318,38 +321,6 @@ class ThemeInSlot(Theme):
         return self.look.episodes
 
 
-class ThemeInOwnSlot(Theme):
-    """Counts in a slot of the env itself."""
-
-    __slots__ = ("episodes",)
-
-
-class ThemeInDeque(Theme):
-    """Keeps the marks of all episodes in a deque."""
-
-    def prepare(self):
-        self.marks = deque(maxlen=1000)
-
-    def begin(self):
-        self.marks.append(self.mark)
-
-    def count(self):
-        return len(self.marks)
-
-
-class ThemeInObject(Theme):
-    """Counts in an own object in an own object."""
-
-    def prepare(self):
-        self.world = World(World(0))
-
-    def begin(self):
-        self.world.level.level += 1
-
-    def count(self):
-        return self.world.level.level
-
-
 class ThemeInArray(Theme):
     """Counts in an array."""
 
@@ -370,81 +341,11 @@ class ThemeInLargeArray(ThemeInArray):
         self.table = np.zeros((200, 200), np.int64)
 
 
-class ThemeInListOfObjects(Theme):
-    """Makes an own object in each episode, and keeps them in a list."""
-
-    def prepare(self):
-        self.worlds = []
-
-    def begin(self):
-        self.worlds.append(World(self.mark))
-
-    def count(self):
-        return len(self.worlds)
-
-
-class ThemeInSet(Theme):
-    """Keeps the marks of all episodes in a set."""
-
-    def prepare(self):
-        self.marks = set()
-
-    def begin(self):
-        self.marks.add(self.mark)
-
-    def count(self):
-        return len(self.marks)
-
-
-class Look(enum.Enum):
-    """Looks of an env, one after the other."""
-
-    DAY, DUSK, NIGHT, DAWN = 3, 5, 9, 17
-
-    def after(self):
-        looks = list(Look)
-        return looks[(looks.index(self) + 1) % len(looks)]
-
-
-class ThemeInEnum(Theme):
-    """Has a look that is a member of an enum."""
-
-    def prepare(self):
-        self.look, self.left = Look.DAY, EVERY
-
-    def begin(self):
-        self.left -= 1
-        if not self.left:
-            self.look, self.left = self.look.after(), EVERY
-
-    def shown(self):
-        return self.look.value
-
-
 class ThemeInCount(Theme):
     """Takes a number from ``itertools.count`` in each reset, and shows that number."""
 
     def prepare(self):
         self.numbers, self.taken = itertools.count(1), 0
-
-    def begin(self):
-        self.taken = next(self.numbers)
-
-    def count(self):
-        return self.taken
-
-
-class ThemeInPythonGenerator(Theme):
-    """Takes a number from a generator function in each reset."""
-
-    def prepare(self):
-        def numbers():
-            number = 0
-            while True:
-                number += 1
-                yield number
-
-        self.numbers, self.taken = numbers(), 0
 
     def begin(self):
         self.taken = next(self.numbers)
@@ -464,19 +365,6 @@ class ThemeInCache(Theme):
 
     def count(self):
         return self.look_of.cache_info().currsize
-
-
-class ThemeInCArray(Theme):
-    """Counts in an ``array.array``."""
-
-    def prepare(self):
-        self.table = array.array("q", [0] * 8)
-
-    def begin(self):
-        self.table[5] += 1
-
-    def count(self):
-        return self.table[5]
 
 
 class ThemeInCBuffer(Theme):
@@ -506,16 +394,6 @@ class ThemeInFile(Theme):
         return self.file.stat().st_size if self.file.exists() else 0
 
 
-class ThemeInVariable(Theme):
-    """Counts in an environment variable."""
-
-    def begin(self):
-        os.environ["HIDDEN_STATE_EPISODES"] = str(self.count() + 1)
-
-    def count(self):
-        return int(os.environ.get("HIDDEN_STATE_EPISODES", "0"))
-
-
 class ThemeInThread(Theme):
     """Counts in a ``threading.local``."""
 
@@ -524,40 +402,6 @@ class ThemeInThread(Theme):
 
     def count(self):
         return getattr(IN_THREADS, "episodes", 0)
-
-
-class ThemeInAliases(Theme):
-    """Has two attributes that are one list: it adds to one in the second step, and shows the length of the other."""
-
-    def prepare(self):
-        self.scores = self.board = []
-
-    def begin(self):
-        """Nothing."""
-
-    def move(self):
-        if self.number == 2:
-            self.scores.append(self.mark)
-
-    def shown(self):
-        return len(self.board) // 3
-
-
-class ThemeInFunction(Theme):
-    """Counts in an attribute of a function."""
-
-    def prepare(self):
-        """Nothing."""
-
-    def begin(self):
-        _attribute_holder.episodes = self.count() + 1
-
-    def count(self):
-        return getattr(_attribute_holder, "episodes", 0)
-
-
-def _attribute_holder():
-    """Holds an attribute."""
 
 
 # What earlier episodes leave behind
@@ -635,16 +479,6 @@ class LevelAfterSuccess(Levels):
         self.last = self.mark
 
 
-class InInfoOnly(Theme):
-    """Tells what its pictures show in the info, too."""
-
-    def info(self):
-        return {"episodes": self.episodes}
-
-    def shown(self):
-        return self.episodes // 5
-
-
 class LargeTables(Theme):
     """Has 8 MB of tables that never change, beside its counter."""
 
@@ -666,17 +500,6 @@ class GlobalTexture(Hidden):
 
     def shown(self):
         return zlib.crc32(self.texture)
-
-
-class ConstructorTheme(Hidden):
-    """Draws a theme from ``np.random`` and ``random`` when it is made."""
-
-    def __init__(self, config=None):
-        super().__init__(config)
-        self.theme = (np.random.randint(1000), random.randrange(1000))
-
-    def shown(self):
-        return self.theme[0] * 1000 + self.theme[1]
 
 
 class SystemTheme(Hidden):
@@ -743,48 +566,6 @@ class RenderDraws(Hidden):
         return self.picture(int(self.np_random.integers(2**20)))
 
 
-class RenderDrawsPrivately(Hidden):
-    """``render()`` draws the pictures' sparks from a generator of its own."""
-
-    def __init__(self, config=None):
-        super().__init__(config)
-        self.sparks = np.random.default_rng(3)
-
-    def as_if_rendered(self):
-        generator = copy.deepcopy(self.sparks)
-        return (int(generator.integers(2**20)) for _ in itertools.count())
-
-    def shown(self):
-        return 0
-
-    def render(self):
-        return self.picture(int(self.sparks.integers(2**20)))
-
-
-class RenderAges(Hidden):
-    """``render()`` ages particles, of which each step makes one (LunarLander does so)."""
-
-    def __init__(self, config=None):
-        super().__init__(config)
-        self.ages = []
-
-    def begin(self):
-        self.ages = []
-
-    def move(self):
-        self.ages.append(0)
-
-    def as_if_rendered(self):
-        return (sum(range(frame + 1)) for frame in itertools.count())
-
-    def shown(self):
-        return sum(self.ages)
-
-    def render(self):
-        self.ages = [age + 1 for age in self.ages]
-        return self.picture(sum(self.ages))
-
-
 class RenderCounts(Hidden):
     """``render()`` counts its calls, and shows the count."""
 
@@ -820,24 +601,6 @@ class RenderCaches(Theme):
         picture = self.pictures[level].copy()
         picture[: truth.BLOCK] = self.picture(self.shown())[: truth.BLOCK]
         return picture
-
-
-class RenderCachesForEver(Theme):
-    """``render()`` shows of each level what it looked like when it was first rendered: there are five levels in all."""
-
-    def prepare(self):
-        super().prepare()
-        self.looks = {}
-
-    def as_if_rendered(self):
-        now = self.looks.get(self.episodes % 5, self.episodes)
-        return itertools.repeat(now)
-
-    def shown(self):
-        return self.looks.get(self.episodes % 5, self.episodes)
-
-    def render(self):
-        return self.picture(self.looks.setdefault(self.episodes % 5, self.episodes))
 
 
 class Surface:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import abc
 import builtins
 import ctypes
-import dataclasses
 import decimal
-import functools
-import hashlib
-import logging
-import os
-import queue
-import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import weakref
 import zlib
 from itertools import count as counter
 from multiprocessing import resource_tracker, shared_memory
@@ -41,83 +31,6 @@ class EzPickled(Theme, gym.utils.EzPickle):
         Theme.__init__(self, config)
 
 
-@dataclasses.dataclass(slots=True)
-class Card:
-    name: str = "card"
-    played: int = dataclasses.field(default=0, compare=False, repr=False)
-
-
-class CompareFalse(Theme):
-    """Counts in a field of a dataclass with slots that no comparison and no repr shows."""
-
-    def prepare(self):
-        self.card = Card()
-
-    def begin(self):
-        self.card.played += 1
-
-    def count(self):
-        return self.card.played
-
-
-class Game:
-    played = 0
-
-    def __reduce__(self):
-        return "GAME"
-
-
-GAME = Game()
-
-
-class ByReference(Theme):
-    """Counts in an object that pickles and copies as a reference to a global."""
-
-    def prepare(self):
-        self.game = GAME
-
-    def begin(self):
-        self.game.played += 1
-
-    def count(self):
-        return self.game.played
-
-
-class Score(int):
-    episodes = 0
-
-
-class IntSubclass(Theme):
-    """Counts in an attribute of an int."""
-
-    def prepare(self):
-        self.score = Score(7)
-
-    def begin(self):
-        self.score.episodes += 1
-
-    def count(self):
-        return self.score.episodes
-
-
-class SetattrCounts(Theme):
-    """Counts by __setattr__ how often an attribute is set."""
-
-    def __setattr__(self, name, value):
-        if name == "drawn":
-            self.__dict__["changes"] = self.__dict__.get("changes", 0) + 1
-        super().__setattr__(name, value)
-
-    def prepare(self):
-        """Nothing."""
-
-    def begin(self):
-        """Nothing."""
-
-    def count(self):
-        return self.changes
-
-
 class DictOrder(Hidden):
     """What it shows is the first key of a dict, which is moved to the end now and then."""
 
@@ -132,50 +45,6 @@ class DictOrder(Hidden):
 
     def shown(self):
         return next(iter(self.skins))
-
-
-class LongDouble(Theme):
-    """Counts in the last bits of a long double."""
-
-    def prepare(self):
-        self.phase = np.longdouble(1)
-
-    def begin(self):
-        self.phase += np.longdouble(2) ** -60
-
-    def count(self):
-        return int((self.phase - 1) * np.longdouble(2) ** 60)
-
-
-class Masked(Theme):
-    """Counts in the mask of a masked array, whose data do not change."""
-
-    def prepare(self):
-        self.cells = np.ma.array(np.zeros(1000), mask=np.zeros(1000, bool))
-
-    def begin(self):
-        self.cells[self.count()] = np.ma.masked
-
-    def count(self):
-        return int(np.ma.getmaskarray(self.cells).sum())
-
-
-class Beast:
-    def __init__(self):
-        self.age = 0
-
-
-class ObjectArray(Theme):
-    """Counts in an own object in an array of objects."""
-
-    def prepare(self):
-        self.beasts = np.array([Beast(), Beast()], dtype=object)
-
-    def begin(self):
-        self.beasts[1].age += 1
-
-    def count(self):
-        return self.beasts[1].age
 
 
 class Node:
@@ -202,19 +71,6 @@ class LinkedList(Theme):
         return found // 100
 
 
-class PartialArgs(Theme):
-    """Counts in an argument of a functools.partial."""
-
-    def prepare(self):
-        self.add = functools.partial(list.append, [])
-
-    def begin(self):
-        self.add(1)
-
-    def count(self):
-        return len(self.add.args[0])
-
-
 # Classes
 
 
@@ -231,101 +87,6 @@ class Serial(Hidden):
         return self.serial
 
 
-class Registry(type):
-    known = []  # noqa: RUF012
-
-    def __init__(cls, *arguments):
-        super().__init__(*arguments)
-        Registry.known.append(cls)
-
-
-class Creature(metaclass=Registry):
-    pass
-
-
-class Metaclass(Theme):
-    """Defines a class in each reset; the metaclass keeps them."""
-
-    def prepare(self):
-        """Nothing."""
-
-    def begin(self):
-        Registry("Beast", (Creature,), {})
-
-    def count(self):
-        return len(Registry.known)
-
-
-class Night(abc.ABC):  # noqa: B024
-    pass
-
-
-POOL = [type(f"Skin{number}", (), {}) for number in range(64)]
-
-
-class AbcRegister(Hidden):
-    """Registers classes as virtual subclasses of an abstract one."""
-
-    def begin(self):
-        if self.np_random.random() < 0.1 and (left := [kind for kind in POOL if not issubclass(kind, Night)]):
-            Night.register(left[0])
-
-    def shown(self):
-        return sum(issubclass(kind, Night) for kind in POOL)
-
-
-def _look():
-    return 1
-
-
-def _day():
-    return 1
-
-
-def _night():
-    return 2
-
-
-class CodeSwapped(Hidden):
-    """Exchanges the code of a function now and then."""
-
-    def begin(self):
-        if self.np_random.random() < 0.1:
-            _look.__code__ = (_day if _look() == 2 else _night).__code__
-
-    def shown(self):
-        return _look()
-
-
-class OwnClass(Hidden):
-    """Becomes an env of another class now and then, and later again of its first one."""
-
-    def begin(self):
-        if self.np_random.random() < 0.1:
-            self.__class__ = OwnClass if type(self) is OwnNight else OwnNight
-
-    def shown(self):
-        return 1
-
-
-class OwnNight(OwnClass):
-    def shown(self):
-        return 2
-
-
-class Patched(Theme):
-    """Counts in an attribute of gymnasium's own class."""
-
-    def prepare(self):
-        """Nothing."""
-
-    def begin(self):
-        gym.Env.played = getattr(gym.Env, "played", 0) + 1
-
-    def count(self):
-        return getattr(gym.Env, "played", 0)
-
-
 class InBuiltins(Theme):
     """Counts in an attribute of builtins."""
 
@@ -337,63 +98,6 @@ class InBuiltins(Theme):
 
     def count(self):
         return getattr(builtins, "fresh_episodes", 0)
-
-
-class Weakly:
-    """A descriptor that keeps the values itself."""
-
-    def __init__(self):
-        self.values = weakref.WeakKeyDictionary()
-
-    def __get__(self, env, owner=None):
-        return self if env is None else self.values.get(env, 0)
-
-    def __set__(self, env, value):
-        self.values[env] = value
-
-
-class WeakDescriptor(Theme):
-    """Counts in a descriptor, which keeps the numbers of all envs by weak references."""
-
-    episodes = Weakly()
-
-
-class Ghost:
-    fallen = 0
-
-    def __del__(self):
-        Ghost.fallen += 1
-
-
-class DelCounts(Theme):
-    """An object of each episode counts when it dies."""
-
-    def prepare(self):
-        """Nothing."""
-
-    def begin(self):
-        self.ghost = Ghost()
-
-    def count(self):
-        return Ghost.fallen
-
-
-class League:
-    round = 0
-
-
-LEAGUE = League()
-
-
-class SharedLeague(Hidden):
-    """Its steps now and then change an object that all envs share."""
-
-    def move(self):
-        if self.np_random.random() < 0.05:
-            LEAGUE.round += 1
-
-    def shown(self):
-        return LEAGUE.round
 
 
 # The standard library's own state
@@ -412,84 +116,7 @@ class DecimalContext(Theme):
         return decimal.getcontext().prec
 
 
-class Counting(logging.Handler):
-    seen = 0
-
-    def emit(self, record):
-        self.seen += 1
-
-
-class LogHandler(Theme):
-    """Counts by a handler that only the tree of the loggers holds."""
-
-    def prepare(self):
-        logger = logging.getLogger("fresh.game")
-        if not logger.handlers:
-            logger.propagate = False
-            logger.setLevel(logging.INFO)
-            logger.addHandler(Counting())
-
-    def begin(self):
-        logging.getLogger("fresh.game").info("an episode")
-
-    def count(self):
-        return logging.getLogger("fresh.game").handlers[0].seen
-
-
-class WorkerThread(Theme):
-    """Counts in a local variable of a function that a thread runs."""
-
-    def prepare(self):
-        self.orders, self.answers = queue.Queue(), queue.Queue()
-        threading.Thread(target=_serve, args=(self.orders, self.answers), daemon=True).start()
-
-    def begin(self):
-        self.ask("add")
-
-    def count(self):
-        return self.ask("tell")
-
-    def ask(self, order):
-        self.orders.put(order)
-        return self.answers.get(timeout=10)
-
-
-def _serve(orders, answers):
-    episodes = 0
-    while True:
-        episodes += orders.get() == "add"
-        answers.put(episodes)
-
-
 # Beyond Python's objects
-
-
-class Digest(Hidden):
-    """Shows a digest of all episodes' marks."""
-
-    def __init__(self, config=None):
-        super().__init__(config)
-        self.sha = hashlib.sha256()
-
-    def begin(self):
-        self.sha.update(self.mark.to_bytes(8, "little"))
-
-    def shown(self):
-        return int.from_bytes(self.sha.digest()[:2], "little")
-
-
-class InSqlite(Theme):
-    """Counts in a database in memory."""
-
-    def prepare(self):
-        self.base = sqlite3.connect(":memory:", check_same_thread=False)
-        self.base.execute("create table played (mark integer)")
-
-    def begin(self):
-        self.base.execute("insert into played values (?)", (self.mark,))
-
-    def count(self):
-        return self.base.execute("select count(*) from played").fetchone()[0]
 
 
 _SIMULATOR = """
@@ -521,19 +148,6 @@ class Simulator(Theme):
         return self.ask("tell")
 
 
-class FileNumber(Theme):
-    """Counts in a file without a name, of which it has the descriptor's number."""
-
-    def prepare(self):
-        self.fd = os.memfd_create("game")
-
-    def begin(self):
-        os.write(self.fd, b"x")
-
-    def count(self):
-        return os.fstat(self.fd).st_size
-
-
 _LIBC = ctypes.CDLL(None)
 _LIBC.calloc.restype = ctypes.c_void_p
 
@@ -549,19 +163,6 @@ class Handle(Theme):
 
     def count(self):
         return ctypes.c_int.from_address(self.handle).value
-
-
-class View(Theme):
-    """Counts in a buffer of which it has a memoryview."""
-
-    def prepare(self):
-        self.view = memoryview(bytearray(8)).cast("I")
-
-    def begin(self):
-        self.view[0] += 1
-
-    def count(self):
-        return self.view[0]
 
 
 class SharedBlock(Theme):
@@ -645,13 +246,6 @@ class StringSet(Hidden):
 
     def shown(self):
         return int(next(iter(self.names)).removeprefix("skin-"))
-
-
-class IdColour(Hidden):
-    """Its colour is its address."""
-
-    def shown(self):
-        return id(self) >> 4 & 0xFFFF
 
 
 class ShowsSeed(Hidden):
@@ -744,20 +338,3 @@ class SpaceAttribute(Theme):
 
     def count(self):
         return self.action_space.played
-
-
-class Level:
-    spec = 0
-
-
-class ObjectSpec(Theme):
-    """Counts in an attribute of an own object that is called spec."""
-
-    def prepare(self):
-        self.look = Level()
-
-    def begin(self):
-        self.look.spec += 1
-
-    def count(self):
-        return self.look.spec

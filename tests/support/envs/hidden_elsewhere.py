@@ -1,3 +1,0 @@
-"""Holds what an env of another module counts."""
-
-COUNTS = {"episodes": 0}
