@@ -7,26 +7,6 @@ from tune_media.rllib import record_episodes
 from tune_media.rllib.settings import RecorderSettings
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"sections": "eval"}, "evaluation"),
-        ({"sections": ()}, "evaluation"),
-        ({"name": "a/b"}, "letters"),
-        ({"env_runners": []}, "indices"),
-        ({"env_indices": [-1]}, "indices"),
-        ({"seeds": [-1]}, "seeds"),
-        ({"seeds": 3, "sections": "train"}, "evaluation"),
-        ({"collect": 3}, "data/speed"),
-        *(({"window": window}, f"a number of episodes or None, got {window!r}") for window in (0, -1, 2.5, "10")),
-    ],
-)
-def test_bad_arguments_fail_before_anything_is_started(arguments, words):
-    """More of them are in tests/test_mistakes.py and tests/recording/test_arguments.py."""
-    with pytest.raises((ValueError, TypeError), match=words):
-        tm.rllib.record_episodes(**arguments)
-
-
 def settings_of(**arguments) -> RecorderSettings:
     return record_episodes(**arguments).args[0]
 

@@ -4,27 +4,6 @@ import tune_media as tm
 from tune_media import VideoOptions
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            {"height": "64"},
-            r"\(height=...\) takes a whole number above 0 \(at most 16384\) or None, got '64'",
-        ),
-        (
-            {"fps": "30"},
-            r"takes a number above 0 \(at most 1000\) or None, for example fps=30, got '30'",
-        ),
-        ({"max_frames": True}, r"VideoOptions\(max_frames=...\) takes a whole number above 0 or None, got True"),
-        ({"crf": None}, r"VideoOptions\(crf=...\) takes a number from 0 to 51, got None"),
-        ({"overlay": 3}, r"VideoOptions\(overlay=...\) takes a name, a function, or several, got 3"),
-    ],
-)
-def test_an_option_of_the_wrong_type_names_the_argument_and_the_value(options, words):
-    with pytest.raises(TypeError, match=words):
-        VideoOptions(**options)
-
-
 def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
     assert tm.Video(frames(2, 400, 600), options=tm.VideoOptions(height=64, width=96)).width == 96
     for bad in ({"fps": 0}, {"fps": float("nan")}, {"height": -1}, {"crf": 99}, {"preset": "warp"}, {"max_frames": 0}):
