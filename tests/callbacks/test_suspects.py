@@ -1,6 +1,5 @@
 """Clips without a compared picture are marked when it turns out that their env does not repeat its episodes."""
 
-import json
 import shutil
 import threading
 import uuid
@@ -20,7 +19,7 @@ from tests.support.index_lines import valid_lines
 from tests.support.json_lines import read_lines
 from tests.support.suspects_to_kill import PLACES, Marks, kill_at
 from tests.support.taped import taped_clip
-from tests.support.trackers import mlflow_store, wandb_records, wandb_runs
+from tests.support.trackers import mlflow_store, read_wandb, wandb_runs
 from tune_media.callbacks import maker
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
 from tune_media.callbacks.session import _SESSIONS
@@ -231,18 +230,6 @@ def test_an_index_that_is_lost_is_made_again_with_the_marks(tmp_path, own):
     assert row["note"].startswith(DOUBT)
 
 
-def summary_of(trial):
-    """Return the summary of a W&B run that was offline."""
-    found = {}
-    for file in wandb_runs(trial):
-        for record in wandb_records(file):
-            if record.WhichOneof("record_type") == "summary":
-                found |= {
-                    item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.summary.update
-                }
-    return found
-
-
 @pytest.mark.parametrize("has_ended", [False, True])
 def test_the_trackers_show_it_beside_the_clip(ray_session, tmp_path, own, has_ended):
     clip = taped_clip(1, **own)
@@ -272,7 +259,7 @@ def test_the_trackers_show_it_beside_the_clip(ray_session, tmp_path, own, has_en
     events = tensorboard_events(tmp_path / "storage/t1")
     (text,) = events.Tensors("train/best/suspect/text_summary")
     assert (text.step, OTHERS.reason in text.tensor_proto.string_val[0].decode()) == (1, True)
-    assert summary_of(tmp_path / "storage/t1")["suspect/train/best"].startswith(f"media_step 1: {DOUBT}")
+    assert read_wandb(tmp_path / "storage/t1").summary["suspect/train/best"].startswith(f"media_step 1: {DOUBT}")
     client = MlflowClient(uri)
     (found,) = client.search_runs([one.experiment_id for one in client.search_experiments()])
     assert found.data.tags["tune_media.suspect"] == "true"

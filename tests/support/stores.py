@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow.fs
 
 import tune_media as tm
-from tests.support.index_lines import valid_lines
 from tune_media.storage.entry import MediaEntry, entries_of, file_set, packed_episodes
 from tune_media.storage.filesystem import write_atomically, write_once
 from tune_media.storage.fold import fold
@@ -82,8 +81,3 @@ class StoredTrial:
         self.lines = fold(self.lines)
         write_atomically(self.location.filesystem, self.location.on_storage(INDEX_PATH), content_of(self.lines))
         self.location.write_pointer()
-
-
-def index_of(folder):
-    """Return the valid lines of the index in a trial's folder."""
-    return valid_lines((folder / INDEX_PATH).read_bytes())

@@ -34,6 +34,7 @@ class Held:
         histograms: By key, the training iteration of each and how many values it counts.
         scalars: By name, the value of each training iteration.
         config: Hyperparameters.
+        summary: The values of W&B's summary.
         status: How it ended.
     """
 
@@ -43,6 +44,7 @@ class Held:
     histograms: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     scalars: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
     config: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
     status: Any = None
 
 
@@ -82,6 +84,9 @@ def read_wandb(trial: Path) -> Held:
             if kind == "run":
                 for item in record.run.config.update:
                     held.config[item.key or "/".join(item.nested_key)] = json.loads(item.value_json)
+            if kind == "summary":
+                updates = record.summary.update
+                held.summary |= {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in updates}
             if kind == "exit":
                 held.status = record.exit.exit_code
             if kind != "history":

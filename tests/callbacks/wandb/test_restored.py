@@ -60,15 +60,6 @@ def rows_of(trial):
                 yield {name: value for name, value in row.items() if not name.startswith(CHANGES) or "nrows" in name}
 
 
-def summary_of(trial):
-    found = {}
-    for file in wandb_runs(trial):
-        for record in wandb_records(file):
-            if record.WhichOneof("record_type") == "summary":
-                found |= {item.key: json.loads(item.value_json) for item in record.summary.update}
-    return found
-
-
 def restored(folder, *results, **changes):
     """Return a trial that an earlier driver logged, as the next one is told of it; its results are on the storage."""
     reported = FakeTrial(folder)
@@ -188,7 +179,7 @@ def test_the_best_clip_at_the_end_is_that_of_the_trials_lines_whoever_logged_it(
     stored.finish()
     play(backend_of(excludes=excludes), [("start", trial), ("end", "finished")])
     wanted = 5.0 if excludes else 100.0
-    assert summary_of(tmp_path / "storage/t1")["best_return"] == wanted
+    assert read_wandb(tmp_path / "storage/t1").summary["best_return"] == wanted
     (file,) = (tmp_path / "storage/t1").rglob("trials_*.table.json")
     (row,) = json.loads(file.read_text())["data"]
     assert {wanted, "Video"} <= set(row)
