@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,18 +79,10 @@ def multi_agent() -> dict:
 
 
 def own_env(name: str) -> Any:
-    """Import an env with agents where it is needed, in the env runner."""
+    """Register an env with agents. A process that renders imports its module, and RLlib, once for all tapes."""
+    from tests.support.envs.multi_agent import made
 
-    def make(config: Any) -> Any:
-        from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
-
-        from tests.support.envs import multi_agent as envs
-
-        wrap = dict.fromkeys(("ParallelCountingEnv", "EndingEnv"), ParallelPettingZooEnv)
-        wrap["TurnsCountingEnv"] = PettingZooEnv
-        return wrap.get(name, lambda env: env)(getattr(envs, name)(config))
-
-    ray.tune.register_env(name, make)
+    ray.tune.register_env(name, functools.partial(made, name))
     return name
 
 

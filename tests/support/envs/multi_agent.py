@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pettingzoo import AECEnv, ParallelEnv
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
+from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
 
 from tests.support.envs.counting import Counter, CountingEnv
 
@@ -182,3 +183,10 @@ class TurnsCountingEnv(SameSpaces, AECEnv):
 
     def render(self):
         return self.counter.render()
+
+
+def made(name, config):
+    """Make one of these envs, as RLlib takes it."""
+    env = globals()[name](config)
+    wrap = {ParallelEnv: ParallelPettingZooEnv, AECEnv: PettingZooEnv}
+    return next((wrapper(env) for kind, wrapper in wrap.items() if isinstance(env, kind)), env)
