@@ -18,6 +18,8 @@ from tests.support.fork_workers import forked_workers, make_connectors_fast
 # Where this is set, each of the tests' many processes would compile Ray and torch: half of the tests' time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# One thread for torch, as Ray gives its workers: in several processes on few cores, PPO takes half the CPU time so.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Before Ray is imported: quiet, local, and workers that find the tests' own modules.
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")

@@ -19,6 +19,8 @@ from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
 from tune_media.cli import main
 
+pytestmark = pytest.mark.slow
+
 ITERATIONS = [1, 2, 3, 2, 3, 4]  # the trial went back to the first
 COUNTING = [1, 2, 3, 4]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 def test_what_three_killed_drivers_reported_is_there_once():
     pytest.importorskip("mlflow")
     pytest.importorskip("wandb")
