@@ -6,7 +6,7 @@ import sys
 
 from tune_media.steps import StepFacts
 from tune_media.viewing import demo
-from tune_media.viewing.demo import Progress, pole_and_cart, tensorboard_command, watch_command, where_to_look
+from tune_media.viewing.demo import DemoProgress, pole_and_cart, tensorboard_command, watch_command, where_to_look
 from tune_media.viewing.status_line import StatusLine
 
 
@@ -54,7 +54,7 @@ def test_the_angle_of_the_pole_is_in_degrees():
 def test_the_progress_bar_counts_the_iterations_of_all_trials():
     file, trials = io.StringIO(), [object(), object()]
     with StatusLine(file, clock=lambda: 0.0) as line:
-        progress = Progress(line, 3)
+        progress = DemoProgress(line, 3)
         progress.setup()
         progress.on_trial_result(1, trials, trials[0], {"env_runners": {"episode_return_mean": 21.4}})
         progress.on_trial_result(1, trials, trials[1], {})  # a result without an episode
