@@ -843,11 +843,11 @@ def test_nothing_is_unpickled_from_disk():
     ]
     player = ("checkpoint_player.py", "return cloudpickle.load(opened)")
     weights = ("ray_names.py", "env_runner.set_state(cloudpickle.load(file))")
-    requests = ("stage.py", message)  # of the process that asks
+    requests = ("child.py", message)  # of the process that asks
     assert found == [
         *checkpoints,
-        *(("recipe.py", line) for line in recipe),
         requests,
+        *(("recipe.py", line) for line in recipe),
         player,
         weights,
         selector,
