@@ -109,7 +109,7 @@ def test_trials_are_compared_on_the_evaluation_seeds_that_both_have(tmp_path):
 def test_list_shows_configurations_if_there_are_several_runs(sweep, tmp_path):
     lines = configuration_table(tm.load(sweep), width=200).split("\n")
     assert [line.split()[:3] for line in lines[1:]] == [["0.2", "4", "20.5"], ["0.1", "4", "15.75"]]
-    assert "overlaps" in lines[2]
+    assert "not surely worse" in lines[2]
     assert "1 left out" in lines[1]
     narrow = configuration_table(tm.load(sweep), width=60)
     assert max(map(len, narrow.split("\n"))) <= 60

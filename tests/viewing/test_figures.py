@@ -72,15 +72,19 @@ def last_evaluations(experiment):
 
 
 def interval(sample):
-    """Return SciPy's bootstrap interval of the mean of a sample."""
-    found = stats.bootstrap((sample,), np.mean, method="percentile", n_resamples=20_000, rng=1).confidence_interval
+    """Return SciPy's t interval of the mean of a sample."""
+    found = stats.ttest_1samp(sample, 0).confidence_interval()
     return found.low, found.high
 
 
-def interval_between(first, second):
-    """Return SciPy's t interval of the difference of two means."""
-    found = stats.ttest_ind(first, second, equal_var=False).confidence_interval()
-    return found.low, found.high
+def interval_between(first, second, groups):
+    """Return the t interval of the difference of two means, each variance mixed with the mean one of all groups."""
+    freedoms = [len(group) - 1 for group in groups]
+    shared = np.average([group.var(ddof=1) for group in groups], weights=freedoms)
+    parts = [(shared + (len(own) - 1) * own.var(ddof=1)) / len(own) / len(own) for own in (first, second)]
+    freedom = sum(parts) ** 2 / sum(part**2 / len(own) for part, own in zip(parts, (first, second), strict=True))
+    half = stats.t.ppf(0.975, min(freedom, sum(freedoms))) * sum(parts) ** 0.5
+    return first.mean() - second.mean() - half, first.mean() - second.mean() + half
 
 
 def close(shown, value, ends):
@@ -110,9 +114,9 @@ def assert_figures(viewer, experiment, names):
     assert f"Best configuration: {cards[0][0]}" in told
     shown, behind, paired = re.findall(r"-?[\d.]+\d \[-?[\d.]+, -?[\d.]+\]", told)
     assert close(shown, best.mean(), interval(best))
-    assert close(behind, best.mean() - second.mean(), interval_between(best, second))
-    others = [interval_between(best, groups[key])[0] for key in ranked[1:]]
-    assert ("Sure: " in told) == (min(others) > 0)
+    assert close(behind, best.mean() - second.mean(), interval_between(best, second, groups.values()))
+    others = [interval_between(best, groups[key], groups.values())[0] for key in ranked[1:]]
+    assert ("Surely the best: " in told) == (min(others) > 0)
     by_seed = (
         episodes.groupby([*names, "episode_seed", "trial"])["episode_return"]
         .mean()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
+_COLUMNS += ["chance", "runs_to_decide", "not_surely_worse", "overlaps_best", "trials", "left_out"]
 _SEEDED = ["section", "recorder", "seed", "episode_return"]
 
 
@@ -82,7 +83,7 @@ def judged(
         tasks = [str(own.get(name)) for own in params]
         params = [{other: value for other, value in own.items() if other != name} for own in params]
     counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
-    return judge(configurations(params, by), counting, tasks, sign=sign)
+    return judge(configurations(params, by), counting, tasks, params=params, sign=sign)
 
 
 def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:
@@ -98,11 +99,12 @@ def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFr
         row |= {"iqm": one.iqm.value, "iqm_low": one.iqm.low, "iqm_high": one.iqm.high}
         if one.behind:
             row |= {"behind": one.behind.value, "behind_low": one.behind.low, "behind_high": one.behind.high}
-        row["overlaps_best"] = one.overlaps_best
+        row |= {"chance": one.chance, "runs_to_decide": one.runs_to_decide}
+        row["not_surely_worse"] = row["overlaps_best"] = one.is_not_surely_worse  # the latter is its former name
         row["trials"] = [trials[number].name for number in one.configuration.trials]
         row["left_out"] = [trials[number].name for number in one.left_out]
         rows.append(row)
-    columns = [*(f"config/{name}" for name in params), *_COLUMNS, "overlaps_best", "trials", "left_out"]
+    columns = [*(f"config/{name}" for name in params), *_COLUMNS]
     return pd.DataFrame(rows, columns=columns)
 
 

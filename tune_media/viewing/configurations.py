@@ -13,7 +13,17 @@ import numpy as np
 from tune_media.experiment.params import comparable, differing
 from tune_media.values.checks import did_you_mean
 from tune_media.values.names import full_name
-from tune_media.viewing.statistics import Estimate, Scores, difference, estimate, interquartile_mean
+from tune_media.viewing.statistics import (
+    Estimate,
+    Scores,
+    chances_to_be_best,
+    differences,
+    estimate,
+    interquartile,
+    outliers,
+    runs_to_decide,
+    spreads,
+)
 
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
@@ -47,9 +57,13 @@ class Judged:
         configuration: The configuration.
         scores: The score of each run that counts, of shape (runs, tasks).
         left_out: The numbers of its trials without a score, or that failed.
-        mean: The mean score with its 95 % interval.
-        iqm: The interquartile mean with its interval.
+        mean: The mean score with its 95 % interval, Student's t.
+        iqm: The interquartile mean with its bootstrap interval.
         behind: How much worse its mean is than that of the best configuration, with the interval; None for the best.
+        chance: The probability that its true mean is the best; NaN if nobody can say.
+        runs_to_decide: With how many runs each a difference to the best as large as this one would be shown in four of
+            five cases; of the best, to the second. None: more than 100, or nobody can say.
+        lucky: The numbers of the trials whose score chance does not explain: better than the other runs by far.
 
     >>> judged = judge([Configuration({}, [0, 1])], [1.0, 3.0])[0]
     >>> judged.mean.value, judged.n, judged.behind is None
@@ -62,6 +76,9 @@ class Judged:
     mean: Estimate = field(default_factory=lambda: Estimate(math.nan))
     iqm: Estimate = field(default_factory=lambda: Estimate(math.nan))
     behind: Estimate | None = None
+    chance: float = math.nan
+    runs_to_decide: int | None = None
+    lucky: Sequence[int] = ()
 
     @property
     def n(self) -> int:
@@ -69,8 +86,8 @@ class Judged:
         return len(self.scores)
 
     @property
-    def overlaps_best(self) -> bool:
-        """Whether nobody can say that it is worse than the best one."""
+    def is_not_surely_worse(self) -> bool:
+        """Whether nobody can say that it is worse than the best one: the interval of the difference holds zero."""
         return self.behind is not None and self.behind.has_zero
 
 
@@ -116,7 +133,12 @@ def configurations(params: Sequence[Mapping[str, Any]], by: Sequence[str] | None
 
 
 def judge(
-    found: Sequence[Configuration], scores: Sequence[float | None], tasks: Sequence[str] | None = None, *, sign: int = 1
+    found: Sequence[Configuration],
+    scores: Sequence[float | None],
+    tasks: Sequence[str] | None = None,
+    *,
+    params: Sequence[Mapping[str, Any]] = (),
+    sign: int = 1,
 ) -> list[Judged]:
     """Score configurations over their runs, the best mean first; those without a score come last.
 
@@ -124,6 +146,7 @@ def judge(
         found: The configurations.
         scores: The score of each trial; None if it has none, or does not count.
         tasks: The task of each trial. None: there is one.
+        params: The hyperparameters of each trial, by which lucky runs are known; empty: none is looked for.
         sign: -1 if the lowest score is the best.
 
     Raises:
@@ -135,15 +158,35 @@ def judge(
     """
     tables = [(one, table_of(one, scores, tasks or [""] * len(scores))) for one in found]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
+    better = [sign * table for _, table in scored]  # the highest is the best
+    known = spreads(better) if better else []
+    behind = [None, *differences(better)] if better else []
+    chances = chances_to_be_best(known) if better else []
+    lucky = _lucky_runs(scored, better, scores, params)
     judged = []
     for place, (one, table) in enumerate(scored):
-        behind = None
-        if place:
-            best = scored[0][1]
-            behind = difference(best, table) if sign > 0 else difference(table, best)
+        needed = runs_to_decide(known[0], known[max(1, place)]) if len(known) > 1 else None
         left_out = [trial for trial in one.trials if scores[trial] is None]
-        judged.append(Judged(one, table, left_out, estimate(table), estimate(table, interquartile_mean), behind))
+        mean, iqm = estimate(table), interquartile(table)
+        judged.append(Judged(one, table, left_out, mean, iqm, behind[place], chances[place], needed, lucky[place]))
     return [*judged, *(Judged(one, table, one.trials) for one, table in tables if not table.size)]
+
+
+def _lucky_runs(
+    scored: Sequence[tuple[Configuration, Scores]],
+    better: Sequence[Scores],
+    scores: Sequence[float | None],
+    params: Sequence[Mapping[str, Any]],
+) -> list[list[int]]:
+    """Return the lucky trials of each configuration; runs that differ in more than a training seed were not lucky."""
+    if any(table.shape[1] != 1 for table in better):
+        return [[] for _ in scored]
+    found = []
+    for (one, _), high in zip(scored, outliers([table[:, 0] for table in better]), strict=True):
+        counting = [trial for trial in one.trials if scores[trial] is not None]
+        is_plain = all(map(is_seed, differing([params[trial] for trial in one.trials]))) if params else False
+        found.append([counting[run] for run in high] if is_plain else [])
+    return found
 
 
 def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:

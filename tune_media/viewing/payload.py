@@ -271,6 +271,9 @@ def configurations_payload(
                 "mean": _ends(one.mean),
                 "iqm": _ends(one.iqm),
                 "behind": one.behind and _ends(one.behind),
+                "chance": one.chance if math.isfinite(one.chance) else None,
+                "runs_to_decide": one.runs_to_decide,
+                "lucky": [trials[number].id for number in one.lucky],
             }
             for one in found
         ],

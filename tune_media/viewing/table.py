@@ -70,7 +70,7 @@ def configuration_table(catalog: Catalog, width: float | None = None) -> str:
     lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm", ""]]
     for _, row in table.iterrows():
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
-        told = "best" if row["rank"] == 1 else "overlaps" if row["overlaps_best"] else ""
+        told = "best" if row["rank"] == 1 else "not surely worse" if row["not_surely_worse"] else ""
         interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] > 1 else ""
         values = [short(row[name]) for name in params]
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]

@@ -94,14 +94,30 @@
 
   ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "pins", "ticked"];
 
+  /** Return with which probability a configuration is the best, in brackets. */
+  function chanceText({ chance }) {
+    if (chance == null) return "";
+    const percent = Math.round(100 * chance);
+    return ` (${percent > 99 ? "> 99" : percent < 1 ? "< 1" : percent} %)`;
+  }
+
+  /** Return how many runs would show a difference as large as that of the first two. */
+  function moreRuns(best, second) {
+    if (best.runs_to_decide == null) return "Even 100 runs of each would hardly show a difference this small.";
+    const missing = best.runs_to_decide - Math.min(best.n, second.n);
+    return missing > 0 && `About ${plural(missing, "more run")} of each would show a difference this large.`;
+  }
+
   /** The line above the cards: which configuration is best, whether that is sure, and if one lucky run says otherwise. */
   function BestConfiguration({ app }) {
     const { state, data, configurations } = app;
     const [best, second] = configurations.all.filter((one) => one.rank != null);
     if (!best || !second) return null;
     const open = () => app.go({ view: "trial", trial: best.typical.name, clip: "" });
-    const overlapping = configurations.all.filter((one) => one.behind && model.hasZero(one.behind));
-    const lucky = data.winner && !best.trials.includes(data.winner) && configurations.all.find((one) => one.trials.includes(data.winner));
+    const close = configurations.all.filter((one) => one.behind && model.hasZero(one.behind));
+    const other = data.winner && !best.trials.includes(data.winner) && configurations.all.find((one) => one.trials.includes(data.winner));
+    const isLucky = other && other.lucky.includes(data.winner.id);
+    const others = other ? other.counting.filter((trial) => !isLucky || trial !== data.winner) : [];
     const { paired } = configurations;
     const worse = paired && state.smaller ? paired.difference.map((value) => value && -value) : paired?.difference;
     return html`<section class="winner-line" aria-label="Best configuration">
@@ -109,13 +125,14 @@
       <div>
         <p><b>Best configuration:</b>${" "}<button class="link" onClick=${open}>${model.configurationTitle(best)}</button></p>
         <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${" "}
-          ${overlapping.length && overlapping[0].behind[1] == null
-            ? html`<b class="unsure">Not sure:</b> one run cannot tell. Ahead of #${overlapping[0].rank} (${model.configurationTitle(overlapping[0])}) by ${estimateText(overlapping[0].behind)}.`
-            : overlapping.length ? html`<b class="unsure">Not sure:</b> it overlaps with ${overlapping.length === 1 ? "" : `${overlapping.length} others, such as `}#${overlapping[0].rank} (${model.configurationTitle(overlapping[0])}):${" "}
-              ahead by ${estimateText(overlapping[0].behind)}.`
-            : html`<b class="sure">Sure:</b> ahead of #2 (${model.configurationTitle(second)}) by ${estimateText(second.behind)}.`}
+          ${close.length && close[0].behind[1] == null
+            ? html`<b class="unsure">Not surely the best:</b> one run cannot tell. Ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)}.`
+            : close.length ? html`<b class="unsure">Not surely the best${chanceText(best)}:</b> ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)},${" "}
+              an interval that holds zero${close.length > 1 && `, as do those of ${close.length - 1} more`}. ${moreRuns(best, second)}`
+            : html`<b class="sure">Surely the best:</b> ahead of #2 (${model.configurationTitle(second)}) by ${estimateText(second.behind)}.`}
           ${paired && html`${" "}On the ${plural(paired.seeds, "evaluation seed")} that both have: ahead of #2 by ${estimateText(ordered(worse))}.`}</p>
-        ${lucky && html`<p class="muted">The best single run, ${seedText(data.winner, lucky)} of ${model.configurationTitle(lucky)} with ${number(data.winner.score)}, was lucky: its configuration has a mean of ${number(lucky.mean[0])}.</p>`}
+        ${other && html`<p class="muted">The best single run is ${seedText(data.winner, other)} of ${model.configurationTitle(other)} with ${number(data.winner.score)};${" "}
+          ${isLucky ? "it was lucky: the others of its configuration are far worse, and their" : "its configuration's"} mean is ${number(others.reduce((sum, { score }) => sum + score, 0) / others.length)}.</p>`}
       </div>
       <button class="primary" onClick=${open}>Watch it learn</button>
     </section>`;
