@@ -1,6 +1,7 @@
 """The interface of a backend: the one class that connects a tracker or a file format to Tune's results.
 
-``MediaLoggerCallback(MyBackend())`` is a complete Tune callback. The four callbacks of this package are backends, too.
+``MediaLoggerCallback(MyBackend())`` is a complete Tune callback. Each callback of this package
+has a backend of its own.
 """
 
 from __future__ import annotations

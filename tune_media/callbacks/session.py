@@ -81,7 +81,7 @@ class Member(Protocol):
 class MediaSession:
     """The media of one experiment, and the life of the callbacks that log them.
 
-    Tune's loop calls all methods; atexit calls ``end_now`` if the process is told to end.
+    Tune's loop calls all methods; atexit calls ``end_now`` if the process ends before Tune has ended the experiment.
 
     Attributes:
         key: The experiment's folder on the driver.
@@ -192,7 +192,10 @@ class MediaSession:
         logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
 
     def read(self, trial: Trial, result: dict[str, Any]) -> Report:
-        """Replace the media of a result by their paths, and append it to the outbox; once for all callbacks."""
+        """Replace the media of a result by their paths, and append it to the outbox; once for all callbacks.
+
+        It waits up to five seconds for the earlier lines of a trial that may have some.
+        """
         self.services.faults.raise_first()
         if not self._summary.has_results:  # by now all callbacks were told that the trial starts
             self._retire_readers()
@@ -342,7 +345,7 @@ class MediaSession:
         return {"outbox": {"last": self._outbox.last, "media": media, "has_media": self._summary.has_media}}
 
     def end_now(self) -> None:
-        """End the callbacks of an experiment that Tune has not ended: the process was told to end, by SIGTERM say."""
+        """End the callbacks of an experiment that Tune has not ended: by SIGTERM, or by an error out of ``fit``."""
         if threading.current_thread() is threading.main_thread():
             signal.alarm(0)  # on SIGTERM Ray has the process aborted after three seconds
         self.services.exit_by = time.monotonic() + _EXIT_SECONDS

@@ -234,7 +234,8 @@ class StorageWriter(Reader):
             for row in rows:
                 if row.kind in ("media", "episodes") and row.data and row.seq not in done:
                     facts = row.facts()
-                    (self._summary.parked if row.ready and "lost" not in facts else self._summary.lost)(facts["path"])
+                    is_left = row.ready and "lost" not in facts
+                    (self._summary.left_in_outbox if is_left else self._summary.lost)(facts["path"])
             after = rows[-1].seq
 
     # -- a turn -------------------------------------------------------------------------------------------------------
@@ -582,7 +583,7 @@ class StorageWriter(Reader):
         for line in work.files.lines:
             self._add(work.trial.name, as_failed(line, note))
         work.is_done = True
-        self._summary.parked(work.files.path, len(work.files.lines))
+        self._summary.left_in_outbox(work.files.path, len(work.files.lines))
 
     def _lines_in(self, folder: str) -> list[Line]:
         """Return the valid lines of a trial: of its index on the storage, and all that is logged."""

@@ -104,7 +104,7 @@ without a clip).
             if len(self._lost_names) < _MAX_NAMES:
                 self._lost_names.append(path)
 
-    def parked(self, path: str, count: int = 1) -> None:
+    def left_in_outbox(self, path: str, count: int = 1) -> None:
         """Count media that the storage has not taken, and that wait in the outbox; name the first ones."""
         with self._lock:
             self._parked += count

@@ -1,4 +1,4 @@
-"""Finds clips that may not show their episodes, when it turns out that their env does not repeat its episodes."""
+"""Knows the recipes whose clips may not show their episodes; the storage writer marks the clips."""
 
 from __future__ import annotations
 

@@ -418,7 +418,7 @@ def _dtype_of(env: Any) -> np.dtype[Any] | None:
 
 
 def tape_recorder_of(env: Any) -> TapeRecorder | None:
-    """Return the taping of an env, or None if it has none."""
+    """Return the tape recorder of an env, or None if it has none."""
     found: TapeRecorder | None = getattr(env, "__dict__", {}).get(_KEY)
     return found
 
