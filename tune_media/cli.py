@@ -90,8 +90,9 @@ def _file_to_write(output: str, *endings: str) -> Path:
 def _nothing(path: str, wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media."""
     return (
-        f"{wanted} is recorded in {path}. If its sweep has run, add a recorder and a logger callback of tune_media to "
-        "the script (`tune-media` shows how)."
+        f"{wanted} is recorded in {path}. If its sweep has run, add a recorder to the script: "
+        "tm.rllib.record_episodes() in RLlib's config, tm.gym.RecordEpisodes around an env of your own loop, or a "
+        "tm.Video in a result; and a logger callback of tune_media to the run (`tune-media` shows how)."
     )
 
 
@@ -141,7 +142,7 @@ def demo(storage: str, iterations: int) -> None:
 def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
 
-    EXPERIMENT may also be one trial, or a folder of experiments.
+    EXPERIMENT may also be one trial, or a folder of experiments. Without clips, each trial has its last metrics.
 
     If trials differ only in their seed, a table of the configurations, with means and intervals, comes before it.
 
@@ -157,7 +158,7 @@ def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -
     from tune_media.viewing.table import configuration_table, media_table, printable, trial_table
 
     catalog = load(experiment)
-    if not len(catalog):
+    if not len(catalog) and (every or as_json or not catalog.trials):
         raise click.ClickException(_nothing(catalog.path))
     if as_json:
         for row in catalog:
@@ -167,7 +168,7 @@ def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -
     if configurations:
         click.echo(f"{configurations}\n")
     click.echo(media_table(catalog) if every else trial_table(catalog))
-    click.echo(printable(f"{len(catalog)} media in {catalog.path}"))
+    click.echo(printable(f"{len(catalog)} media in {catalog.path}" if len(catalog) else _nothing(catalog.path)))
 
 
 def _chooses_clips(command: Callable[..., None]) -> Callable[..., None]:

@@ -135,8 +135,8 @@ def test_the_page_says_what_decides_and_each_figure_is_scipys(sweep, tmp_path):
         viewer.open(url)
         viewer.wait("document.querySelectorAll('.card.configuration .ends').length === 4")
         viewer.wait("document.querySelector('.winner-line')?.innerText.includes('evaluation seeds')")
-        assert assert_figures(viewer, sweep, ("gamma", "lr")) == (0.9, 0.2)
-        assert "seed 3 of gamma 0.99 · lr 0.2" in viewer.all(".winner-line .muted")[0]
+        assert assert_figures(viewer, sweep, ("lr", "gamma")) == (0.2, 0.9)
+        assert "seed 3 of lr 0.2 · gamma 0.99" in viewer.all(".winner-line .muted")[0]
         assert "was lucky" in viewer.all(".winner-line .muted")[0]
         assert viewer.all(".failures .reason") == [MESSAGE]
         viewer.frame.click(".failures .link")

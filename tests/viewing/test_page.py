@@ -71,6 +71,7 @@ def test_a_filter_knows_hyperparameters_first_then_the_clips_facts_none_ranges_a
     viewer.frame.fill(".filter", "gamam=0.9")
     viewer.wait("() => document.body.innerText.includes('called “gamam”; did you mean “gamma”?')")
     viewer.frame.fill(".filter", "")
+    viewer.frame.evaluate("tuneMedia.app.instance.set({ size: 360 })")  # room for three
     viewer.frame.click(".card[data-trial=a] .params button[title*='my name']")
     viewer.wait(f"{NAMES} === 'a'")
     assert viewer.all(".filter", "e.value") == ['"my name"=3']
@@ -405,6 +406,7 @@ def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(
 VIEWS = {
     "configurations": ("params=true&pins=[[%22lr=0.2_0%22,%22%22,0,%22good%22]]", ""),
     "trials": ("cards=trials&filter=nothing%3D3", ""),
+    "table": ("cards=table", ""),
     "trial": ("view=trial&trial=lr=0.2_0", ""),
     "failed trial": ("view=trial&trial=failed", ""),
     "clip": ("view=clip&trial=lr=0.2_0", ""),
@@ -417,6 +419,7 @@ VIEWS = {
     "hyperparameters": ("", "axing: true"),
     "metrics": ("", "picking: 'score'"),
     "columns": ("", "choosing: ['trial', 'metrics/x']"),
+    "columns of the table": ("cards=table", "columning: true"),
 }
 
 
@@ -434,11 +437,13 @@ def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser
             viewer.wait("tuneMedia.app.instance.data?.trials[0].status !== ''")
             viewer.frame.evaluate(axe.AXE_SCRIPT)
             for name, (link, dialog) in VIEWS.items():
-                closed = "help: false, grouping: false, axing: false, picking: '', choosing: null"
+                closed = "help: false, grouping: false, axing: false, picking: '', choosing: null, columning: false"
                 viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.setState({{ {closed} }}); }}", link)
                 viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.setState({{ {dialog} }}); }}")
                 if dialog:
                     viewer.wait("document.querySelector('dialog[open]')")
+                elif name == "table":
+                    viewer.wait("document.querySelectorAll('.run-table tbody tr').length === 9")
                 elif not link.startswith("view"):
                     viewer.wait("document.querySelector('.curves .u-over')")
                 elif "episodes" in link:

@@ -22,9 +22,12 @@ def test_the_first_page_has_the_last_and_the_best_clip_of_each_key_and_the_score
     first = json.loads(pages.first().content)
     assert first["clips"]["count"] == 4  # of each trial and key one: the last clip has the highest return
     assert json.loads(pages.index().content)["clips"]["count"] == 12
+    assert first["metrics"].pop("newest") > 1e9
     assert first["metrics"] == {
         "trials": [trial["id"] for trial in first["trials"]],
         "metrics": {"episode_return_mean": [30, 31]},
+        "main": ["episode_return_mean"],
+        "params": ["lr"],
     }
 
 

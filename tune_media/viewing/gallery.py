@@ -31,6 +31,7 @@ from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC, static_files
 from tune_media.viewing.payload import (
     CLIP,
     column,
+    config_payload,
     configurations_key,
     configurations_payload,
     first_payload,
@@ -200,7 +201,8 @@ class Gallery:
             yield from self._episodes()
         for trial in self.trials:
             clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
-            yield f"trial-{trial.id}", json_content({"curves": self._curves(trial), "clips": clips})
+            details = {"curves": self._curves(trial), "config": config_payload(trial), "clips": clips}
+            yield f"trial-{trial.id}", json_content(details)
 
     def _episodes(self) -> Iterator[tuple[str, bytes]]:
         """Yield the table of all episodes, a file a column, so that the page reads only what it shows."""

@@ -19,14 +19,18 @@ from typing import Any
 from tune_media.experiment.params import differing
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
+from tune_media.values.secrets import redacted_values
 from tune_media.values.strict_json import finite
 from tune_media.viewing.comparison import clip_scores, judged, returns_by_seed
+from tune_media.viewing.param_order import by_effect
 from tune_media.viewing.statistics import Estimate, paired_difference
 
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
+_MAX_SETTING = 2000  # characters of a value of the whole config
 _TEXTS = ("section", "key", "kind", "agent", "view", "note")
 _NUMBERS = {
     "step": "step",
@@ -60,6 +64,7 @@ def index_payload(
         0
     """
     params = shown_params(trials)
+    param = _Params()
     rows = [(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]
     lines = [line for _, line in rows]
     clips: dict[str, Any] = {
@@ -81,7 +86,7 @@ def index_payload(
                 "id": trial.id,
                 "name": trial.name,
                 "url": f"media/{trial.id}/",
-                "params": {name: _param(trial.config.get(name)) for name in params},
+                "params": {name: param(name, trial.config.get(name)) for name in params},
                 "abandoned": trial.is_abandoned,
                 "tapes": _tapes(trial),
             }
@@ -201,17 +206,28 @@ def _step_of(line: Line) -> float:
 
 
 def metrics_payload(
-    trials: Sequence[TrialFiles], metrics: Sequence[dict[str, float]], statuses: Sequence[TrialStatus] = ()
+    trials: Sequence[TrialFiles],
+    metrics: Sequence[dict[str, float]],
+    statuses: Sequence[TrialStatus] = (),
+    pending: int = 0,
 ) -> dict[str, Any]:
-    """Return ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "status": [[word, error], ...]}``.
+    """Return what changes with each result: the last metrics, and what follows from them.
+
+    It is ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "main": [name, ...], "params": [name, ...],
+    "newest": seconds, "pending": number, "status": [[word, error], ...]}``: ``main`` are the metrics that matter most,
+    ``params`` the hyperparameters with those first that matter most, ``newest`` is when the last result was written,
+    since 1970.
 
     Args:
         trials: The trials.
         metrics: The last metrics of each trial.
         statuses: What became of each trial. Empty: nobody knows yet.
+        pending: How many trials have no folder yet.
 
     Example:
-        >>> metrics_payload([TrialFiles("a", None, "/a")], [{"loss": 1.0}])["metrics"]
+        >>> import pyarrow.fs
+        >>> trial = TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial")
+        >>> metrics_payload([trial], [{"loss": 1.0}])["metrics"]
         {'loss': [1.0]}
     """
     names = sorted({name for found in metrics for name in found})
@@ -219,6 +235,14 @@ def metrics_payload(
         "trials": [trial.id for trial in trials],
         "metrics": {name: [found.get(name) for found in metrics] for name in names},
     }
+    if trials:
+        known = known_returns(names)
+        payload["main"] = main = [*known, *(name for name in main_metrics(names) if name not in known)]
+        scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
+        payload["params"] = by_effect(shown_params(trials), [trial.config for trial in trials], scores)
+        payload["newest"] = max(trial.results_version[1] if trial.results_version else 0 for trial in trials) / 1e9
+    if pending:
+        payload["pending"] = pending
     if statuses:
         payload["status"] = [[status.word, status.error] for status in statuses]
     return payload
@@ -253,6 +277,7 @@ def configurations_payload(
     known = statuses or [TrialStatus()] * len(trials)
     found = judged(trials, known, scores, by=by, sign=sign) if trials else []
     names = list(found[0].configuration.params) if found else []
+    param = _Params()
     paired = None
     if with_pairs and len(found) > 1 and found[1].n:
         first, second = (
@@ -264,7 +289,7 @@ def configurations_payload(
         "names": names,
         "configurations": [
             {
-                "params": {name: _param(value) for name, value in one.configuration.params.items()},
+                "params": {name: param(name, value) for name, value in one.configuration.params.items()},
                 "trials": [trials[number].id for number in one.configuration.trials],
                 "left_out": [trials[number].id for number in one.left_out],
                 "n": one.n,
@@ -321,16 +346,41 @@ def etag_of(content: bytes) -> str:
     return hashlib.blake2s(content, digest_size=12).hexdigest()
 
 
-def _param(value: Any) -> Any:
-    value = finite(value)
-    return _text(value) if isinstance(value, str) else value
+def config_payload(trial: TrialFiles) -> dict[str, Any]:
+    """Return the whole config of a trial by name, without keys and passwords.
+
+    >>> import pyarrow.fs
+    >>> config_payload(TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial"))
+    {}
+    """
+    param = _Params(_MAX_SETTING)
+    return {name: param(name, value) for name, value in trial.config.items()}
 
 
-def _text(value: Any) -> str | None:
+class _Params:
+    """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once.
+
+    Args:
+        most: The characters of a text.
+    """
+
+    def __init__(self, most: int = _MAX_TEXT) -> None:
+        self._most = most
+        self._made: dict[tuple[str, str], str | None] = {}
+
+    def __call__(self, name: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return finite(value)
+        if (name, value) not in self._made:
+            self._made[name, value] = _text(redacted_values(value, name.rpartition("/")[2]), self._most)
+        return self._made[name, value]
+
+
+def _text(value: Any, most: int = _MAX_TEXT) -> str | None:
     """Return a text of bounded length, or None."""
     if not isinstance(value, str):
         return None
-    return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 1]}…"
+    return value if len(value) <= most else f"{value[: most - 1]}…"
 
 
 def _number(value: Any) -> float | int | None:

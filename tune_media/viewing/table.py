@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tune_media.experiment.status import FAILED
-from tune_media.values.score import CLIP_LABEL
+from tune_media.values.metric_names import main_metrics
+from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.configurations import short
 
+_MOST_METRICS = 4  # of a trial without clips
 _MIN_HEADER, _MIN_NAME = 8, 20  # characters that are left of a text that is cut
 _NUMBERS = re.compile(r"([-+\d.,/\[\] ]|e[-+]\d|inf|nan)*")  # one, an interval, or none
 
@@ -23,24 +25,26 @@ _NUMBERS = re.compile(r"([-+\d.,/\[\] ]|e[-+]\d|inf|nan)*")  # one, an interval,
 def trial_table(catalog: Catalog, width: float | None = None) -> str:
     """Lay out one line a trial, the highest score first: its hyperparameters that differ, its score, its best clip.
 
-    If the lines do not fit, they have no column for the clip's file. The errors of failed trials stand below.
+    If the lines do not fit, they have no column for the clip's file. The errors of failed trials stand below. If
+    nothing was recorded, a line has what became of the trial, and its last metrics.
 
     Args:
         catalog: What was recorded.
         width: As in ``laid_out``.
     """
+    if not len(catalog):
+        return _results_table(catalog, width)
     params = catalog.differing_params
     videos = catalog.filter(kind="video")
     label = videos.scores.label
     ranks_by_clip = label == CLIP_LABEL
-    failed = {id(trial): trial.status.error for trial in catalog.trials if trial.status.word == FAILED}
     rows = []
     for trial, score, best in videos.best_first():
         told = [short(trial.config.get(name, "")) for name in params]
         told += [] if ranks_by_clip else ["" if score is None else short(score)]
         clips = str(len(videos.filter(trial=trial.name)))
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
-        name += " (failed)" if id(trial) in failed else ""
+        name += " (failed)" if trial.status.word == FAILED else ""
         if best is None:
             rows.append([name, *told, "", "", "", clips, "no clip"])
             continue
@@ -49,10 +53,29 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
         rows.append([name, *told, *shown, clips, _relative(best, catalog)])
     header = ["trial", *params, *([] if ranks_by_clip else [label])]
     lines = [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
-    errors = [(trial.name, failed[id(trial)]) for trial in catalog.trials if id(trial) in failed]
-    told = [f"failed: {name}: {error or 'Tune wrote no error'}" for name, error in errors]
     # A path that is cut is of no use; `--all` and `--json` have it.
-    return "\n".join([laid_out(lines, width, optional=-1), *map(printable, told)])
+    return "\n".join([laid_out(lines, width, optional=-1), *_errors(catalog)])
+
+
+def _results_table(catalog: Catalog, width: float | None) -> str:
+    """Lay out one line a trial of which nothing was recorded, the highest score first."""
+    params, scores = catalog.differing_params, catalog.scores
+    metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
+    labels = {name: scores.label for name, label in RETURNS.items() if label == scores.label}
+    names = sorted(metrics, key=lambda name: name not in labels)[:_MOST_METRICS]
+    lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]]
+    for trial, *_ in catalog.best_first():
+        values = [trial.config.get(name, "") for name in params]
+        values += [trial.last_metrics.get(name, "") for name in ("training_iteration", *names)]
+        status = "abandoned" if trial.is_abandoned else trial.status.word
+        lines.append([trial.name, status, *map(short, values)])
+    return "\n".join([laid_out(lines, width), *_errors(catalog)])
+
+
+def _errors(catalog: Catalog) -> list[str]:
+    """Return a line for each trial that failed, which says why."""
+    failed = [(trial.name, trial.status) for trial in catalog.trials if trial.status.word == FAILED]
+    return [printable(f"failed: {name}: {status.error or 'Tune wrote no error'}") for name, status in failed]
 
 
 def configuration_table(catalog: Catalog, width: float | None = None) -> str:

@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 _MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
 _THREADS = 16
 _Item = TypeVar("_Item")
+_PENDING = "PENDING"
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
 
 
@@ -138,6 +139,18 @@ class Trials:
         with self._lock:
             self._known_statuses = [trial.status for trial in trials]
             return self._known_statuses
+
+    def pending(self) -> int:
+        """Return how many trials Tune's last snapshots name that have no folder yet."""
+        with self._lock:
+            places = {(id(t.filesystem), t.experiment): t.filesystem for t in self._trials.values()}
+            states = [self._snapshots.known(filesystem, folder) for (_, folder), filesystem in places.items()]
+            folders = {posixpath.basename(trial.path) for trial in self._trials.values()}
+        return sum(
+            trial.status == _PENDING and trial.folder not in folders
+            for state in states
+            for trial in state.trials.values()
+        )
 
     def known_statuses(self) -> list[TrialStatus]:
         """Return what became of the trials of ``known``, as somebody saw it last; nothing if nobody did."""

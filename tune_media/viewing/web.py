@@ -12,6 +12,7 @@ data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that 
 data/played.json?name=NAME                  how far it is
 played/NAME/VIEW.mp4                        its clip
 data/trial.json?trial=ID                    one trial's metrics over training, and why it failed
+data/config.json?trial=ID                   one trial's whole config, without keys and passwords
 data/clip.json?trial=ID&path=PATH           one clip's episode
 media/<trial id>/<path>                     a media file, with byte ranges
 """
@@ -49,7 +50,7 @@ from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, static_files
 from tune_media.viewing.pages import Page, TrialPages
-from tune_media.viewing.payload import etag_of, json_content
+from tune_media.viewing.payload import config_payload, etag_of, json_content
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import Trials
 
@@ -141,6 +142,7 @@ class ViewerApp:
             "configurations.json": self._configurations,
             "episodes.json": self._episodes,
             "trial.json": self._one_trial,
+            "config.json": self._config,
             "clip.json": self._clip,
             "played.json": self._played,
         }
@@ -218,6 +220,9 @@ class ViewerApp:
     def _one_trial(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))
         return Page(json_content({**trial.curves(), "tracebacks": tracebacks(trial.filesystem, trial.path)}))
+
+    def _config(self, request: Request) -> Page:
+        return Page(json_content(config_payload(self._trial(request.args.get("trial", "")))))
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))

@@ -12,7 +12,7 @@
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false,
+    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false, columns: "",
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -25,7 +25,7 @@
       this.data = null;
       this.problem = null;
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: false, choosing: null, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: false, choosing: null, columning: false, toast: "" };
       this.touched = false;
       this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
@@ -70,10 +70,10 @@
      */
     async load() {
       const link = new URLSearchParams(this.host.readLink());
-      const inPart = !link.has("view") && ["last", "best"].includes(link.get("step") || "last");
+      const inPart = !link.has("view") && link.get("cards") !== "table" && ["last", "best"].includes(link.get("step") || "last");
       if (inPart) {
         await this.attempt(async () => this.setData(model.decode(await this.source.first())));
-        if (this.data) await Promise.race([tm.ui.firstPicture, wait(FIRST_PICTURE_MS)]);
+        if (this.data && this.hasClips) await Promise.race([tm.ui.firstPicture, wait(FIRST_PICTURE_MS)]);
       }
       this.hasPicture = true;
       await this.reload();
@@ -194,7 +194,7 @@
       const place = isGrid ? this.scrolled || 0 : 0;
       scrollTo(0, place);
       if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown, and moved what was in view
-      const target = isGrid && left.trial ? document.querySelector(`.card[data-trial=${JSON.stringify(left.trial)}]`) : document.querySelector("main h2");
+      const target = isGrid && left.trial ? document.querySelector(`:is(.card[data-trial=${JSON.stringify(left.trial)}], [data-trial=${JSON.stringify(left.trial)}] .name)`) : document.querySelector("main h2");
       target?.focus({ preventScroll: true });
     }
 
@@ -229,6 +229,15 @@
       if (held?.key === wanted.key && held.by === by) take(held.found); // with the new trials, until it is read again
       await this.attempt(async () => take(await this.source.configurations(wanted)));
       this.forceUpdate();
+    }
+
+    get hasClips() {
+      return Object.keys(this.data.sections).length > 0;
+    }
+
+    /** Whether the trials are a table instead of cards. */
+    get isTable() {
+      return this.state.cards === "table" || !this.hasClips;
     }
 
     /** The configurations if the grid shows them: they are there, and have several runs unless somebody chose them. */
@@ -432,19 +441,23 @@
       }
       const { state, trial, clip } = this;
       const view = state.view === "episodes" && this.data.trials.length ? html`<${tm.episodes.EpisodesView} app=${this} />`
-        : !this.data.trials.length || !Object.keys(this.data.sections).length ? html`<${Nothing} app=${this} />`
+        : !this.data.trials.length ? html`<${Nothing} app=${this} />`
         : state.view === "compare" ? html`<${tm.compare.CompareView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
         : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
         : state.view === "clip" && trial ? html`<${Deleted} app=${this} trial=${trial} />`
         : html`<${tm.grid.GridView} app=${this} />`;
+      const isCards = state.view === "grid" && !this.isTable;
+      const hasClock = state.view !== "episodes" && this.hasClips && (state.view !== "grid" || isCards);
       return html`<div class=${`app on-${state.view}`}>
+        ${state.view === "grid" && html`<button class="skip" onClick=${() => document.querySelector(".card, .run-table .name")?.focus()}>Skip to the ${isCards ? "cards" : "table"}</button>`}
         <${tm.bars.TopBar} app=${this} />
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
         ${view}
-        ${state.view !== "episodes" && html`<div class="dock"><${tm.compare.Tray} app=${this} /><${tm.bars.Transport} app=${this} /></div>`}
+        ${state.view !== "episodes" && html`<div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>`}
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
+        ${state.columning && html`<${tm.table.Columns} app=${this} />`}
         ${state.choosing && html`<${tm.episodes.Columns} app=${this} />`}
         ${state.axing && html`<${tm.scatter.Axes} app=${this} />`}
         ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}
@@ -464,13 +477,10 @@
         <button onClick=${() => app.go({ view: "trial", clip: "" })}>All clips of the trial</button></p></main>`;
   }
 
-  /** What is shown before the first clip. */
+  /** What is shown before the first trial. */
   function Nothing({ app }) {
-    const count = app.data.trials.length;
-    return html`<div class="message"><h2>No clips yet</h2>
-      <p>${count ? `${count === 1 ? "There is one trial" : `There are ${count} trials`}, but nothing was recorded yet.` : "There are no trials in this folder."}
-        ${app.source.live || app.host.name === "tensorboard" ? " This page shows clips as they come." : ""}</p>
-      <p class="muted">Add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks and <code>tm.JsonMediaLoggerCallback()</code> to the run's.</p></div>`;
+    return html`<div class="message"><h2>No trials yet</h2>
+      <p>There are no trials in this folder.${app.source.live || app.host.name === "tensorboard" ? " This page shows them as they come." : ""}</p></div>`;
   }
 
   const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -35,7 +35,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const scores = model.scoresOf(data, state.section);
     const sorts = [
       ["score", "score"], ["name", "trial name"],
-      ["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"],
+      ["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"], ["status", "status"],
     ];
     const option = ([value, label]) => html`<option value=${value} selected=${value === state.sort}>${label}</option>`;
     const known = scores.filter((name) => name === state.score || !data.metricNames.includes(name) || model.knownScores().includes(name));
@@ -51,21 +51,21 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
       <input class="filter" type="search" aria-label="Filter trials" value=${state.filter} placeholder="Filter, e.g. lr>0.001"
         title=${FILTER_HELP}
         onInput=${(event) => app.set({ filter: event.target.value })} />
-      <label class="field"><span>Sort by</span><select class="sort" value=${state.sort} onChange=${(event) => choose("sort", event.target.value)}>
+      ${!app.isTable && html`<label class="field"><span>Sort by</span><select class="sort" value=${state.sort} onChange=${(event) => choose("sort", event.target.value)}>
         ${sorts.map(option)}
         ${data.params.length > 0 && html`<optgroup label="Hyperparameters">${data.params.map((name) => option([`param:${name}`, name]))}</optgroup>`}
         ${hasMore && html`<optgroup label="Metrics">${metric && option([state.sort, model.scoreLabel(metric)])}${option([MORE, "another metric …"])}</optgroup>`}
       </select></label>
       <button class="direction" onClick=${() => app.set({ descending: !state.descending })} title=${state.descending ? "Largest first" : "Smallest first"}
-        aria-label=${state.descending ? "Largest first; change" : "Smallest first; change"}>${state.descending ? "↓" : "↑"}</button>
+        aria-label=${state.descending ? "Largest first; change" : "Smallest first; change"}>${state.descending ? "↓" : "↑"}</button>`}
       <label class="field"><span>Winner by</span><select class="score-choice" value=${state.score} onChange=${(event) => choose("score", event.target.value)}>
         ${known.map((name) => html`<option value=${name} selected=${name === state.score}>${model.scoreLabel(name)}</option>`)}
         ${hasMore && html`<option value=${MORE}>another metric …</option>`}
       </select></label>
       <button onClick=${() => app.set({ smaller: !state.smaller, ...(state.sort === "score" ? { descending: state.smaller } : {}) })}
         title="Which end of the score wins">${state.smaller ? "min" : "max"}</button>
-      <span class="sizes"><button aria-label="Smaller cards ([)" title="Smaller cards ([)" onClick=${() => resize(app, -1)}>−</button>
-        <button aria-label="Larger cards (])" title="Larger cards (])" onClick=${() => resize(app, 1)}>+</button></span>`;
+      ${!app.isTable && html`<span class="sizes"><button aria-label="Smaller cards ([)" title="Smaller cards ([)" onClick=${() => resize(app, -1)}>−</button>
+        <button aria-label="Larger cards (])" title="Larger cards (])" onClick=${() => resize(app, 1)}>+</button></span>`}`;
   }
 
   function resize(app, by) {

@@ -122,6 +122,7 @@
           ${details && !plotted.all.length && html`<${NoSteps} app=${app} />`}
         </section>
         ${details?.steps && html`<${Steps} details=${details} row=${stepOf(clip, frame)} />`}
+        <${tm.config.ConfigPanel} app=${app} trial=${trial} />
       </main>`;
     }
   }

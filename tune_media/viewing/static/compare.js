@@ -23,7 +23,7 @@
 
   /** Tick the trial of the card that has the focus, or of the view. */
   function toggleFocused(app) {
-    const name = document.activeElement?.closest?.(".card")?.dataset.trial || app.state.trial;
+    const name = document.activeElement?.closest?.("[data-trial]")?.dataset.trial || app.state.trial;
     const trial = app.data.named.get(name);
     if (!trial) return;
     toggle(app, trial);

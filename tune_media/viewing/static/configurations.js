@@ -4,6 +4,8 @@
 
   const { html, number, plural, lastPart, Card } = tm.ui;
   const model = tm.model;
+  const TABLE = "table";
+  const [CARD_EDGE, CHARACTER, BETWEEN] = [72, 8, 5]; // of a title: pixels; characters between hyperparameters
 
   /** Return an estimate as texts: its value, and the ends of its interval, with the digits that the interval's width allows. */
   function estimateTexts([value, low, high], digits) {
@@ -69,13 +71,16 @@
       const trial = one.trials.find((own) => own.name === chosen) || one.typical;
       const clip = clipOf(trial);
       const { rank } = one;
-      const title = model.configurationTitle(one);
+      const pairs = model.pairsOf(one);
+      const lines = (configurations) => (configurations.hasLongTitles ? 2 : 1) * Math.floor((app.state.size - CARD_EDGE) / CHARACTER);
+      const title = model.configurationTitle(one, tm.ui.fitting(pairs, lines(app.judged), (name, text) => name.length + text.length + BETWEEN));
+      const whole = model.configurationTitle(one, Infinity);
       const [mean, low, high] = estimateTexts(one.mean, 2);
       const isTypical = trial === one.typical && one.n > 1;
       const failed = one.leftOut.filter(model.isFailed).length;
-      const label = `${rank === 1 ? "Best configuration. " : ""}${title}: ${plural(one.n, "run")}`;
+      const label = `${rank === 1 ? "Best configuration. " : ""}${whole}: ${plural(one.n, "run")}`;
       return this.frame({ trial, clip, kind: " configuration", ribbon: rank === 1 && "Best", label }, () => html`
-          <h2><button class="name" tabindex="-1" title=${title} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
+          <h2><button class="name" tabindex="-1" title=${whole} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
             <i class="swatch" style=${{ background: color }}></i>${title}</button>
             ${rank && html`<span class="rank">#${rank}</span>`}</h2>
           <p class="runs"><button class="link" tabindex="-1" title="Show a card for each of them" onClick=${() => app.showRuns(one)}>${plural(one.n, "run")}</button>
@@ -123,7 +128,7 @@
     return html`<section class="winner-line" aria-label="Best configuration">
       <${tm.ui.BestClip} app=${app} trial=${best.typical} />
       <div>
-        <p><b>Best configuration:</b>${" "}<button class="link" onClick=${open}>${model.configurationTitle(best)}</button></p>
+        <p><b>Best configuration:</b>${" "}<${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS} title=${best.typical.name} onClick=${open} /></p>
         <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${" "}
           ${close.length && close[0].behind[1] == null
             ? html`<b class="unsure">Not surely the best:</b> one run cannot tell. Ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)}.`
@@ -134,22 +139,23 @@
         ${other && html`<p class="muted">The best single run is ${seedText(data.winner, other)} of ${model.configurationTitle(other)} with ${number(data.winner.score)};${" "}
           ${isLucky ? "it was lucky: the others of its configuration are far worse, and their" : "its configuration's"} mean is ${number(others.reduce((sum, { score }) => sum + score, 0) / others.length)}.</p>`}
       </div>
-      <button class="primary" onClick=${open}>Watch it learn</button>
+      <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open a run"}</button>
     </section>`;
   }
 
   /** Put the ends of a negated interval into order. */
   const ordered = ([value, low, high]) => (low != null && low > high ? [value, high, low] : [value, low, high]);
 
-  /** The switch between configurations and trials, and the choice of what makes a configuration. */
+  /** The switch between the cards of configurations or trials and the run table, and the choice of what makes a configuration. */
   function CardsChoice({ app }) {
     const { judged } = app;
-    const curves = app.data.trials.length > 1 && app.data.metricNames.includes(app.state.score)
+    const curves = (!app.isTable || !app.hasClips) && app.data.trials.length > 1 && app.data.metricNames.includes(app.state.score)
       && html`<button aria-pressed=${app.state.chart} onClick=${() => app.set({ chart: !app.state.chart })} title="The chart of all curves">Curves</button>`;
-    if (!judged) return html`<span class="cards-choice">${curves}</span>`;
-    const shown = app.configurations ? "configurations" : "trials";
-    if (!judged.hasRuns && !app.state.by && shown === "trials") return html`<span class="cards-choice">${curves}</span>`;
-    return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Cards" values=${["configurations", "trials"]} value=${shown} onChange=${(cards) => app.set({ cards })} />
+    if (!app.hasClips) return html`<span class="cards-choice">${curves}</span>`;
+    const shown = app.isTable ? TABLE : app.configurations ? "configurations" : "trials";
+    const hasConfigurations = judged && (judged.hasRuns || app.state.by || shown === "configurations");
+    const names = (kind) => (hasConfigurations || kind === TABLE ? kind : "cards");
+    return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Show" values=${[...(hasConfigurations ? ["configurations"] : []), "trials", TABLE]} value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} />
       ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.setState({ grouping: true })} title="Choose the hyperparameters that make a configuration">Group by …</button>`}</span>`;
   }
 

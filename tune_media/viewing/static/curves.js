@@ -188,11 +188,11 @@
 
     open() {
       const { peek } = this.state;
-      if (!peek?.clip || this.hasBrushed) {
+      if (!peek || this.hasBrushed) {
         this.hasBrushed = false;
         return;
       }
-      this.props.app.go({ view: "clip", trial: peek.line.typical.name, clip: peek.clip.path });
+      this.props.app.go({ view: peek.clip ? "clip" : "trial", trial: peek.line.typical.name, clip: peek.clip?.path || "" });
     }
 
     /** Keep the trials whose curves pass through the box that was drawn. */
@@ -214,7 +214,7 @@
         <div class="panel-head"><h2>${model.scoreLabel(state.score)} over training</h2>
           <button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale">log</button>
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>only curves in the box ✕</button>`}
-          <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}${app.configurations ? "Line: mean, band: range of the runs. " : ""}Point at a line to see its clip, click to open it, drag to filter.</span></div>
+          <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}${app.configurations ? "Line: mean, band: range of the runs. " : ""}${app.hasClips ? "Point at a line to see its clip, click to open it, drag to filter." : "Point at a line to see its trial, click to open it, drag to filter."}</span></div>
         <div class="curves-place"><div ref=${(place) => { this.place = place || this.place; }} role="img"
           aria-label=${`${model.scoreLabel(state.score)} over training, ${lines.length} lines; the first is ${lines[0]?.label}`}></div>
           ${peek && html`<${Peek} peek=${peek} width=${this.place.clientWidth} />`}</div>

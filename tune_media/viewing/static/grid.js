@@ -4,7 +4,7 @@
 
   const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline, BestClip } = tm.ui;
   const model = tm.model;
-  const SHOWN_PARAMS = 4;
+  const [CARD_EDGE, CHIP_EDGE, CHIP_NAME, CHARACTER] = [58, 22, 8, 6.4]; // pixels, but for a name that is cut: characters
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
 
   /** Return the trials that the grid shows, each with its clip, in order. */
@@ -42,29 +42,34 @@
     }
   }
 
-  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned", "ticked"];
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned", "ticked", "size", "params"];
 
-  /** The facts under a clip: name, hyperparameters, return, length, step, score, and the returns over training. */
+  /** The facts under a clip: name, hyperparameters, the score, return, length and step of the clip, and the returns over training. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
     const { state } = app;
     const isOther = clip && step != null && clip.step !== step;
+    const params = Object.entries(trial.texts);
+    const count = tm.ui.fitting(params, state.size - CARD_EDGE, (name, text) => CHIP_EDGE + CHARACTER * (Math.min(name.length, CHIP_NAME) + text.length));
+    const hidden = params.slice(count);
+    const openTrial = () => app.go({ view: "trial", trial: trial.name, clip: "" });
     const note = isOther ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}` : "";
     return html`
-      <h2><button class="name" tabindex="-1" title=${trial.name} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>
+      <h2><button class="name" tabindex="-1" title=${trial.name} onClick=${openTrial}>
         <i class="swatch" style=${{ background: color }}></i>${trial.shortName}</button>
         ${trial.abandoned && html`<em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
         ${model.isFailed(trial) && html`<em class="failed-trial" title=${trial.error || "This trial failed."}>failed</em>`}
         ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(trial.score)}`}>#${rank}</span>`}</h2>
       ${model.isFailed(trial) && trial.error
         ? html`<p class="params error" title=${trial.error}>${trial.error}</p>`
-        : html`<div class="params">${Object.entries(trial.params).slice(0, SHOWN_PARAMS).map(([name, value]) => html`
-        <button tabindex="-1" title=${`Show only trials with ${name} = ${trial.texts[name]}`} onClick=${() => app.addFilter(name, value)}>
-          <span>${lastPart(name)}</span><b>${trial.texts[name]}</b></button>`)}</div>`}
-      <dl>
-        <div><dt>return</dt><dd class="big">${number(clip?.return)}</dd></div>
-        <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
+        : html`<div class="params">${params.slice(0, count).map(([name, text]) => html`
+        <button tabindex="-1" title=${`Show only trials with ${name} = ${text}`} onClick=${() => app.addFilter(name, trial.params[name])}>
+          <span>${lastPart(name)}</span><b>${text}</b></button>`)}
+        ${hidden.length > 0 && html`<button class="others" tabindex="-1" title=${model.titleText(hidden, Infinity)} aria-label=${`${hidden.length} more hyperparameters: ${model.titleText(hidden, Infinity)}`} onClick=${openTrial}>+${hidden.length}</button>`}</div>`}
+      <dl class="trial-facts">
+        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
+        <div class=${score == null ? "score" : ""}><dt>return${score == null ? " of the clip" : ""}</dt><dd class=${score == null ? "big" : ""}>${number(clip?.return)}</dd></div>
         <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
-        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd>${number(score)}</dd></div>`}
+        <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
         <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
       </dl>
       <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} scale=${scale} />`;
@@ -81,10 +86,10 @@
     return html`<section class="winner-line" aria-label="Winner">
       <${BestClip} app=${app} trial=${winner} />
       <div>
-        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<button class="link" title=${winner.name} onClick=${open}>${titleOf(winner)}</button></p>
+        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<${tm.config.TrialTitle} trial=${winner} onClick=${open} /></p>
         <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}</p>
       </div>
-      <button class="primary" onClick=${open}>Watch it learn</button>
+      <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open it"}</button>
     </section>`;
   }
 
@@ -94,21 +99,22 @@
     const step = state.step === "best" ? null : state.step === "last" ? app.steps[app.steps.length - 1] : state.step;
     const hidden = data.trials.length - rows.length;
     return html`<main class="grid-view">
+      <${tm.live.Live} app=${app} />
+      ${!app.hasClips && html`<${tm.table.NoClips} app=${app} />`}
       ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
       <${tm.failures.Failures} app=${app} />
       <${tm.pins.PinsPanel} app=${app} />
-      <${tm.curves.CurvesPanel} app=${app} />
-      <${tm.scatter.ScatterPanel} app=${app} />
+      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} />`}
       <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
         ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
             ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
-        : `${app.configurations ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
-        <span class="cards-choice"><${tm.scatter.ScatterSwitch} app=${app} /><${tm.configurations.CardsChoice} app=${app} /></span></div>
-      <div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
+        : `${app.configurations && !app.isTable ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
+        <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} />`}<${tm.configurations.CardsChoice} app=${app} /></span></div>
+      ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard} key=${trial.id} app=${app}
           trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)} ticked=${state.ticked}
-          rank=${trial.rank} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
-      </div>
+          rank=${trial.rank} size=${state.size} params=${data.params} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
+      </div>`}
     </main>`;
   }
 

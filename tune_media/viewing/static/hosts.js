@@ -14,16 +14,19 @@
     const json = async (url) => (await get(url)).json();
     const query = (values) => new URLSearchParams(values).toString();
     const seen = {};
+    let ahead = 0; // milliseconds of this clock before the server's
     /** Return a page, or null if it is the one that was returned last. */
     async function changed(name) {
       const response = await get(`data/${name}.json?${query({ seen: seen[name] || "" })}`);
       const content = await response.json();
+      ahead = Date.now() - (Date.parse(response.headers.get("Date")) || Date.now());
       seen[name] = (response.headers.get("ETag") || "").replace(/"/g, "");
       return content;
     }
     return {
       live,
       canGroup: true,
+      ahead: () => ahead,
       first: () => json("data/first.json"),
       index: () => changed("index"),
       metrics: () => changed("metrics"),
@@ -35,6 +38,7 @@
         return json(`data/configurations.json?${wanted}`);
       },
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
+      config: (trial) => json(`data/config.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
       play: async (wanted) => (await get(`data/play.json?${query(wanted)}`, { method: "POST", headers: { "X-Tune-Media": "play" } })).json(),
       played: (name) => json(`data/played.json?${query({ name })}`),
@@ -83,6 +87,7 @@
       curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || curvesOf(metric),
       configurations: async ({ key, by }) => (by.length ? null : new Map(Object.entries(await load("configurations"))).get(key) || null),
       trial: async (trial) => (await details(trial)).curves,
+      config: async (trial) => (await details(trial)).config,
       clip: async (clip) => (await details(clip.trial)).clips[clip.path] || { record: {}, series: {} },
     };
   }

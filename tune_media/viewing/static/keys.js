@@ -51,7 +51,7 @@
     const typing = target.matches("input[type=search], input[type=text], textarea");
     const choosing = target.matches("select, input[type=range]") && /^(Arrow|Home|End| $)/.test(event.key);
     const pressing = target.matches("button, a") && event.key === " ";
-    const scrolling = app.state.view === "grid" && SCROLLING.includes(event.key) && event.key.startsWith("Arrow");
+    const scrolling = event.key.startsWith("Arrow") && ((app.state.view === "grid" && SCROLLING.includes(event.key)) || target.closest?.(".table-place"));
     const action = ACTIONS.get(event.key);
     if (!action || typing || choosing || pressing || scrolling) return;
     event.preventDefault();

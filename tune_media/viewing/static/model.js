@@ -11,9 +11,11 @@
 
   const SMALLER_IS_BETTER = /loss|error|cost|regret|violation/i;
   const CLIP_SCORE = "clip";
+  const ALL_TRIALS = "all trials"; // a configuration without hyperparameters
   const CLIP_FACTS = ["return", "length", "step", "frames", "iteration", "seed"];
   const OWN_NAMES = ["score", "name", "status", "error", "rank"];
   const FEWEST_DIGITS = 4;
+  const SHOWN_PARAMS = 4; // in a title and on a card; the others are a "+2"
   const TUNES_NAME = /^(.+)_([0-9a-f]{5}_\d{5})$/; // the trainable, and the id, which is all that differs between trials
   const LONG_TITLE = 27; // characters that a small card has room for
   const lastPart = (name) => name.split("/").pop();
@@ -100,7 +102,7 @@
       for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
-    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], judged: payload.judged || null, plays: Boolean(payload.plays) };
+    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, judged: payload.judged || null, plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
     model.byId = new Map(trials.map((trial) => [trial.id, trial]));
     model.named = new Map(trials.map((trial) => [trial.name, trial]));
@@ -183,12 +185,14 @@
   const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
   const clipNamed = (trial, path) => [...trial.groups.values()].flat().find((clip) => clip.path === path);
 
-  /** Take in the last metrics of trials: {trials: [id], metrics: {name: [value of each of them]}, status: [[word, error]]}. */
-  function addMetrics(model, { trials, metrics, status }) {
+  /** Take in the last metrics of trials, and what follows from them, see `metrics_payload` in payload.py. */
+  function addMetrics(model, { trials, metrics, status, main = [], params = [], newest = null, pending = 0 }) {
     const place = new Map(trials.map((id, at) => [id, at]));
-    model.metricNames = Object.keys(metrics);
-    model.metricsAt = ++changes;
+    Object.assign(model, { metricNames: Object.keys(metrics), metricsAt: ++changes, main, newest, pending });
+    const isKnown = new Set(model.params);
+    model.params = [...new Set([...params.filter((name) => isKnown.has(name)), ...model.params])]; // those that matter first
     for (const trial of model.trials) {
+      for (const own of ["params", "texts"]) trial[own] = Object.assign(byName(), Object.fromEntries(model.params.map((name) => [name, trial[own][name]])));
       const at = place.get(trial.id);
       trial.metrics = byName();
       if (at == null) continue;
@@ -201,28 +205,35 @@
    * Turn the server's configurations into the cards' rows: each has its trials, those that count, and the trial whose
    * clip it shows: the one nearest to the mean, so that no lucky seed stands for all.
    */
-  function decodeConfigurations({ names, configurations, paired }, model) {
+  function decodeConfigurations({ names: found, configurations, paired }, model) {
+    const names = [...found].sort((a, b) => model.params.indexOf(a) - model.params.indexOf(b));
     const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
-    const found = configurations.map((one, place) => {
+    const all = configurations.map((one, place) => {
       const leftOut = new Set(one.left_out);
-      const all = one.trials.map((id) => model.byId.get(id)).filter(Boolean);
-      const counting = all.filter((trial) => !leftOut.has(trial.id) && trial.score != null);
+      const own = one.trials.map((id) => model.byId.get(id)).filter(Boolean);
+      const counting = own.filter((trial) => !leftOut.has(trial.id) && trial.score != null);
       const distance = (trial) => Math.abs(trial.score - one.mean[0]);
-      const typical = counting.reduce((best, trial) => (!best || distance(trial) < distance(best) ? trial : best), null) || all[0];
+      const typical = counting.reduce((best, trial) => (!best || distance(trial) < distance(best) ? trial : best), null) || own[0];
       return {
         ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names, texts: names.map((name) => texts.get(name)[place]),
-        trials: all, counting, leftOut: all.filter((trial) => leftOut.has(trial.id)), typical,
+        trials: own, counting, leftOut: own.filter((trial) => leftOut.has(trial.id)), typical,
       };
     });
-    const hasLongTitles = found.some((one) => configurationTitle(one).length > LONG_TITLE);
-    return { names, all: found.filter(({ typical }) => typical), paired, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
+    const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
+    return { names, all: all.filter(({ typical }) => typical), paired, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
   /** Return whether an estimate [value, low, high] leaves open if the value is positive or negative. */
   const hasZero = ([, low, high]) => low == null || !(low > 0 || high < 0);
 
-  /** Return a configuration's hyperparameters as text. */
-  const configurationTitle = ({ names, texts }) => names.map((name, at) => `${lastPart(name)} ${texts[at]}`).join(" · ") || "all trials";
+  /** Return hyperparameters, [[name, text], ...], as text: the first of them, and how many others there are. */
+  function titleText(pairs, most = SHOWN_PARAMS, others = ` · +${pairs.length - most}`) {
+    return pairs.slice(0, most).map(([name, text]) => `${lastPart(name)} ${text}`).join(" · ") + (pairs.length > most ? others : "");
+  }
+
+  /** Return a configuration's hyperparameters with their texts, and as text. */
+  const pairsOf = ({ names, texts }) => names.map((name, at) => [name, texts[at]]);
+  const configurationTitle = (one, most) => titleText(pairsOf(one), most) || ALL_TRIALS;
 
   /** Return the scores that can be chosen: the known returns first, then the best clip, then every other metric. */
   function scoresOf(model, section) {
@@ -231,7 +242,7 @@
     if (section === "train") known.sort((a, b) => Number(a.startsWith("evaluation")) - Number(b.startsWith("evaluation")));
     const hasReturns = model.trials.some((trial) => [...trial.groups.values()].some((clips) => clips.some((clip) => clip.return != null)));
     const clip = hasReturns ? [CLIP_SCORE] : [];
-    return [...known, ...clip, ...model.metricNames.filter((name) => !known.includes(name))];
+    return [...new Set([...known, ...clip, ...model.main.filter((name) => names.has(name)), ...model.metricNames])];
   }
 
   const scoreLabel = (name) => (name === CLIP_SCORE ? "best return of a clip" : labels.get(name) || name);
@@ -323,6 +334,6 @@
 
   tm.model = {
     memo, listed, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
-    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, configurationTitle, hasZero, CLIP_SCORE, ABANDONED, COLORS,
+    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

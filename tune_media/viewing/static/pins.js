@@ -46,7 +46,7 @@
     if (state.view === "clip" && app.clip) toggle(app, state.trial, app.clip.path, app.group.frame);
     else if (state.view === "trial" && app.trial) toggle(app, state.trial);
     else if (state.view === "grid") {
-      const name = document.activeElement?.closest(".card")?.dataset.trial;
+      const name = document.activeElement?.closest("[data-trial]")?.dataset.trial;
       if (name) toggle(app, name);
       else app.toast("Choose a card first, with Tab or the pointer, and press p to pin it.");
     }

@@ -89,7 +89,7 @@
       return html`<main class="trial-view">
         <${Heading} app=${app} trial=${trial} />
         ${curves?.tracebacks && html`<details class="tracebacks"><summary>${model.isFailed(trial) ? "Traceback" : "It failed, and went on: the traceback"}</summary><pre class="command" tabindex="0">${curves.tracebacks}</pre></details>`}
-        <div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
+        ${app.hasClips && html`<div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
           ${clips.map((clip) => html`<div class="film" role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
               onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
@@ -97,18 +97,19 @@
               <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
           </div>`)}
           ${!clips.length && html`<p class="muted">This trial has no clips under this choice.</p>`}
-        </div>
+        </div>`}
         <section class="panel">
-          <div class="panel-head"><h3>Return over training</h3>
+          <div class="panel-head"><h3>${app.hasClips ? "Return over training" : "Over training"}</h3>
             ${names.length > 0 && html`<label class="field"><span>with</span><select value=${metric} onChange=${(event) => this.setState({ metric: event.target.value })}>
               ${[...new Set([metric, ...model.scoresOf(app.data, state.section).filter((name) => names.includes(name)), ...names])].filter(Boolean).map((name) => html`
                 <option value=${name} selected=${name === metric}>${model.scoreLabel(name)}</option>`)}
             </select></label>`}
-            <span class="muted">Click on the curve to go to the clip.</span></div>
+            ${clips.length > 0 && html`<span class="muted">Click on the curve to go to the clip.</span>`}</div>
           ${problem && html`<p class="problem">The results could not be read: ${problem}</p>`}
           ${x.length > 0 && html`<${tm.charts.Chart} x=${x} series=${series} xLabel="step" height=${CURVE_HEIGHT} theme=${app.theme}
             label=${`Return of ${titleOf(trial)} over training`} mark=${chosen?.step} onPick=${(step) => this.pick(clips, step)} />`}
         </section>
+        <${tm.config.ConfigPanel} app=${app} trial=${trial} />
       </main>`;
     }
 
@@ -124,10 +125,10 @@
     return html`<header class="heading">
       <button onClick=${() => app.up()} title="Back (Esc)">← ${app.state.view === "clip" ? "Trial" : "All trials"}</button>
       <div class="heading-title">
-        <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>${titleOf(trial)}
+        <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i><${tm.config.TrialTitle} trial=${trial} />
           ${trial.rank === 1 && html`<span class="badge">★ Winner</span>`}${trial.rank > 1 && html`<span class="rank">#${trial.rank}</span>`}</h2>
         <p class="muted" title=${trial.name}>${trial.shownName}${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
-          ${" · "}${plural(trial.clipCount, "clip")}</p>
+          ${app.hasClips && ` · ${plural(trial.clipCount, "clip")}`}</p>
         ${model.isFailed(trial) && html`<p class="problem"><b>Failed</b>${trial.error && `: ${trial.error}`}</p>`}
       </div>
       ${children}

@@ -9,6 +9,7 @@
   const FEW_PIXELS = 160; // a clip that is narrower is enlarged pixel by pixel
   const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
   const PEEK_AFTER_MS = 120;
+  const MANY_NAMES = 15; // from which on one searches
   const FIRST_MS = 500; // after this long, the others no longer wait for it
 
   let scrolledAt = -Infinity;
@@ -44,11 +45,18 @@
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
   const lastPart = (name) => name.split("/").pop();
 
-  /** Return the trial's title: the hyperparameters that differ if there are any, else its name. */
-  function titleOf(trial) {
-    const params = Object.entries(trial.texts);
-    if (!params.length) return trial.shownName;
-    return params.slice(0, 4).map(([name, text]) => `${lastPart(name)} ${text}`).join(" · ");
+  /** Return the trial's title: the hyperparameters that differ if there are any, those first that matter; else its name. */
+  const titleOf = (trial, most) => tm.model.titleText(Object.entries(trial.texts), most) || trial.shownName;
+
+  /** Return how many hyperparameters, [[name, text], ...], have room: at least one, at most as many as a title has. */
+  function fitting(pairs, room, widthOf) {
+    let count = 0;
+    for (const [name, text] of pairs.slice(0, tm.model.SHOWN_PARAMS)) {
+      room -= widthOf(lastPart(name), text);
+      if (room < 0) break;
+      count++;
+    }
+    return Math.max(1, count);
   }
 
   /** Return a clip's aspect ratio as CSS has it. */
@@ -311,13 +319,17 @@
   }
 
   /** A dialog with a box for each name. `onChange` is told the names that are checked, in the order of `names`. */
-  function Checks({ title, names, chosen, onChange, onClose, children }) {
-    const toggle = (name) => onChange(names.filter((own) => chosen.includes(own) !== (own === name)));
-    return html`<${Dialog} label=${title} onClose=${onClose}>
-      <h2>${title}</h2>
-      ${children}
-      <ul class="names checks">${names.map((name) => html`<li><label><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> ${name}</label></li>`)}</ul>
-    <//>`;
+  class Checks extends Component {
+    render({ title, names, label = (name) => name, chosen, onChange, onClose, children }, { text = "" }) {
+      const toggle = (name) => onChange(names.filter((own) => chosen.includes(own) !== (own === name)));
+      const found = names.filter((name) => label(name).toLowerCase().includes(text.trim().toLowerCase()));
+      return html`<${Dialog} label=${title} onClose=${onClose}>
+        <h2>${title}</h2>
+        ${children}
+        ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "name")}`} value=${text} onInput=${(event) => this.setState({ text: event.target.value })} />`}
+        <ul class="names checks">${found.map((name) => html`<li key=${name}><label><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> ${label(name)}</label></li>`)}</ul>
+      <//>`;
+    }
   }
 
   /** A long list of names to choose one from, with a field to search in it. */
@@ -341,5 +353,5 @@
     }
   }
 
-  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, captionOf, ratioOf, downloadName, Player, Card, BestClip, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, ratioOf, downloadName, Player, Card, BestClip, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));

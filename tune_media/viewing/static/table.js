@@ -1,0 +1,156 @@
+// The run table: all trials with their status, config, score and last metrics. It is what a sweep without clips shows.
+(function (tm) {
+  "use strict";
+
+  const { html, number, plural, lastPart, titleOf, Checks } = tm.ui;
+  const { Component } = window.htmPreact;
+  const model = tm.model;
+  const PAGE = 200; // rows; a click shows more
+  const [STATUS, SCORE] = ["status", "score"];
+  const TIMES = ["training_iteration", "time_total_s"];
+  const CLIP_FACTS = [["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"]];
+  const SHORT = { training_iteration: "iteration", time_total_s: "time (s)" };
+  const WORDS = { error: "failed", terminated: "ended" };
+
+  /** Return all columns after the trial's: {key: what rows are sorted by, name: in a CSV, label, isShown: unless somebody chose}. */
+  function columnsOf({ data, state, hasClips }) {
+    const { metricNames, params, main } = data;
+    const isMetric = metricNames.includes(state.score);
+    const others = metricNames.filter((name) => name !== state.score);
+    const first = [...main.filter((name) => others.includes(name)), ...TIMES.filter((name) => others.includes(name))];
+    const metrics = [...first, ...others.filter((name) => !first.includes(name))];
+    const labels = labelsOf([...params, ...metrics]);
+    return [
+      { key: STATUS, name: "status", label: "status", isShown: data.trials.some(({ status }) => status) },
+      ...(state.score ? [{ key: SCORE, name: isMetric ? `last/${state.score}` : model.scoreLabel(state.score), label: model.scoreLabel(state.score), isNumber: true, isShown: true }] : []),
+      ...params.map((param, at) => ({ key: `param:${param}`, name: `config/${param}`, label: labels[at], param, isNumber: data.trials.every(({ params: own }) => own[param] == null || typeof own[param] === "number"), isShown: true })),
+      ...metrics.map((metric, at) => ({ key: `metric:${metric}`, name: `last/${metric}`, label: model.knownScores().includes(metric) ? model.scoreLabel(metric) : SHORT[metric] || labels[params.length + at], isNumber: true, isShown: at < first.length })),
+      ...(hasClips ? CLIP_FACTS.map(([key, label]) => ({ key, name: label, label, isNumber: true })) : []),
+      { key: "error", name: "error", label: "error" },
+    ];
+  }
+
+  /** Return as much of the end of each name as no other name has: `lr` of `a/lr`, unless there is `b/lr`. */
+  function labelsOf(names) {
+    const endOf = (name, parts) => name.split("/").slice(-parts).join("/");
+    return names.map((name) => {
+      const most = name.split("/").length;
+      let parts = 1;
+      while (parts < most && names.some((other) => other !== name && endOf(other, parts) === endOf(name, parts))) parts++;
+      return endOf(name, parts);
+    });
+  }
+
+  const shownOf = (columns, app) => {
+    const chosen = model.listed(app.state.columns);
+    return columns.filter(({ key, isShown }) => (chosen.length ? chosen.includes(key) : isShown));
+  };
+
+  const valueOf = ({ trial, clip }, { key }) => model.valueOf(trial, key, clip);
+
+  function textOf(row, column) {
+    if (column.param) return row.trial.texts[column.param];
+    const value = valueOf(row, column);
+    if (column.key === STATUS) return row.trial.abandoned ? "abandoned" : WORDS[value] || value || "–";
+    return value == null || value === "" ? "–" : number(value);
+  }
+
+  /** Sort by a column: a number the largest first, the score the best first; a second click turns the order around. */
+  function sort(app, { key, isNumber }) {
+    const { state } = app;
+    if (state.sort === key) app.set({ descending: !state.descending });
+    else app.set({ sort: key, descending: key === SCORE ? !state.smaller : Boolean(isNumber) });
+  }
+
+  /** Return the rows that are shown as CSV, with the names that the DataFrames of tm.load have, and all digits. */
+  function csvOf(rows, columns) {
+    const cell = (value) => {
+      const text = value == null ? "" : String(value);
+      return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+    };
+    const lines = rows.map((row) => [row.trial.name, ...columns.map((column) => valueOf(row, column))]);
+    return [["trial", ...columns.map(({ name }) => name)], ...lines].map((line) => `${line.map(cell).join(",")}\n`).join("");
+  }
+
+  function save(app, rows, columns) {
+    const url = URL.createObjectURL(new Blob([csvOf(rows, columns)], { type: "text/csv" }));
+    Object.assign(document.createElement("a"), { href: url, download: `${lastPart(app.data.title) || "trials"}.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(url));
+  }
+
+  class RunTable extends Component {
+    constructor() {
+      super();
+      this.state = { most: PAGE, current: null };
+    }
+
+    /** The rows are one stop of the Tab key; the arrow keys go from row to row. */
+    onKey(event) {
+      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!by) return;
+      const names = [...this.base.querySelectorAll("tbody .name")];
+      const next = names[names.indexOf(document.activeElement) + by];
+      if (!next) return;
+      event.preventDefault();
+      next.focus();
+    }
+
+    render({ app, rows }, { most, current }) {
+      const columns = shownOf(columnsOf(app), app);
+      const { state } = app;
+      const shown = rows.slice(0, most);
+      const stop = shown.some(({ trial }) => trial.name === current) ? current : shown[0]?.trial.name;
+      const head = (column) => html`<th scope="col" class=${column.isNumber ? "number" : ""} aria-sort=${state.sort === column.key ? (state.descending ? "descending" : "ascending") : undefined}>
+        <button onClick=${() => sort(app, column)} title=${column.name}>${column.label}${state.sort === column.key ? (state.descending ? " ↓" : " ↑") : ""}</button></th>`;
+      return html`<section class="run-table" aria-label="Run table">
+        <div class="table-place" tabindex="0" role="region" aria-label="Trials"><table class="episodes runs-of-all" aria-rowcount=${rows.length + 1}>
+          <thead><tr>${head({ key: "name", name: "trial", label: "trial" })}${columns.map(head)}</tr></thead>
+          <tbody onKeyDown=${(event) => this.onKey(event)} onFocusIn=${(event) => this.setState({ current: event.target.closest("tr").dataset.trial })}>
+            ${shown.map((row) => html`<${Row} key=${row.trial.id} app=${app} row=${row} columns=${columns} isStop=${row.trial.name === stop} />`)}</tbody>
+        </table></div>
+        ${rows.length > most && html`<button class="more" onClick=${() => this.setState({ most: most + PAGE })}>Show ${number(Math.min(PAGE, rows.length - most))} more</button>`}
+      </section>`;
+    }
+  }
+
+  /** The choice of columns, and the export of what is shown. */
+  function Tools({ app, rows }) {
+    const all = columnsOf(app);
+    const columns = shownOf(all, app);
+    return html`<button onClick=${() => app.setState({ columning: true })}>${columns.length === all.length ? plural(all.length, "column") : `${columns.length} of ${plural(all.length, "column")}`} …</button>
+      <button onClick=${() => save(app, rows, columns)} title="The trials that the filter lets through, in this order, with these columns and all digits">Export CSV</button>`;
+  }
+
+  function Row({ app, row, columns, isStop }) {
+    const { trial } = row;
+    const isFailed = model.isFailed(trial);
+    return html`<tr data-trial=${trial.name} class=${trial.rank === 1 ? "winner" : ""}>
+      <th scope="row"><div>${app.hasClips && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}<i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
+        <button class="name" tabindex=${isStop ? 0 : -1} title=${`${trial.name}\n${titleOf(trial, Infinity)}`} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>${trial.shortName}</button>
+        ${trial.rank && html`<span class="rank">${trial.rank === 1 ? html`<b>★ #1</b>` : `#${trial.rank}`}</span>`}</div></th>
+      ${columns.map((column) => html`<td class=${`${column.isNumber ? "number" : ""}${column.key === SCORE ? " of-score" : ""}${column.key === STATUS && isFailed ? " problem" : ""}`}
+        title=${column.key === STATUS ? trial.error || undefined : column.isNumber ? valueOf(row, column) : textOf(row, column)}>${textOf(row, column)}</td>`)}</tr>`;
+  }
+
+  /** The dialog in which the columns are chosen that the table shows. */
+  function Columns({ app }) {
+    const all = columnsOf(app);
+    const show = (keys) => app.set({ columns: keys.join("\n") });
+    const label = (key) => all.find((column) => column.key === key).name;
+    return html`<${Checks} title="Columns" names=${all.map(({ key }) => key)} label=${label} chosen=${shownOf(all, app).map(({ key }) => key)} onChange=${show} onClose=${() => app.setState({ columning: false })}>
+      <p><button class="chip" onClick=${() => show([])}>those that matter</button>${" "}
+        <button class="chip" onClick=${() => show(all.map(({ key }) => key))}>all</button></p>
+    <//>`;
+  }
+
+  /** Above the results of a sweep without clips: how to get some. */
+  function NoClips({ app }) {
+    return html`<details class="no-clips"><summary>No clips were recorded${app.source.live ? " yet" : ""}. How to record some</summary>
+      <ul><li>RLlib: add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks;</li>
+        <li>a loop of your own: wrap the env in <code>tm.gym.RecordEpisodes(env)</code>, and report its <code>env.take()</code>;</li>
+        <li>any trainable: put a <code>tm.Video(frames)</code> into the result.</li></ul>
+      <p>In each case, add <code>tm.JsonMediaLoggerCallback()</code> to the run's callbacks, or the one for TensorBoard, W&B or MLflow.</p></details>`;
+  }
+
+  tm.table = { RunTable, Tools, Columns, NoClips };
+})((window.tuneMedia = window.tuneMedia || {}));
