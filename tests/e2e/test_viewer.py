@@ -180,7 +180,7 @@ def test_the_winner_is_marked_and_cards_sort_and_filter(viewer):
 def test_names_with_html_stay_text(viewer):
     show_grid(viewer)
     assert sorted(viewer.all(".card .name"))[0] == "<b>gain=0.5_damping=0.1"
-    assert any(HTML in text for text in viewer.all(".card .params"))
+    assert any(HTML in text for text in viewer.all(".card .params button", "`${e.innerText} ${e.title}`"))
     viewer.frame.click(".card .screen")
     viewer.wait("document.querySelector('.record td')")
     assert HTML in viewer.all(".under em")

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.support.viewing import write_trial
-from tune_media.viewing.payload import index_payload, json_content
+from tune_media.viewing.payload import config_payload, configurations_payload, index_payload, json_content
 from tune_media.viewing.trials import LogDirectory, Trials
 
 
@@ -52,6 +52,19 @@ def test_hostile_values_do_no_harm(tmp_path):
     clips = json.loads(json_content(payload))["clips"]
     assert [clips[name]["same"] for name in ("step", "fps", "frames", "width")] == [None] * 4
     assert len(clips["note"]["same"]) < 200
+
+
+def test_no_secret_of_a_config_comes_onto_the_page(tmp_path):
+    for number in range(2):
+        secrets = {"api_key": f"s3cret-{number}", "url": f"postgresql://me:s3cret-{number}@host/{number}"}
+        write_trial(tmp_path / f"t{number}", number, env_config=secrets, long="x" * 500 + str(number))
+    trials = Trials([LogDirectory.of(str(tmp_path))]).all()
+    pages = index_payload(trials, "x"), config_payload(trials[1]), configurations_payload(trials, [], [1.0, 2.0])
+    assert b"s3cret" not in json_content(pages)
+    params, config = pages[0]["trials"][1]["params"], pages[1]
+    assert params["env_config/api_key"] == config["env_config/api_key"] == "***"
+    assert config["env_config/url"] == "postgresql://***@host/1"
+    assert (len(params["long"]), len(config["long"]), config["lr"]) == (120, 501, 0.1)
 
 
 def test_a_number_that_no_float_holds_is_none(trials):

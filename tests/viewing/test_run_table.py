@@ -80,7 +80,7 @@ def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, host, tmp
         viewer.wait(f"{ROWS} === 'train_a1b2c_00003 train_a1b2c_00007 train_a1b2c_00011'")
         failed = ".run-table tr[data-trial=train_a1b2c_00011] td"
         assert viewer.all(failed, "[e.innerText, e.title]")[0] == (
-            ["failed", "ValueError: <b>stuck</b>" if host == "watch" else ""]
+            ["error", "ValueError: <b>stuck</b>" if host == "watch" else ""]
         )
         with viewer.page.expect_download() as download:
             viewer.frame.click("text=Export CSV")
@@ -145,6 +145,26 @@ def test_a_trial_has_its_whole_config_without_secrets_and_its_title_the_others(b
         viewer.wait("document.querySelector('main h2').innerText.includes('seed 4')")
         assert all(name in viewer.all("main h2")[0] for name in NAMES)
         assert viewer.errors == []
+
+
+@pytest.mark.slow
+def test_axe_finds_nothing_on_a_sweep_without_clips(browser, results, tmp_path):
+    axe = pytest.importorskip("axe_playwright_python.base", reason="needs axe-core")
+    found = {}
+    with served("watch", results, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        for size, theme in (((1280, 800), "light"), ((390, 844), "dark")):
+            viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
+            viewer.page.emulate_media(color_scheme=theme)
+            for link, shown in (("", ".run-table tbody tr"), ("view=trial&trial=train_a1b2c_00004", ".settings dt")):
+                viewer.open(url, link)
+                viewer.wait("(shown) => document.querySelector(shown) && document.querySelector('.u-over')", shown)
+                viewer.frame.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+                viewer.wait("document.documentElement.scrollWidth <= innerWidth")
+                viewer.frame.evaluate(axe.AXE_SCRIPT)
+                result = viewer.frame.evaluate("axe.run({ resultTypes: ['violations'] })")
+                for fault in result["violations"]:
+                    found[f"{link}, {theme}: {fault['help']}"] = [node["html"] for node in fault["nodes"]][:3]
+        assert (found, viewer.errors) == ({}, [])
 
 
 @pytest.mark.slow

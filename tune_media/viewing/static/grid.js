@@ -66,8 +66,8 @@
           <span>${lastPart(name)}</span><b>${text}</b></button>`)}
         ${hidden.length > 0 && html`<button class="others" tabindex="-1" title=${model.titleText(hidden, Infinity)} aria-label=${`${hidden.length} more hyperparameters: ${model.titleText(hidden, Infinity)}`} onClick=${openTrial}>+${hidden.length}</button>`}</div>`}
       <dl class="trial-facts">
-        ${score != null && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
-        <div class=${score == null ? "score" : ""}><dt>return${score == null ? " of the clip" : ""}</dt><dd class=${score == null ? "big" : ""}>${number(clip?.return)}</dd></div>
+        ${state.score && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
+        <div><dt>return</dt><dd>${number(clip?.return)}</dd></div>
         <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
         <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />

@@ -10,7 +10,6 @@
   const TIMES = ["training_iteration", "time_total_s"];
   const CLIP_FACTS = [["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"]];
   const SHORT = { training_iteration: "iteration", time_total_s: "time (s)" };
-  const WORDS = { error: "failed", terminated: "ended" };
 
   /** Return all columns after the trial's: {key: what rows are sorted by, name: in a CSV, label, isShown: unless somebody chose}. */
   function columnsOf({ data, state, hasClips }) {
@@ -51,7 +50,7 @@
   function textOf(row, column) {
     if (column.param) return row.trial.texts[column.param];
     const value = valueOf(row, column);
-    if (column.key === STATUS) return row.trial.abandoned ? "abandoned" : WORDS[value] || value || "–";
+    if (column.key === STATUS) return row.trial.abandoned ? "abandoned" : value || "–"; // in Tune's words, as the filter takes them
     return value == null || value === "" ? "–" : number(value);
   }
 
