@@ -31,13 +31,10 @@
 
   /** Return as much of the end of each name as no other name has: `lr` of `a/lr`, unless there is `b/lr`. */
   function labelsOf(names) {
-    const endOf = (name, parts) => name.split("/").slice(-parts).join("/");
-    return names.map((name) => {
-      const most = name.split("/").length;
-      let parts = 1;
-      while (parts < most && names.some((other) => other !== name && endOf(other, parts) === endOf(name, parts))) parts++;
-      return endOf(name, parts);
-    });
+    const endsOf = (name) => name.split("/").map((_, at, parts) => parts.slice(at).join("/")).reverse();
+    const counts = new Map();
+    for (const end of names.flatMap(endsOf)) counts.set(end, (counts.get(end) || 0) + 1);
+    return names.map((name) => endsOf(name).find((end) => counts.get(end) === 1) || name);
   }
 
   const shownOf = (columns, app) => {

@@ -243,7 +243,7 @@
     const clip = tm.grid.clipOf(trial, app.state);
     const open = () => app.go({ view: "clip", trial: trial.name, clip: clip.path });
     return html`<span class="star" aria-hidden="true">★</span>
-      ${clip && html`<div class="best-clip"><${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
+      ${clip && !app.isTable && html`<div class="best-clip"><${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
   }
 
   /** The clip of what the pointer is on, which plays; a pointer that passes by loads none. Its key is the clip's URL. */
