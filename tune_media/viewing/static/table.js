@@ -5,7 +5,7 @@
   const { html, number, plural, lastPart, titleOf, Checks } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
-  const PAGE = 200; // rows; a click shows more
+  const [FEWEST_ROWS, MOST_ROWS, CELLS] = [50, 200, 6000]; // that are drawn at once; a click shows more
   const [STATUS, SCORE] = ["status", "score"];
   const TIMES = ["training_iteration", "time_total_s"];
   const CLIP_FACTS = [["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"]];
@@ -77,7 +77,7 @@
   class RunTable extends Component {
     constructor() {
       super();
-      this.state = { most: PAGE, current: null };
+      this.state = { pages: 1, current: null };
     }
 
     /** The rows are one stop of the Tab key; the arrow keys go from row to row. */
@@ -91,8 +91,10 @@
       next.focus();
     }
 
-    render({ app, rows }, { most, current }) {
+    render({ app, rows }, { pages, current }) {
       const columns = shownOf(columnsOf(app), app);
+      const page = Math.max(FEWEST_ROWS, Math.min(MOST_ROWS, Math.floor(CELLS / (columns.length || 1))));
+      const most = pages * page;
       const { state } = app;
       const shown = rows.slice(0, most);
       const stop = shown.some(({ trial }) => trial.name === current) ? current : shown[0]?.trial.name;
@@ -104,7 +106,7 @@
           <tbody onKeyDown=${(event) => this.onKey(event)} onFocusIn=${(event) => this.setState({ current: event.target.closest("tr").dataset.trial })}>
             ${shown.map((row) => html`<${Row} key=${row.trial.id} app=${app} row=${row} columns=${columns} isStop=${row.trial.name === stop} />`)}</tbody>
         </table></div>
-        ${rows.length > most && html`<button class="more" onClick=${() => this.setState({ most: most + PAGE })}>Show ${number(Math.min(PAGE, rows.length - most))} more</button>`}
+        ${rows.length > most && html`<button class="more" onClick=${() => this.setState({ pages: pages + 1 })}>Show ${number(Math.min(page, rows.length - most))} more</button>`}
       </section>`;
     }
   }
