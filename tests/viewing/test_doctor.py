@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.support.envs import CountingEnv
 from tune_media.cli import main
-from tune_media.viewing.doctor import examine, examine_in_actor, make_env
+from tune_media.viewing.doctor import examine, examine_in_actor, make_env, missing
 
 
 class Picture(CountingEnv):
@@ -206,3 +206,21 @@ def test_a_replay_is_tried(make, words):
     assert report.facts["auto"].startswith(f"render='auto' {expected}")
     assert report.facts["auto"] in report.text()
     assert report.problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nowhere", "there is no env 'nowhere' in Gymnasium: pass an id such as CartPole-v1"),
+        ("NoSuchEnv-v0", "there is no env 'NoSuchEnv-v0' in Gymnasium ("),
+        ("CartPole-v99", "`v1`"),
+        ("no.such.module:Env", "there is no module 'no' here"),
+    ],
+)
+def test_an_env_that_is_nowhere_is_told_without_starting_ray(name, told, monkeypatch):
+    monkeypatch.setattr("ray.init", None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    result = CliRunner().invoke(main, ["doctor", name])
+    assert result.exit_code == 1
+    assert told in result.output
+    assert missing("CartPole-v1") is missing("gymnasium:CartPole-v1") is missing("tests.viewing.no:Env") is None

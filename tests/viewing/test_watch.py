@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 from tests.support.viewing import write_trial
-from tune_media.viewing.watch import make_watch_server
+from tune_media.viewing.watch import make_watch_server, reachable_at, ssh_line
 
 
 @contextlib.contextmanager
@@ -53,3 +53,40 @@ def test_a_folder_may_come_later(tmp_path):
         deadline = time.monotonic() + 60
         while b'"name":"trial"' not in get("/data/index.json"):
             assert time.monotonic() < deadline
+
+
+def test_the_link_is_one_that_a_browser_can_open(monkeypatch):
+    monkeypatch.setattr("socket.getfqdn", lambda: "lab3.example")
+    known = {"lab3.example"}
+
+    def look_up(name, port):
+        if name not in known:
+            raise OSError
+        return [name]
+
+    monkeypatch.setattr("socket.getaddrinfo", look_up)
+    assert reachable_at("0.0.0.0", 6007) == "http://lab3.example:6007"
+    known.clear()
+    assert reachable_at("0.0.0.0", 6007) == "http://localhost:6007"
+    assert reachable_at("fe80::1", 1) == "http://[fe80::1]:1"
+
+
+def test_without_a_display_it_says_how_to_reach_it(monkeypatch):
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("getpass.getuser", lambda: "me")
+    monkeypatch.setattr("socket.gethostname", lambda: "node7")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    assert ssh_line("127.0.0.1", 6007) == "ssh -L 6007:localhost:6007 me@node7"
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert ssh_line("127.0.0.1", 6007) is None
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
+    assert ssh_line("10.0.0.2", 80) == "ssh -L 80:10.0.0.2:80 me@node7"
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_an_empty_path_is_not_the_current_folder(wait, tmp_path, monkeypatch):
+    write_trial(tmp_path / "trial", 0)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="There is no folder ''"):
+        make_watch_server("", wait=wait)

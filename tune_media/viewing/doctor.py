@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import inspect
 import os
 import re
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +52,7 @@ class Diagnosis:
         width = max(map(len, rows), default=0)
         lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
         verdict = "This env can be recorded." if not self.problems else "This env cannot be recorded as it is:"
-        return "\n".join([*lines, "", verdict, *(f"- {problem}" for problem in self.problems)])
+        return "\n".join([*lines, *([""] if lines else []), verdict, *(f"- {problem}" for problem in self.problems)])
 
     def _rows(self) -> dict[str, str]:
         facts, rows = self.facts, dict[str, str]()
@@ -86,8 +89,40 @@ def make_env(name: str, config: dict[str, Any]) -> Any:
     return maker(config)
 
 
+def missing(name: str) -> str | None:
+    """Return why there is no env of this name, as far as that is known without making one; None if there may be one.
+
+    >>> print(missing("nowhere"))
+    there is no env 'nowhere' in Gymnasium: pass an id such as CartPole-v1, or module:EnvClass
+    """
+    module, sign, _ = name.partition(":")
+    if sign:  # whether it has such an env is known when it has been imported, which only the actor does
+        first = module.partition(".")[0]
+        sys.path.append(str(Path.cwd()))  # as Ray does in the actor
+        try:
+            is_there = not first or importlib.util.find_spec(first) is not None
+        except ValueError:  # a module that says nothing of where it is from
+            is_there = True
+        finally:
+            sys.path.pop()
+        return None if is_there or "RAY_ADDRESS" in os.environ else f"there is no module {first!r} here"
+    import gymnasium as gym
+
+    try:
+        gym.spec(name)
+    except gym.error.Error as error:
+        told = f" ({error})" if re.search(r"-v\d+$", name) else ": pass an id such as CartPole-v1, or module:EnvClass"
+        return f"there is no env {name!r} in Gymnasium{told}"
+    return None
+
+
 def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
-    """Examine an env inside a Ray actor, where env runners live, with their environment variables and no window."""
+    """Examine an env inside a Ray actor, where env runners live, with their environment variables and no window.
+
+    If there is no such env, Ray is not started.
+    """
+    if (why := missing(name)) is not None:
+        return Diagnosis(problems=[why])
     import ray
 
     try:

@@ -176,11 +176,14 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
 
     Raises:
         ValueError: No filesystem is known for the URI, or no path can be this text.
+        FileNotFoundError: The text is empty.
 
     >>> folder_at("/tmp/results").path
     '/tmp/results'
     """
     text = str(path)
+    if not text.strip():
+        raise FileNotFoundError("There is no folder ''; pass the experiment's folder, which tuner.fit() prints.")
     if filesystem is not None:
         return Folder(filesystem, text)
     if "://" in text:

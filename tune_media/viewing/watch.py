@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
+import os
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+_ALL_ADDRESSES = ("0.0.0.0", "::", "")
 _HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+))(?::\d+)?")  # of a request, with or without a port
 
 
@@ -63,6 +68,46 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
         server = make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())
     threading.Thread(target=viewer.read_ahead, name="tune_media-watch", daemon=True).start()
     return server
+
+
+def reachable_at(host: str, port: int) -> str:
+    """Return the address of the page, as a browser takes it: a server that listens on all addresses is on this machine.
+
+    >>> reachable_at("127.0.0.1", 6007), reachable_at("::1", 80), reachable_at("lab3", 80)
+    ('http://localhost:6007', 'http://localhost:80', 'http://lab3:80')
+    """
+    if host in LOCAL_HOSTS:
+        name = "localhost"
+    elif host in _ALL_ADDRESSES:
+        own = socket.getfqdn()
+        name = own if _is_known(own) else "localhost"
+    else:
+        name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}"
+
+
+def ssh_line(host: str, port: int) -> str | None:
+    """Return the command that brings the page to another machine; None if this one has a display.
+
+    Args:
+        host: The address that the server listens on.
+        port: Its port.
+    """
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if has_display and not os.environ.get("SSH_CONNECTION"):
+        return None
+    target = "localhost" if host in (*LOCAL_HOSTS, *_ALL_ADDRESSES) else host
+    with contextlib.suppress(KeyError, OSError, ImportError):  # a container has no name of the user
+        return f"ssh -L {port}:{target}:{port} {getpass.getuser()}@{socket.gethostname()}"
+    return f"ssh -L {port}:{target}:{port} {socket.gethostname()}"
+
+
+def _is_known(name: str) -> bool:
+    """Return whether a name of this machine has an address."""
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except OSError:
+        return False
 
 
 def only_local(app: WSGIApplication) -> WSGIApplication:
