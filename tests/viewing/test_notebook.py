@@ -68,3 +68,27 @@ def test_clips_too_large_for_a_notebook_are_left_out(tmp_path, monkeypatch):
     text, page = page_of(experiment)
     assert CLIP not in page
     assert "5 media of 3 trials in exp; 0 clips are in this page" in text
+
+
+def test_a_row_a_clip_and_a_picture_show_themselves(tmp_path):
+    experiment = make_experiment(tmp_path / "exp")
+    row = tm.load(experiment).best()
+    shown = row._repr_html_()
+    assert CLIP in shown
+    assert "return 9" in shown
+    clip = tm.Video.from_file(row["file"], episode=tm.EpisodeRecord("<b>", 9.0, 3), note="<script>")
+    assert clip._repr_html_().startswith('<figure style="margin:0"><video src="data:video/mp4;base64,')
+    assert "return 9, 4 frames, &lt;script&gt;" in clip._repr_html_()
+    assert tm.Image.heatmap([[0, 1]])._repr_png_().startswith(b"\x89PNG")
+
+
+def test_what_a_notebook_cannot_show_is_a_line_of_text(tmp_path, monkeypatch):
+    folder = make_trial(tmp_path / "exp" / "<i>t", {}, {1: 1.0})
+    row = tm.load(tmp_path / "exp").best()
+    monkeypatch.setattr("tune_media.viewing.catalog_row.MOST_BYTES", 10)
+    assert row._repr_html_().startswith("<p>CatalogRow(&lt;i&gt;t: video")
+    monkeypatch.undo()
+    for file in folder.rglob("*.mp4"):
+        file.unlink()
+    assert "<video" not in row._repr_html_()
+    assert "&lt;i&gt;t" in row._repr_html_()

@@ -124,5 +124,8 @@ class Image(Medium):
         facts = {"format": "png", "width": self.width, "height": self.height, "caption": self.caption}
         return {name: value for name, value in facts.items() if value is not None}
 
+    def _repr_png_(self) -> bytes:
+        return self.data  # a notebook shows it
+
     def __repr__(self) -> str:
         return f"Image({self.width}x{self.height})"

@@ -28,3 +28,17 @@ def whole_number(number: Any) -> int:
         return int(number)
     except (TypeError, ValueError, OverflowError):
         return 0
+
+
+def counted(count: int, noun: str, several: str | None = None) -> str:
+    """Return a number of things in words.
+
+    Args:
+        count: How many there are.
+        noun: What one is called.
+        several: What several are called. None: with an s.
+
+    >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "medium", "media")
+    ('1 episode', '1,200 episodes', '0 media')
+    """
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"

@@ -12,7 +12,9 @@ from typing_extensions import override
 
 from tune_media.values.checks import a_text, an_instance, as_shown, check_each, local_path
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.in_notebook import clip_html
 from tune_media.values.medium import Medium, joined, new_id
+from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 
 if TYPE_CHECKING:
@@ -164,6 +166,10 @@ class Video(Medium):
     def _fill(self, encoded: EncodedVideo | Video, **others: Any) -> None:
         names = ("data", "width", "height", "frames", "fps", "frame_stride", "compared", "recipe_hash")
         self._set(**{name: getattr(encoded, name) for name in names}, **others)
+
+    def _repr_html_(self) -> str:
+        told = f"return {self.episode.episode_return:g}, " if self.episode else ""
+        return clip_html(self.data, f"{told}{counted(self.frames, 'frame')}{f', {self.note}' if self.note else ''}")
 
     def __repr__(self) -> str:
         size = f"{len(self.data) / 1000:.1f} kB"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,10 @@ from tune_media.storage.filesystem import open_file
 from tune_media.storage.suspects import SUSPECT
 from tune_media.values.checks import is_number
 from tune_media.values.image import Image
+from tune_media.values.in_notebook import MOST_BYTES, clip_html
+from tune_media.values.number import whole_number
+from tune_media.values.secrets import error_text
+from tune_media.viewing.front_end import SHOWN
 from tune_media.viewing.saved_clip import save_medium
 
 
@@ -52,6 +58,16 @@ class CatalogRow(dict[str, Any]):
         told = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
         told += ", suspect" if self.get(SUSPECT) else ""
         return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{told})"
+
+    def _repr_html_(self) -> str:
+        kind, told = SHOWN.get(posixpath.splitext(str(self.get("file")))[1].lower()), repr(self)
+        if kind is None:  # no clip and no picture
+            return f"<p>{html.escape(told)}</p>"
+        try:
+            content = self.read_bytes() if whole_number(self.get("bytes")) <= MOST_BYTES else b""
+        except OSError as error:
+            return f"<p>{html.escape(f'{told}: {error_text(error)}')}</p>"
+        return clip_html(content, told, kind) if content else f"<p>{html.escape(told)}</p>"
 
     def read_bytes(self) -> bytes:
         """Return the content of the medium's file, for a clip an mp4.

@@ -12,6 +12,7 @@ from typing import Any
 from tune_media.experiment.trial_files import trials_named
 from tune_media.values.checks import name_some
 from tune_media.values.names import full_name
+from tune_media.values.number import counted
 from tune_media.values.score import clip_rank, does_count
 from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.catalog_row import CatalogRow
@@ -45,7 +46,7 @@ class Tile:
         """The second line of its label: return, length, and the step at which it was recorded."""
         episode_return, length = self.row.get("episode_return"), self.row.get("episode_length")
         told = [f"return {episode_return:g}"] if isinstance(episode_return, (int, float)) else []
-        told += [f"{length} steps"] if isinstance(length, int) else []
+        told += [counted(length, "step")] if isinstance(length, int) else []
         text = ", ".join([*told, f"at step {self.row.get('step', '?')}"])
         return f"{self.mark}: {text}" if self.mark else text
 

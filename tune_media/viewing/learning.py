@@ -8,6 +8,7 @@ import numpy as np
 
 from tune_media.encoding import EncodedVideo, VideoEncoder, resize, target_size
 from tune_media.values.image import Image
+from tune_media.values.number import counted
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.filmstrip import Strip, filmstrip
 from tune_media.viewing.labels import INK, PALE, Color, label
@@ -57,4 +58,4 @@ def learning_picture(rows: Sequence[CatalogRow]) -> Image:
 
 def _caption(row: CatalogRow, rows: Sequence[CatalogRow]) -> list[tuple[str, Color]]:
     title = f"iteration {row['training_iteration']} of {rows[-1]['training_iteration']}"
-    return [(title, INK), (f"return {row['episode_return']:g}, {row['episode_length']} steps", PALE)]
+    return [(title, INK), (f"return {row['episode_return']:g}, {counted(row['episode_length'], 'step')}", PALE)]

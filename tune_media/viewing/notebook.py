@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tune_media.experiment.status import TrialStatus
-from tune_media.values.number import whole_number
+from tune_media.values.number import counted, whole_number
 from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC
 from tune_media.viewing.payload import json_content, shown_lines
 
@@ -47,9 +47,11 @@ def as_html(title: str, rows: Sequence[CatalogRow], best_first: Sequence[Ranked]
     words = [TrialStatus(trial.status.word) for trial in trials]  # an error may name paths
     lines, media = _chosen(rows, best_first)
     gallery = Gallery(title, trials, statuses=words, lines=lines)
-    told = [f"{len(rows)} media of {len(best_first)} trials in {title}"]
+    told = [f"{counted(len(rows), 'medium', 'media')} of {counted(len(best_first), 'trial')} in {title}"]
     told += [f"the best {_MAX_TRIALS} trials are shown"] if len(best_first) > len(trials) else []
-    told += [f"{len(media)} clips are in this page; `tune-media watch` shows all"] if len(media) < len(rows) else []
+    if len(media) < len(rows):
+        inside = f"{counted(len(media), 'clip')} {'is' if len(media) == 1 else 'are'}"
+        told.append(f"{inside} in this page; `tune-media watch` shows all")
     return (
         f"<p>{html.escape('; '.join(told))}</p>"
         f'<iframe srcdoc="{html.escape(_page(gallery, media))}" title="Episodes of {html.escape(title)}" '
