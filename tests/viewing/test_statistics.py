@@ -13,6 +13,7 @@ from tune_media.viewing.statistics import (
     interquartile_mean,
     outliers,
     paired_difference,
+    paired_rates,
     runs_to_decide,
     spreads,
 )
@@ -158,3 +159,19 @@ def test_one_run_has_no_interval():
     assert np.isnan(estimate(np.array([3.0])).low)
     assert np.isnan(paired_difference({1: 3.0}, {1: 2.0})[0].low)
     assert differences([np.array([3.0]), np.array([1.0, 2.0])])[0].has_zero
+
+
+def test_paired_rates_have_newcombes_interval():
+    """The example of Fagerland, Lydersen and Laake, "Recommended tests and confidence intervals for paired binomial
+    proportions": airway hyper-responsiveness before and after stem cell transplantation.
+    """
+    pairs = [(True, True)] + [(True, False)] + 7 * [(False, True)] + 12 * [(False, False)]
+    first, second = ({seed: pair[which] for seed, pair in enumerate(pairs)} for which in (0, 1))
+    found, seeds = paired_rates(first, second)
+    assert seeds == 21
+    assert [round(one, 3) for one in (found.value, found.low, found.high)] == [-0.286, -0.507, -0.026]
+    swapped, _ = paired_rates(second, first)
+    assert (swapped.low, swapped.high) == pytest.approx((-found.high, -found.low))
+    assert paired_rates({}, first)[1] == 0
+    same, _ = paired_rates(dict.fromkeys(range(40), True), dict.fromkeys(range(40), True))
+    assert same.low < 0 < same.high

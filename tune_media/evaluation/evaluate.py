@@ -10,12 +10,13 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import checkpoints_of
 from tune_media.evaluation.clips import ClipRenderer
-from tune_media.evaluation.evaluation import Evaluation, Progress
+from tune_media.evaluation.evaluation import Evaluation, Progress, compared
 from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
 from tune_media.evaluation.part import EvaluationPart, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
+from tune_media.recording.success import Success
 from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import read_if_there, write_atomically
@@ -55,6 +56,7 @@ def evaluate(
     video: VideoOptions | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
     progress: Progress | None = None,
+    success: Success | None = None,
 ) -> Evaluation:
     """Play the checkpoints of a sweep, each on the same seeds, and file the episodes beside the trials.
 
@@ -93,6 +95,9 @@ def evaluate(
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that ``source`` is on.
         progress: Told how far it is.
+        success: What says whether an episode succeeded: the name of a value in the info of its last step, or a function
+            of its ``EpisodeRecord``. None: as the recorder of the training, or ``info["success"]`` and
+            ``info["is_success"]``.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -108,7 +113,7 @@ def evaluate(
         Traceback (most recent call last):
         ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got 'first'.
     """
-    request = Request.of(checkpoint, seeds, episodes, explore, connectors, env, policy, env_config)
+    request = Request.of(checkpoint, seeds, episodes, explore, connectors, env, policy, env_config, success)
     selectors = () if clips is None or clips == () else as_selectors(clips)
     if len(request.seeds) == 1:  # one episode is the best, the worst and the median
         selectors = selectors[:1]
@@ -129,7 +134,7 @@ def evaluate(
     without = [trial.name for trial in chosen if all(part.trial is not trial for part in parts)]
     found.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
     _note_request(found, request)
-    jobs = _missing(parts, request, _function("env", env), _function("policy", policy))
+    jobs = _missing(parts, request, _function("env", env), _function("policy", policy), success)
     _play(parts, jobs, workers, progress, name, len(parts) * len(request.seeds))
     with ClipRenderer(selectors, video) as renderer:
         finished = {part.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
@@ -137,17 +142,22 @@ def evaluate(
     if request.shows_learning and selectors:
         for folder in dict.fromkeys(part.folder for part in parts if part.rows()):
             _show_learning(found, folder, folder in finished)
-    found.checkpoints = [part.line() for part in parts]
+    returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
+    found.checkpoints = compared([part.line() for part in parts], returns, successes)
     return found
 
 
 def _missing(
-    parts: Sequence[EvaluationPart], request: Request, env: Callable[[Any], Any] | None, policy: LoadPolicy | None
+    parts: Sequence[EvaluationPart],
+    request: Request,
+    env: Callable[[Any], Any] | None,
+    policy: LoadPolicy | None,
+    success: Success | None,
 ) -> list[Job]:
     """Return the episodes that are to be played."""
     jobs = []
     for number, part in enumerate(parts):
-        settings = PlayerSettings(request.explore, request.connectors, env, dict(part.condition.overrides))
+        settings = PlayerSettings(request.explore, request.connectors, env, dict(part.condition.overrides), success)
         seeds = part.missing(request.seeds)
         jobs += [Job(number, part.checkpoint, settings, seeds, policy)] if seeds else []
     return jobs

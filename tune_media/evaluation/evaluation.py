@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs
 
+from tune_media.values.number import counted
 from tune_media.viewing.catalog import Catalog, load
+from tune_media.viewing.statistics import Estimate, paired_difference, paired_rates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +28,20 @@ class EvaluatedCheckpoint:
         training_iteration: The iteration after which it was saved.
         episodes: The number of episodes that were played.
         return_mean: The mean of their returns; NaN if there are none.
-        return_low, return_high: The 95 % interval of the mean: percentile bootstrap over the episodes.
+        return_low, return_high: The 95 % interval of the mean, Student's t over the episodes.
         explored: Whether the policy explored. None: no episode was played.
         connectors: Whose connectors were used: ``evaluation`` or ``training``. None: the policy has none of RLlib's.
         note: Why the trial's own numbers, or the policy as it was trained, may differ, or None.
         error: Why episodes are missing, or None.
         params: The hyperparameters of the trial that differ between the evaluated trials.
+        behind: How much lower its mean return is than that of the best checkpoint under the same condition, on the
+            seeds that both have played; NaN for the best one, and as long as not all have been played.
+        behind_low, behind_high: The 95 % interval of this difference, Student's t over the seeds.
+        seeds_compared: The number of these seeds.
+        success_rate: The share of its episodes that succeeded; NaN if that is not known.
+        success_low, success_high: Its 95 % interval, Wilson's.
+        success_behind: How much lower it is than that of the best checkpoint, on the seeds that both have played.
+        success_behind_low, success_behind_high: The 95 % interval of this difference, Newcombe's for paired rates.
     """
 
     trial: str
@@ -47,6 +57,21 @@ class EvaluatedCheckpoint:
     note: str | None = None
     error: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+    behind: float = math.nan
+    behind_low: float = math.nan
+    behind_high: float = math.nan
+    seeds_compared: int = 0
+    success_rate: float = math.nan
+    success_low: float = math.nan
+    success_high: float = math.nan
+    success_behind: float = math.nan
+    success_behind_low: float = math.nan
+    success_behind_high: float = math.nan
+
+    @property
+    def is_not_surely_worse(self) -> bool:
+        """Whether it may be as good as the best one: the interval of the difference holds zero, or there is none."""
+        return self.seeds_compared > 0 and Estimate(self.behind, self.behind_low, self.behind_high).has_zero
 
 
 @dataclass
@@ -96,7 +121,45 @@ class Evaluation:
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
-        return f"Evaluation({self.name!r}, {len(self.checkpoints)} checkpoints in {self.path})"
+        return f"Evaluation({self.name!r}, {counted(len(self.checkpoints), 'checkpoint')} in {self.path})"
+
+
+def compared(
+    checkpoints: Sequence[EvaluatedCheckpoint],
+    returns: Sequence[Mapping[int, float]],
+    successes: Sequence[Mapping[int, bool]] | None = None,
+) -> list[EvaluatedCheckpoint]:
+    """Return the lines with their differences to the best one under the same condition, on equal seeds.
+
+    Args:
+        checkpoints: The lines.
+        returns: For each line the return on each seed.
+        successes: For each line whether the episode of a seed succeeded, as far as that is known.
+
+    Example:
+        >>> means = {"a": 5.0, "b": 3.0}
+        >>> lines = [EvaluatedCheckpoint(name, "", "checkpoint_000000", 1, 2, mean) for name, mean in means.items()]
+        >>> [(one.behind, one.seeds_compared) for one in compared(lines, [{0: 4.0, 1: 6.0}, {0: 2.0, 1: 4.0}])]
+        [(nan, 0), (2.0, 2)]
+    """
+    best: dict[str, int] = {}
+    for number, one in enumerate(checkpoints):
+        known = best.get(one.condition)
+        if not math.isnan(one.return_mean) and (known is None or one.return_mean > checkpoints[known].return_mean):
+            best[one.condition] = number
+    found = []
+    for number, one in enumerate(checkpoints):
+        first = best.get(one.condition)
+        if first is not None and first != number:
+            ahead, seeds = paired_difference(returns[first], returns[number])
+            one = replace(one, behind=ahead.value, behind_low=ahead.low, behind_high=ahead.high, seeds_compared=seeds)
+            if successes is not None:
+                rate, _ = paired_rates(successes[first], successes[number])
+                one = replace(
+                    one, success_behind=rate.value, success_behind_low=rate.low, success_behind_high=rate.high
+                )
+        found.append(one)
+    return found
 
 
 class Progress:

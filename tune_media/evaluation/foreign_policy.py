@@ -47,7 +47,7 @@ class ForeignPolicyPlayer:
             )
         self._env = settings.env(EnvConfig(settings.env_config))
         self._tapes = TapeRecorder(self._env)
-        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True))
+        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, success=settings.success))
         self._recipe: Recipe | None = None
         with contextlib.suppress(Exception):  # how the env is made cannot be pickled: there will be no clips
             self._recipe = Recipe.of(settings.env, settings.env_config, self._env)
@@ -86,7 +86,7 @@ class ForeignPolicyPlayer:
             action = self._policy(observation)
             observation, reward, terminated, truncated, info = self._env.step(action)
             self._recorder.step(_SLOT, float(reward), action, info, observation=observation)
-        self._recorder.end(_SLOT, terminated=bool(terminated))
+        self._recorder.end(_SLOT, terminated=bool(terminated), info=info)
         data = self._recorder.candidates.data()
         self._recorder.candidates.take((), [episode.record.id for episode in data])
         if not data:

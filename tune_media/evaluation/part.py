@@ -22,7 +22,7 @@ from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.rllib.checkpoint_player import PlayedAs
 from tune_media.storage.filesystem import read_if_there
-from tune_media.values.episodes import summarized
+from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.names import name_digest
 from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.taped_episodes import TapedEpisode
@@ -61,11 +61,19 @@ class EvaluationPart:
         there = {row["seed"] for row in self.rows()}
         return tuple(seed for seed in seeds if seed not in there)
 
+    def returns(self) -> dict[int, float]:
+        """Return the return on each seed."""
+        return {row["seed"]: float(row["episode_return"]) for row in self.rows()}
+
+    def successes(self) -> dict[int, bool]:
+        """Return for each seed whether its episode succeeded; those of which nobody knows are left out."""
+        return {row["seed"]: row["success"] for row in self.rows() if row["success"] is not None}
+
     def line(self) -> EvaluatedCheckpoint:
-        """Return its line of the table."""
-        returns = [float(row["episode_return"]) for row in self.rows()]
+        """Return its line of the table, without the comparison to others."""
+        returns = list(self.returns().values())
         mean = estimate(np.array(returns)) if returns else Estimate(math.nan)
-        known = self.played_as
+        known, rate = self.played_as, success_rate(self.successes().values())
         return EvaluatedCheckpoint(
             self.trial.name,
             self.condition.label,
@@ -80,6 +88,9 @@ class EvaluationPart:
             None if known is None else known.note,
             self.error,
             self.params,
+            success_rate=rate.get(SUCCESS_RATE, math.nan),
+            success_low=rate.get(f"{SUCCESS_RATE}_low", math.nan),
+            success_high=rate.get(f"{SUCCESS_RATE}_high", math.nan),
         )
 
     def add(self, played: Played) -> None:
@@ -140,7 +151,10 @@ class EvaluationPart:
             "episode_return_mean_high": line.return_high,
             "episode_len_mean": float(np.mean([row["episode_length"] for row in rows])),
             "num_episodes": len(rows),
-            "custom_metrics": summarized(dict(row["metrics"]) for row in rows),
+            "custom_metrics": {
+                **summarized(dict(row["metrics"]) for row in rows),
+                **success_rate(self.successes().values()),
+            },
         }
 
 

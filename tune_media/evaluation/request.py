@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tune_media.recording.arguments import MAX_SEEDS
+from tune_media.recording.success import check_success
 from tune_media.rllib.checkpoint_player import CONNECTORS
 from tune_media.values.checks import FLAG, a_count, as_shown, check_each, one_of
 from tune_media.values.names import name_digest, safe_name
@@ -62,6 +63,8 @@ class Request:
         env: The name of the function that makes the envs instead; None: as in the training.
         policy: The name of the function that loads policies; None: RLlib's.
         conditions: The changes of the env.
+        success: The name of the value that says whether an episode succeeded, or of the function. None: as in the
+            training.
 
     Example:
         >>> Request(seeds=(0, 1, 2)).default_name
@@ -75,6 +78,7 @@ class Request:
     env: str | None = None
     policy: str | None = None
     conditions: tuple[EnvCondition, ...] = (EnvCondition(),)
+    success: str | None = None
 
     @classmethod
     def of(
@@ -87,6 +91,7 @@ class Request:
         env: Any,
         policy: Any,
         env_config: Any,
+        success: Any = None,
     ) -> Request:
         """Check the arguments of ``tune_media.evaluate`` that say what is played.
 
@@ -96,6 +101,7 @@ class Request:
         """
         if policy is not None and env is None:
             raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
+        check_success(success)
         check_each("evaluate", {"explore": explore, "connectors": connectors, "episodes": episodes}, _TAKES)
         return cls(
             as_checkpoint(checkpoint),
@@ -105,6 +111,7 @@ class Request:
             _function_name("env", env),
             _function_name("policy", policy),
             as_conditions(env_config),
+            _function_name("success", success),
         )
 
     @property
@@ -138,6 +145,7 @@ class Request:
             "connectors": self.connectors,
             "env": self.env,
             "policy": self.policy,
+            "success": self.success,
         }
 
 

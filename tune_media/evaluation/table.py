@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
+from tune_media.values.number import counted
 from tune_media.viewing.configurations import short
 from tune_media.viewing.table import laid_out, printable
 
@@ -22,7 +24,10 @@ def checkpoint_line(one: EvaluatedCheckpoint) -> str:
 
 
 def tables(evaluation: Evaluation) -> str:
-    """Return the lines of all checkpoints, the best first; of several conditions, one column each."""
+    """Return the lines of all checkpoints, the best first; of several conditions, one column each.
+
+    If there is one condition, a column says how far each is behind the best on the same seeds.
+    """
     checkpoints = evaluation.checkpoints
     conditions = list(dict.fromkeys(one.condition for one in checkpoints))
     several = len({one.checkpoint for one in checkpoints}) > 1
@@ -34,17 +39,25 @@ def tables(evaluation: Evaluation) -> str:
         values = [one.return_mean for one in known if not math.isnan(one.return_mean)]
         return -values[0] if values else math.inf
 
+    is_one = len(conditions) == 1  # then there is room to compare
+    compares, tells = (
+        is_one and len(places) > 1,
+        is_one and any(not math.isnan(one.success_rate) for one in checkpoints),
+    )
     params = list(checkpoints[0].params) if checkpoints else []
-    header = ["trial", *params, *(["checkpoint"] if several else [])]
-    header += [*(one or "mean return" for one in conditions), "episodes"]
-    lines = [header]
+    header = ["trial", *params, *(["checkpoint"] if several else []), *(one or "mean return" for one in conditions)]
+    header += [*(["behind the best"] if compares else []), *(["success"] if tells else []), "episodes"]
+    lines = [[*header, *([""] if compares else [])]]
     for place in sorted(places, key=score):
-        of_place = [found.get((*place, condition)) for condition in conditions]
-        cells = ["" if one is None else value_of(one) for one in of_place]
-        episodes = "/".join(dict.fromkeys(str(one.episodes) for one in of_place if one is not None))
-        own = next(one.params for one in of_place if one is not None)
-        values = [short(own.get(name, "")) for name in params]
-        lines.append([place[0], *values, *([place[1]] if several else []), *cells, episodes])
+        of_place = [found[(*place, condition)] for condition in conditions if (*place, condition) in found]
+        first = of_place[0]
+        cells = [value_of(found[(*place, one)]) if (*place, one) in found else "" for one in conditions]
+        cells += [_with_interval(first.behind, first.behind_low, first.behind_high)] if compares else []
+        cells += [_with_interval(first.success_rate, first.success_low, first.success_high)] if tells else []
+        cells.append("/".join(dict.fromkeys(str(one.episodes) for one in of_place)))
+        told = "best" if first is evaluation.best else "not surely worse" if first.is_not_surely_worse else ""
+        values = [short(first.params.get(name, "")) for name in params]
+        lines.append([place[0], *values, *([place[1]] if several else []), *cells, *([told] if compares else [])])
     return laid_out(lines)
 
 
@@ -52,7 +65,8 @@ def remarks(evaluation: Evaluation) -> list[str]:
     """Return what a reader of the table must know: how it was played, who won, what is missing."""
     checkpoints = evaluation.checkpoints
     is_any = any(not math.isnan(one.return_low) for one in checkpoints)
-    told = ["Intervals: 95 %, percentile bootstrap of the mean over the episodes."] if is_any else []
+    of = "the mean over the episodes, and of the difference to the best on the same seeds"
+    told = [f"Intervals: 95 %, Student's t, of {of}."] if is_any else []
     for explored in (True, False):
         names = [one for one in checkpoints if one.explored is explored]
         if names:
@@ -63,15 +77,34 @@ def remarks(evaluation: Evaluation) -> list[str]:
     told += [f"Note: {note}." for note in dict.fromkeys(one.note for one in checkpoints if one.note)]
     best = evaluation.best
     if best is not None:
-        others = [one for one in checkpoints if one is not best and one.condition == best.condition]
-        close = [one for one in others if one.return_high >= best.return_low]
-        whom = f"the intervals of {len(close)} of the {len(others)} others overlap"
-        whom = "the interval of the other one overlaps" if len(others) == 1 else whom
-        sure = f"; {whom} with it" if close else ""
         where = f"{best.checkpoint}, {best.condition}" if best.condition else best.checkpoint
-        told.append(f"The best is {best.trial} ({where}): {value_of(best)}{sure}.")
+        told.append(f"The best is {best.trial} ({where}): {value_of(best)}{_how_sure(best, checkpoints)}.")
+        if not math.isnan(best.success_rate):
+            rate = _with_interval(best.success_rate, best.success_low, best.success_high)
+            told.append(f"It succeeds in {rate} of its episodes (Wilson's interval){_success_of(best, checkpoints)}.")
     told += [f"{one.trial}, {one.checkpoint}: {one.error}" for one in checkpoints if one.error]
     return [printable(one) for one in [*told, *evaluation.problems]]
+
+
+def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
+    """Return how sure it is that the best one is better than the others under its condition."""
+    others = [one for one in checkpoints if one is not best and one.condition == best.condition and one.seeds_compared]
+    if not others:
+        return ""
+    close = sum(one.is_not_surely_worse for one in others)
+    whom = f"{close or 'all'} of the {len(others)} others {'is' if close == 1 else 'are'}"
+    whom = "the other one is" if len(others) == 1 else whom
+    return f"; on the same seeds, {whom} {'not ' if close else ''}surely worse"
+
+
+def _success_of(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
+    """Return how many of the others succeed less often on the same seeds, by Newcombe's interval for paired rates."""
+    others = [one for one in checkpoints if one.condition == best.condition and not math.isnan(one.success_behind)]
+    fewer = sum(one.success_behind_low > 0 for one in others)
+    whom = "the other one" if len(others) == 1 else f"{fewer} of the {len(others)} others"
+    if not others or (len(others) == 1 and not fewer):
+        return f"; on the same seeds, {whom} does not surely succeed less often" if others else ""
+    return f"; on the same seeds, {whom} surely succeed{'s' if fewer == 1 else ''} less often"
 
 
 def value_of(one: EvaluatedCheckpoint) -> str:
@@ -81,13 +114,16 @@ def value_of(one: EvaluatedCheckpoint) -> str:
         >>> value_of(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 0))
         'none'
     """
-    if math.isnan(one.return_mean):
-        return "none"
-    if math.isnan(one.return_low):
-        return f"{one.return_mean:.5g}"
-    return f"{one.return_mean:.5g} [{one.return_low:.5g}, {one.return_high:.5g}]"
+    return _with_interval(one.return_mean, one.return_low, one.return_high) or "none"
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    """Return a number with its interval, if it has one; nothing for NaN."""
+    if math.isnan(value):
+        return ""
+    return f"{value:.5g}" if math.isnan(low) else f"{value:.5g} [{low:.5g}, {high:.5g}]"
 
 
 def _how(one: EvaluatedCheckpoint) -> str:
-    count = f"{one.episodes} episode{'' if one.episodes == 1 else 's'}"
+    count = counted(one.episodes, "episode")
     return count if one.explored is None else f"{count}, {'exploring' if one.explored else 'not exploring'}"

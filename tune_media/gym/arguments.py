@@ -22,6 +22,7 @@ from tune_media.recording.rendering import (
     renders_inside,
     sub_env,
 )
+from tune_media.recording.success import Success
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
 from tune_media.values.checks import (
@@ -84,6 +85,7 @@ class Arguments:
     strict: bool = False
     render: str = DIRECT
     env_fn: Callable[[], Any] | None = None
+    success: Success | None = None
 
     def __post_init__(self) -> None:
         check_recording(self.episode_trigger, self.video, self.frame)
@@ -119,7 +121,7 @@ class Arguments:
         selectors = as_selectors(self.keep)
         name, trigger = self.name_prefix, self.episode_trigger
         taken = (self.video, self.collect, self.trajectories)
-        return Plan(name, selectors, trigger, *taken, strict=self.strict, render=self.render)
+        return Plan(name, selectors, trigger, *taken, strict=self.strict, render=self.render, success=self.success)
 
     def indices(self, count: int) -> frozenset[int]:
         """Return the sub-envs to record.

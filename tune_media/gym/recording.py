@@ -189,8 +189,15 @@ class Recording:
         if self._clips is not None and picture:
             self._record_clip(index, self._due)
 
-    def end(self, index: int, *, terminated: bool, picture: bool = True) -> dict[str, Any]:
-        """The episode of a sub-env is over: return its statistics."""
+    def end(self, index: int, *, terminated: bool, picture: bool = True, info: Any = None) -> dict[str, Any]:
+        """The episode of a sub-env is over: return its statistics.
+
+        Args:
+            index: Which one.
+            terminated: Whether the env ended it.
+            picture: False if the sub-env already shows its next episode.
+            info: The info of its last step.
+        """
         ended = self.statistics.end(index)
         if index in self._indices:
             if picture:
@@ -201,6 +208,7 @@ class Recording:
                 index,
                 metrics=metrics,
                 terminated=terminated,
+                info=info,
                 note=_SAME_STEP_NOTE if is_cut else None,
                 proof=self._replays.proof if picture else None,
             )

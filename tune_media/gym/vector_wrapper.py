@@ -152,7 +152,9 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
         is_reset = self._autoreset.resets_in_same_step
         self._record(index, reward, now, looks_at_info, final=is_reset)
-        ended = self._recording.end(index, terminated=terminated, picture=not is_reset)
+        tells = bool(self._recording.recorder.plan.tells_success) and self._recording.records(index)
+        info = self._info(now, index, final=is_reset) if tells else None
+        ended = self._recording.end(index, terminated=terminated, picture=not is_reset, info=info)
         if is_reset:
             self._start(index, now)
         return ended

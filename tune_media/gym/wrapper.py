@@ -64,6 +64,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             pictures; then as ``"replay"``.
         env_fn: Makes an env like this one, in the process that renders. It is pickled by cloudpickle, so it may be a
             lambda, or be defined in a script or a notebook.
+        success: What says whether an episode succeeded; see ``tune_media.rllib.record_episodes``.
 
     Raises:
         TypeError: An argument of the wrong type, or a subclass of this class that is given a vector env.
@@ -155,7 +156,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         recording.step(0, as_reward(reward), action, info, observation=observation)
         if terminated or truncated:
             self._has_ended = True
-            ended = recording.end(0, terminated=bool(terminated))
+            ended = recording.end(0, terminated=bool(terminated), info=info)
             if recording.writes_statistics:
                 info = {**info, KEY: ended}
         return observation, reward, terminated, truncated, info

@@ -9,6 +9,7 @@ from tune_media.recording.choosing import CHOOSES_NOTHING, selector_reason, surv
 from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.series import EpisodeValues, merged_metrics
+from tune_media.recording.success import as_success
 from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import (
@@ -68,10 +69,23 @@ class Candidates:
         if more is not None:
             self._more[data.record.id] = more
             data, _ = self._with_more(data, more)
+        if callable(self._plan.success):
+            data = replace(data, record=replace(data.record, success=self._success_of(data.record)))
         self._data[data.record.id] = data
         self._points += points_of(data)
         self._bound_data(data.record.id)
         return data.record
+
+    def _success_of(self, record: EpisodeRecord) -> bool | None:
+        """Return whether an episode succeeded, as the user's function says."""
+        assert callable(self._plan.success)
+        try:
+            return as_success(self._plan.success(record))
+        except Exception as error:
+            if self._plan.strict:
+                raise
+            self._problems.report_error("success=", error, "it is not known whether episodes succeeded")
+            return None
 
     def leads(self, record: EpisodeRecord) -> bool:
         """Return whether a selector of few episodes, such as ``best``, would choose an episode now."""

@@ -8,6 +8,7 @@ from tune_media.recording.choosing import RESERVED
 from tune_media.recording.collector import Collector
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.rendering import ONLY_VIEW
+from tune_media.recording.success import Success, check_success, names_of
 from tune_media.selection import RenderBudget, Selector, Trigger
 from tune_media.steps import Collect
 from tune_media.values.checks import one_of
@@ -31,6 +32,7 @@ class Plan:
         render: When frames are rendered: ``direct``, ``replay`` or ``auto``.
         tapes: Whether all episodes are taped, whenever they are rendered.
         views: The names of the views, as far as they are known before the first frame.
+        success: What says whether an episode succeeded. None: ``success`` or ``is_success`` of the last step's info.
 
     Raises:
         ValueError: An unknown ``render``, or a selector with a reserved name.
@@ -55,10 +57,12 @@ class Plan:
     render: str = DIRECT
     tapes: bool = False
     views: tuple[str, ...] = (ONLY_VIEW,)
+    success: Success | None = None
 
     def __post_init__(self) -> None:
         one_of(*RENDERS).check("render=", self.render)
         Collector(self.collect)  # raises if it is of the wrong type
+        check_success(self.success)
         taken = RESERVED & {selector.name for selector in self.selectors}
         if taken:
             raise ValueError(f"a selector cannot be named {min(taken)!r}: something else has that name in the result.")
@@ -69,6 +73,11 @@ class Plan:
     def looks_at_info(self) -> bool:
         """Whether a step's info is needed."""
         return self.collect is not False or self.looks_at_steps
+
+    @property
+    def tells_success(self) -> tuple[str, ...]:
+        """The paths inside the last step's info that say whether an episode succeeded."""
+        return () if self.collect is False and self.success is None else names_of(self.success)
 
     @property
     def looks_at_steps(self) -> bool:

@@ -22,6 +22,7 @@ from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
+from tune_media.recording.success import in_info
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
@@ -82,6 +83,7 @@ class Recorder:
         self.abandoned = 0
         self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
         self.looks_at_every_step = self.collector.may_find({})
+        self._tells_success = plan.tells_success
         self._on_finished = on_finished
         self._running: dict[Hashable, RunningEpisode] = {}
         self.starts = Starts(plan.trigger, self.clock)
@@ -211,6 +213,7 @@ class Recorder:
         *,
         metrics: Mapping[str, float] | None = None,
         proof: Proof | None = None,
+        info: Any = None,
         **facts: Any,
     ) -> EpisodeRecord | None:
         """Record the end of the episode in ``slot``, drop candidates that cannot win any more, and return its record.
@@ -222,6 +225,7 @@ class Recorder:
             more: Adds the values that user hooks put into it.
             metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
             proof: Decides what of its frames proves its tape. None: nothing does.
+            info: The info of its last step, which may say whether it succeeded.
         """
         episode = self._running.pop(slot, None)
         if episode is None:
@@ -229,6 +233,7 @@ class Recorder:
         with self.clock.render():
             self._show_last(episode)
         with self.guard(slot, "the end of an episode"):
+            facts["success"] = in_info(info, self._tells_success)
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             if proof is not None and episode.has_whole_tape():
                 with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else

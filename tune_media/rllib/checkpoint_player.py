@@ -22,6 +22,7 @@ from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media.recording.plan import Plan
+from tune_media.recording.success import Success
 from tune_media.rllib import ray_names
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.env_runner_requests import begin_round, recordings_of
@@ -60,6 +61,7 @@ class PlayerSettings:
             training had evaluations of its own.
         env: Makes the envs instead: a function of the ``env_config``.
         env_config: Keys of the ``env_config`` that have other values.
+        success: What says whether an episode succeeded, as of ``record_episodes``. None: as in the training.
 
     Example:
         >>> PlayerSettings(env_config={"wind": 5}).explore is None
@@ -70,6 +72,7 @@ class PlayerSettings:
     connectors: str | None = None
     env: Callable[[Any], Any] | None = None
     env_config: Mapping[str, Any] = field(default_factory=dict)
+    success: Success | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ class NewStackPlayer(CheckpointPlayer):
             )
         before = ray_names.config_of_env_runner(made_by)
         config = _for_one_env(before, settings)
-        config.callbacks_class = _with_recorder(config.callbacks_class, ())
+        config.callbacks_class = _with_recorder(config.callbacks_class, (), settings.success)
         env_runner = made_by["class"](config=config, worker_index=0, num_workers=0)
         ray_names.load_policy(env_runner, checkpoint / _MODULES, folder)
         self._connectors = ray_names.frozen_connectors(env_runner)
@@ -208,7 +211,7 @@ class OldStackPlayer(CheckpointPlayer):
         config.batch_mode, config.rollout_fragment_length = "complete_episodes", 1
         if isinstance(config.env, str) and not ray_names.is_registered(config.env):  # Gymnasium's own, for the clips
             config.env_config.setdefault("render_mode", "rgb_array")
-        own = _with_recorder(config.callbacks_class, seeds)
+        own = _with_recorder(config.callbacks_class, seeds, settings.success)
         config.callbacks_class = own[0] if len(own) == 1 else ray_names.joined_callbacks(own)
         worker = ray_names.rollout_worker(config, state)
         super().__init__(worker, PlayedAs(bool(config.explore), TRAINED))
@@ -261,7 +264,7 @@ def same_process_state() -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-def _with_recorder(callbacks: Any, seeds: Sequence[int]) -> list[Any]:
+def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None) -> list[Any]:
     """Return the callbacks of an env runner with a recorder that keeps the tapes of all episodes, and renders none.
 
     It takes the place of the training's own recorder: the same values are taken from the steps, and the same source of
@@ -270,12 +273,15 @@ def _with_recorder(callbacks: Any, seeds: Sequence[int]) -> list[Any]:
     Args:
         callbacks: The callbacks: one class, or several.
         seeds: Seeds for the resets of the envs; none: they have seeds.
+        success: What says whether an episode succeeded. None: as in the training.
     """
     own = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
     recorders = [one for one in own if isinstance(one, EpisodeRecorder)]
     settings: RecorderSettings | None = recorders[0].args[0] if recorders else None
     collect, frame = (None, None) if settings is None else (settings.plan.collect, settings.frame)
-    plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True)
+    if success is None and settings is not None:
+        success = settings.plan.success
+    plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success)
     recording = RecorderSettings(plan, SECTIONS, frame, seeds=tuple(seeds), check_frame=False)
     others = [one for one in own if not isinstance(one, EpisodeRecorder)]
     return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]

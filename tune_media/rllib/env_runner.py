@@ -222,7 +222,10 @@ class EnvRunnerRecording:
         if running is None or self.recorder.running(index) is None:
             return
         with self.recorder.guard(index, "the end of an episode"):
-            facts = self.stack(episode, env_runner, env, index).end_facts()
+            on_stack = self.stack(episode, env_runner, env, index)
+            facts = on_stack.end_facts()
+            if self.recorder.plan.tells_success:
+                facts["info"] = on_stack.transition(facts.get("episode_return", 0.0), whole=False).info
             self._fetched.ended(running.id)
             own = functools.partial(add_own_values, fields_of(episode))
             returns = agent_returns(episode, earlier_chunks, running.rewards)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tune_media.recording.arguments import as_indices, as_seeds, check_recording
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import ONLY_VIEW, FrameFunction
+from tune_media.recording.success import Success
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import EVALUATION, SECTIONS, RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
@@ -46,6 +47,7 @@ def record_episodes(
     render: str = AUTO,
     check_frame: bool = True,
     tapes: bool = False,
+    success: Success | None = None,
 ) -> Callable[[], RLlibCallback]:
     """Record episodes, and put the chosen ones into RLlib's result.
 
@@ -99,6 +101,11 @@ def record_episodes(
             episode, later and elsewhere. With ``"auto"`` and ``"replay"``, episodes have tapes as long as these are
             used. With tapes, no reset gets another seed, and no random number is drawn.
 
+        success: What says whether an episode succeeded: the name of a value in the info of its last step, such as
+            ``"data/solved"``, or a function of its ``EpisodeRecord``. None: ``info["success"]`` or
+            ``info["is_success"]``, if there is one, and unless ``collect`` is False. The rate is at
+            ``custom_metrics/success_rate`` of the section, the ends of its 95 % interval (Wilson's) beside it.
+
     Returns:
         A callback for ``AlgorithmConfig.callbacks``, which takes it alone or in a list.
 
@@ -138,6 +145,7 @@ def record_episodes(
             render=render,
             tapes=tapes,
             views=tuple(frame) if isinstance(frame, Mapping) else (ONLY_VIEW,),
+            success=success,
         ),
         sections=chosen_sections,
         frame=frame,

@@ -110,9 +110,14 @@ def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
         ValueError: It has no such column.
     """
     parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
-    if missing := [name for name in columns if name not in parquet.schema_arrow.names]:
+    there = parquet.schema_arrow.names
+    if missing := [name for name in columns if name not in there and name not in _LATER]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
-    return parquet.read(columns=columns).select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
+    table = parquet.read(columns=[name for name in columns if name in there])
+    for name in columns:
+        if name not in there:
+            table = table.append_column(name, pa.nulls(len(table), _EPISODES.field(name).type))
+    return table.select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
 
 
 def parquet_name(path: str) -> str:
@@ -137,7 +142,7 @@ def steps_name(path: str) -> str:
 
 def record_of(row: Mapping[str, Any]) -> EpisodeRecord:
     """Return the facts of the episode of a row of a report's Parquet file; metrics may be pairs or a dict."""
-    names = ("section", "training_iteration", "terminated", "seed", "env_runner", "env_index", "note")
+    names = ("section", "training_iteration", "terminated", "success", "seed", "env_runner", "env_index", "note")
     more = ("env_steps", "explored", "weights_version", "rendered", "task")
     facts = {name: row[name] for name in (*names, *more)}
     number, length = as_number(row["episode_return"]), whole_number(row["episode_length"])
@@ -236,6 +241,7 @@ _EPISODES = pa.schema(
         ("episode_return", pa.float64()),
         ("episode_length", pa.int64()),
         ("terminated", pa.bool_()),
+        ("success", pa.bool_()),  # null: not known
         ("seed", pa.int64()),
         ("env_runner", pa.int64()),
         ("env_index", pa.int64()),
@@ -260,6 +266,7 @@ _EPISODES = pa.schema(
 )
 
 
+_LATER = {"success"}  # columns that reports of earlier releases lack
 _OF_TAPES = [name for name in _EPISODES.names if name not in ("series", "lists", "values", "every", "clips", "tape")]
 WITHOUT_TAPES = [name for name in _EPISODES.names if name != "tape"]
 """The columns of a report's Parquet file but for the tapes, which few readers need."""
@@ -275,7 +282,7 @@ def _episodes(report: EpisodeReport) -> Iterator[tuple[RecorderEpisodes, Episode
 def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) -> dict[str, Any]:
     record = episode.record
     names = ("episode_id", "episode_return", "episode_length", "terminated", "seed", "env_runner", "env_index", "note")
-    more = ("env_steps", "explored", "weights_version", "rendered")
+    more = ("success", "env_steps", "explored", "weights_version", "rendered")
     row = {name: getattr(record, name) for name in (*names, *more)}
     lists = {name: series.values for name, series in episode.series.items() if not series.is_numeric}
     return {

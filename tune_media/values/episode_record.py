@@ -25,6 +25,7 @@ _FACTS = (
     "view",
     "env_steps",
     "terminated",
+    "success",
     "explored",
     "weights_version",
     "task",
@@ -55,6 +56,8 @@ class EpisodeRecord(Medium):
         training_iteration: The Algorithm's iteration when the episode was collected.
         env_steps: The Algorithm's lifetime env steps at that time.
         terminated: True if the env ended it, False if it was truncated, None if unknown.
+        success: Whether it succeeded: ``success`` or ``is_success`` in the info of its last step, or as the recorder's
+            ``success=`` says. None if unknown.
         explored: Whether the policy explored.
         weights_version: RLlib's sequence number of the weights that played its last step.
         task: The return value of the env's ``get_task()`` when the episode began, if the env has one.
@@ -83,6 +86,7 @@ class EpisodeRecord(Medium):
     training_iteration: int | None = None
     env_steps: int | None = None
     terminated: bool | None = None
+    success: bool | None = None
     explored: bool | None = None
     weights_version: int | None = None
     task: Any = None

@@ -20,10 +20,13 @@ from tune_media.values.episode_histograms import histograms_of
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium, joined, new_id
+from tune_media.values.rates import wilson
 from tune_media.values.strict_json import json_bytes
 
 UNKNOWN = "unknown"
 """The episode id of values that cannot be assigned to one episode."""
+SUCCESS_RATE = "success_rate"
+"""The metric of a round: the share of its episodes that succeeded."""
 MAX_ROUND_POINTS = 2_000_000
 """The most values that all series of one round hold, on one env runner or in an Algorithm's result: 16 MB."""
 MAX_TAPE_BYTES = 16 * 2**20
@@ -204,8 +207,12 @@ class EpisodeBatch(Medium):
         return [episode for episode in self.episodes if not episode.is_late]
 
     def metrics(self) -> dict[str, float]:
-        """Return ``<metric>_mean``, ``_min`` and ``_max`` over the counted episodes; NaN is left out."""
-        return summarized(episode.record.metrics for episode in self.counted())
+        """Return ``<metric>_mean``, ``_min`` and ``_max`` over the counted episodes; NaN is left out.
+
+        If it is known whether episodes succeeded, also ``success_rate`` and the ends of its 95 % interval.
+        """
+        records = [episode.record for episode in self.counted()]
+        return summarized(record.metrics for record in records) | success_rate(record.success for record in records)
 
     def histograms(self) -> Mapping[str, Histogram]:
         """Return, by name, the histogram of each series, and of the episodes' returns, lengths and final numbers.
@@ -267,6 +274,19 @@ def summarized(metrics: Iterable[Mapping[str, float]]) -> dict[str, float]:
         for name, found in values.items()
         for kind, reduce in (("mean", np.mean), ("min", np.min), ("max", np.max))
     }
+
+
+def success_rate(successes: Iterable[bool | None]) -> dict[str, float]:
+    """Return the share of episodes that succeeded, with the ends of Wilson's 95 % interval; nothing if none is known.
+
+    >>> success_rate([True, True, None, False])["success_rate"], success_rate([None])
+    (0.6666666666666666, {})
+    """
+    known = [one for one in successes if one is not None]
+    if not known:
+        return {}
+    low, high = wilson(sum(known), len(known))
+    return {SUCCESS_RATE: sum(known) / len(known), f"{SUCCESS_RATE}_low": low, f"{SUCCESS_RATE}_high": high}
 
 
 def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> list[EpisodeData]:

@@ -46,3 +46,16 @@ def full_name(name: str, known: Iterable[str]) -> str | None:
     """
     names = list(known)
     return name if name in names else next((one for one in names if one.endswith(f"/{name}")), None)
+
+
+def shown_names(trial: str) -> tuple[str, str]:
+    """Return the names that the page shows of a trial: without hyperparameters and time, and of that the id alone.
+
+    >>> shown_names("sweep/PPO_CartPole_a1b2c_00003_3_lr=0.1_2026-11-26_10-00-00"), shown_names("mine")
+    (('PPO_CartPole_a1b2c_00003', 'a1b2c_00003'), ('mine', 'mine'))
+    """
+    last = trial.rpartition("/")[2]
+    found = re.match(r"(.+_[0-9a-f]{5}_\d{5})_\d+_", last)
+    name = found[1] if found else last
+    id = re.fullmatch(r".+_([0-9a-f]{5}_\d{5})", name)
+    return name, id[1] if id else name

@@ -25,7 +25,7 @@ logger = logging.getLogger("tune_media")
 
 _PLACE = ("trial", "section", "key", "kind", "step", "training_iteration")
 _CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height", "bytes", "id", "path", "file")
-_EPISODE = ("episode_id", "seed", "terminated", "task", "metrics", "note")
+_EPISODE = ("episode_id", "seed", "terminated", "success", "task", "metrics", "note")
 _POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
 _PROOF = ("recipe", "compared", "suspect")
 _FILE = (

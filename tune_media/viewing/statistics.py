@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.values.rates import wilson
+
 LEVEL = 0.95
 _POWER = 0.8  # with which a number of runs decides
 _MOST_RUNS = 100  # that are looked at to decide
@@ -190,6 +192,43 @@ def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -
     largest = _largest([ours, theirs])
     (spread,) = spreads([ours - theirs], borrowed=0, largest=largest)
     return _estimate(spread.mean, [spread], largest), len(common)
+
+
+def paired_rates(first: Mapping[int, bool], second: Mapping[int, bool]) -> tuple[Estimate, int]:
+    """Return how much larger the first success rate is on the same seeds, with Newcombe's interval for paired rates.
+
+    It is made of the Wilson intervals of both rates and of their correlation (method 10 of Newcombe, Statistics in
+    Medicine 17, 1998), so that 40 of 40 beside 40 of 40 is no certain tie.
+
+    Args:
+        first: For each evaluation seed whether the episode succeeded.
+        second: The other's. Seeds that only one has are left out.
+
+    Returns:
+        The difference of the rates, and the number of common seeds.
+
+    >>> estimate, seeds = paired_rates(dict.fromkeys(range(40), True), dict.fromkeys(range(40), False))
+    >>> estimate.value, round(estimate.low, 2), seeds
+    (1.0, 0.88, 40)
+    """
+    common = first.keys() & second.keys()
+    total = len(common)
+    if not total:
+        return Estimate(math.nan), 0
+    both = sum(first[seed] and second[seed] for seed in common)
+    ours, theirs = (sum(own[seed] for seed in common) for own in (first, second))
+    neither = total - ours - theirs + both
+    product = both * neither - (ours - both) * (theirs - both)
+    scale = math.sqrt(ours * (total - ours) * theirs * (total - theirs))
+    correlation = (max(product - total / 2, 0) if product > 0 else product) / scale if scale else 0.0
+    (low, high), (other_low, other_high) = wilson(ours, total), wilson(theirs, total)
+    rate, other = ours / total, theirs / total
+
+    def end(own: float, others: float) -> float:
+        return math.sqrt(max(0.0, own**2 - 2 * correlation * own * others + others**2))
+
+    down, up = end(rate - low, other_high - other), end(high - rate, other - other_low)
+    return Estimate((ours - theirs) / total, (ours - theirs) / total - down, (ours - theirs) / total + up), total
 
 
 def chances_to_be_best(found: Sequence[Spread]) -> list[float]:

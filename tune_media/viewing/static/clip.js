@@ -10,7 +10,7 @@
   const SHOWN_SERIES = 3;
   const SERIES_COLORS = ["--accent", "--second", "--third", "--fourth"];
   const RECORD = [
-    "episode_return", "episode_length", "step", "training_iteration", "terminated", "seed", "task", "explored", "weights_version", "rendered",
+    "episode_return", "episode_length", "step", "training_iteration", "terminated", "success", "seed", "task", "explored", "weights_version", "rendered",
     "env_steps", "env_runner", "env_index", "agent", "view", "frames", "fps", "frame_stride", "width", "height", "bytes", "compared", "note", "episode_id", "trial_id", "path",
   ];
 

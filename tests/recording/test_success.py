@@ -1,0 +1,152 @@
+"""Whether an episode succeeded: of the info of its last step, or by a function of its record."""
+
+import io
+import math
+
+import gymnasium as gym
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import tune_media as tm
+from tune_media.recording.success import in_info
+from tune_media.storage.episode_files import (
+    EpisodeReport,
+    RecorderEpisodes,
+    episode_table,
+    report_parquet,
+    rows_of_parquet,
+)
+from tune_media.values.rates import wilson
+
+
+class Telling(gym.Env):
+    """Each episode has three steps; the infos of episode n are ``infos[n]``."""
+
+    observation_space = action_space = gym.spaces.Discrete(2)
+    render_mode = None
+
+    def __init__(self, *infos):
+        self.infos, self.episode = infos, -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode, self.steps = self.episode + 1, 0
+        return 0, {}
+
+    def step(self, action):
+        self.steps += 1
+        info = self.infos[self.episode % len(self.infos)][self.steps - 1]
+        return 0, float(self.episode), self.steps == 3, False, dict(info)
+
+
+def told(*infos, episodes=None, **options):
+    """Return what was recorded of one episode for each list of infos, or of some."""
+    env = tm.gym.RecordEpisodes(Telling(*infos), keep="all", video=None, **options)
+    for _ in range(episodes or len(infos)):
+        env.reset()
+        while not env.step(0)[2]:
+            pass
+    return env.take()
+
+
+def successes(taken):
+    return [episode.record.success for episode in taken["data"].episodes]
+
+
+@pytest.mark.parametrize(
+    ("last", "success"),
+    [
+        ({"success": True}, True),
+        ({"is_success": np.float32(0)}, False),
+        ({"success": np.bool_(True), "other": 1}, True),
+        ({}, None),
+        ({"success": math.nan}, None),
+        ({"success": "yes"}, None),
+        ({"success": [True]}, None),
+    ],
+)
+def test_it_is_what_the_info_of_the_last_step_says(last, success):
+    assert successes(told([{"success": True}, {"success": True}, last])) == [success]
+
+
+def test_the_rate_is_in_the_metrics_with_wilsons_interval():
+    infos = [[{}, {}, {"success": number < 7}] for number in range(10)]
+    taken = told(*infos)
+    low, high = wilson(7, 10)
+    rate = {name: value for name, value in taken["custom_metrics"].items() if "success" in name}
+    assert rate == {"success_rate": 0.7, "success_rate_low": low, "success_rate_high": high}
+    assert "custom_metrics" not in told([{}, {}, {}])
+
+
+def test_a_name_or_a_function_may_say_it():
+    infos = [[{}, {}, {"data": {"final": {"goals": number}}, "goal": {"reached": number == 2}}] for number in range(3)]
+    assert successes(told(*infos, success="goal/reached")) == [False, False, True]
+    assert successes(told(*infos, success=lambda episode: episode.metrics["goals"] > 0)) == [False, True, True]
+    assert successes(told(*infos, success=lambda episode: episode.episode_return == 3.0)) == [False, True, False]
+    assert successes(told(*infos, success=lambda episode: None)) == [None, None, None]
+    assert successes(told([{}, {}, {"success": True}], collect=False)) == [None]
+    assert successes(told([{}, {}, {"success": True}], collect=False, success="success")) == [True]
+
+
+def test_a_function_that_raises_costs_the_success_and_says_so_once(caplog):
+    taken = told([{}, {}, {}], episodes=3, success=lambda episode: 1 / 0)
+    assert successes(taken) == [None] * 3
+    (warning,) = caplog.messages
+    assert "success=" in warning
+    assert "ZeroDivisionError" in warning
+    with pytest.raises(ZeroDivisionError):
+        told([{}, {}, {}], success=lambda episode: 1 / 0, strict=True)
+
+
+@pytest.mark.parametrize("wrong", [3, "", ["success"], lambda: True])
+def test_what_cannot_say_it_is_refused_at_once(wrong):
+    with pytest.raises(TypeError, match="success="):
+        tm.gym.RecordEpisodes(Telling([{}]), video=None, success=wrong)
+    with pytest.raises(TypeError, match="success="):
+        tm.rllib.record_episodes(success=wrong)
+
+
+def test_selectors_may_choose_by_it():
+    infos = [[{}, {}, {"success": number != 1}] for number in range(3)]
+    env = tm.gym.RecordEpisodes(
+        Telling(*infos),
+        keep=tm.selection.where(lambda episode: episode.success is False, name="failed"),
+        video=None,
+    )
+    for _ in range(3):
+        env.reset()
+        while not env.step(0)[2]:
+            pass
+    assert [record.episode_return for record in env.take()["failed"]] == [3.0]
+
+
+@pytest.mark.parametrize("mode", [gym.vector.AutoresetMode.NEXT_STEP, gym.vector.AutoresetMode.SAME_STEP])
+def test_vector_envs_tell_it_of_each_sub_env(mode):
+    infos = [[{}, {}, {"is_success": True}]], [[{}, {}, {"is_success": False}]], [[{}, {}, {}]]
+    envs = gym.vector.SyncVectorEnv([lambda own=own: Telling(*own) for own in infos], autoreset_mode=mode)
+    env = tm.gym.RecordVectorEpisodes(envs, keep="all", video=None)
+    env.reset()
+    for _ in range(3):
+        env.step(np.zeros(3, int))
+    assert sorted(successes(env.take()), key=str) == [False, None, True]
+
+
+def test_all_agents_that_say_something_must_have_succeeded():
+    names = ("success",)
+    assert in_info({"a": {"success": True}, "b": {"success": True}, "c": {}}, names) is True
+    assert in_info({"a": {"success": True}, "b": {"success": False}}, names) is False
+    assert in_info({"__common__": {"success": True}, "a": {"success": False}}, names) is True
+    assert in_info({"a": {}}, names) is None
+    assert in_info(None, names) is None
+
+
+def test_it_is_a_column_of_the_parquet_file_and_older_files_have_none():
+    batch = told([{}, {}, {"success": True}], [{}, {}, {}])["data"]
+    content = report_parquet(EpisodeReport("t", 1, 7, [RecorderEpisodes("train", "r", batch)]))
+    assert [row["success"] for row in rows_of_parquet(content)] == [True, None]
+    table = pyarrow.parquet.read_table(io.BytesIO(content)).drop_columns(["success"])
+    older = io.BytesIO()
+    pyarrow.parquet.write_table(table, older)
+    assert [row["success"] for row in rows_of_parquet(older.getvalue())] == [None, None]
+    assert episode_table(io.BytesIO(older.getvalue()), ["seed", "success"])["success"].to_pylist() == [None, None]

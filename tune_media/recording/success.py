@@ -1,0 +1,86 @@
+"""Whether an episode succeeded: as its env says in the info of the last step, or as the user's function does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tune_media.recording.collector import COMMON
+from tune_media.values.checks import a_function, as_shown
+from tune_media.values.episode_record import EpisodeRecord
+
+NAMES = ("success", "is_success")
+"""The names that envs have for it in their infos: Meta-World's, and that of Gymnasium-Robotics."""
+Success = str | Callable[[EpisodeRecord], Any]
+"""The argument ``success=``: the name of a value in ``info``, or a function of the finished episode's record."""
+
+
+def check_success(success: Any) -> None:
+    """Check the argument ``success=``.
+
+    Raises:
+        TypeError: It is neither a name nor a function of one argument.
+    """
+    if success is None or (isinstance(success, str) and success.strip("/ ")):
+        return
+    if not callable(success):
+        raise TypeError(
+            "success= takes the name of a value in info, such as 'is_success' or 'data/solved', or a function of the "
+            f"episode's record, such as lambda episode: episode.episode_return > 200; got {as_shown(success)}."
+        )
+    a_function("the episode's record").check("success=", success)
+
+
+def names_of(success: Success | None) -> tuple[str, ...]:
+    """Return the paths inside ``info`` that may tell; none if a function does.
+
+    >>> names_of(None), names_of("data/solved")
+    (('success', 'is_success'), ('data/solved',))
+    """
+    return NAMES if success is None else (success,) if isinstance(success, str) else ()
+
+
+def in_info(info: Any, names: tuple[str, ...]) -> bool | None:
+    """Return what the info of an episode's last step says; None if it says nothing.
+
+    In a multi-agent env it is the common info, or else all agents that say something must have succeeded.
+
+    >>> in_info({"is_success": 1.0}, NAMES), in_info({}, NAMES)
+    (True, None)
+    >>> in_info({"a": {"success": True}, "b": {"success": False}, "c": {}}, NAMES)
+    False
+    """
+    if not isinstance(info, Mapping):
+        return None
+    for one in (info, info.get(COMMON)):
+        for name in names:
+            found = as_success(_at(one, name))
+            if found is not None:
+                return found
+    own = [as_success(_at(one, name)) for one in info.values() for name in names]
+    said = [one for one in own if one is not None]
+    return all(said) if said else None
+
+
+def as_success(value: Any) -> bool | None:
+    """Return a truth value or a number of any library as a bool; None for NaN and for anything else.
+
+    >>> as_success(1.0), as_success(float("nan")), as_success([True])
+    (True, None, None)
+    """
+    try:
+        plain = value if isinstance(value, (bool, int, float)) else value.item()
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return None
+    if not isinstance(plain, (bool, int, float)) or math.isnan(plain):
+        return None
+    return bool(plain)
+
+
+def _at(info: Any, name: str) -> Any:
+    for part in name.split("/"):
+        if not isinstance(info, Mapping):
+            return None
+        info = info.get(part)
+    return info
