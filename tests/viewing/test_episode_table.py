@@ -83,6 +83,32 @@ def test_hyperparameters_of_several_kinds_are_compared_as_the_page_compares_them
         assert table.found(where).tolist() == trials, where
 
 
+def test_values_are_taken_as_they_are_shown(tmp_path):
+    names = [f"PPO_Cart_a1b2c_0000{number}_{number}_lr=0.1_2026-11-26_10-00-00" for number in range(3)]
+    returns, ends = (123.456, 9.8765, 0.00012345), ((True, True), (False, None), (None, False))
+    for name, episode_return, (terminated, success) in zip(names, returns, ends, strict=True):
+        store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / name, {"f": f"<function {name[15:20]}>"}, {}))
+        facts = {"terminated": terminated, "success": success, "metrics": {"one": 1 / 3}}
+        record = EpisodeData(tm.EpisodeRecord(name, episode_return, 2, **facts), {})
+        store.add(EpisodeBatch((record,)), "train", "x/data", 10)
+        store.finish()
+    catalog = tm.load(tmp_path / "exp")
+    table = EpisodeFiles().table(catalog.trials)
+    expected = {"terminated=yes": [0], "terminated=no": [1], "success=no": [2], "success!=yes": [1, 2]}
+    expected |= {"return=123.5": [0], "return=9.88": [1], "return=9.876": [], "return=9.8765": [1]}
+    expected |= {"return=1.23e-4": [2], "one=0.3333": [0, 1, 2], "one=0.333": [], "return=123": []}
+    expected |= {"trial=a1b2c_00001": [1], "trial=PPO_Cart_a1b2c_00002": [2], f'trial="{names[0]}"': [0]}
+    for where, rows in expected.items():
+        assert table.found(where).tolist() == rows, where
+    assert len(catalog.filter(trial="a1b2c_00001").trials) == 1
+    assert [trial.name for trial in catalog.filter(trial=["a1b2c_00001", names[2]]).trials] == names[1:]
+
+
+def test_a_table_has_no_column_of_success_unless_somebody_tells_it(table):
+    assert "success" not in table.names
+    assert "terminated" in table.names
+
+
 def test_what_cannot_be_read_says_why(table):
     wrong = {
         "foo < 3": "no column 'foo'",

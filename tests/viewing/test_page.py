@@ -7,6 +7,7 @@ import pytest
 import tune_media as tm
 from tests.support.browser import served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
+from tune_media.values.names import shown_names
 from tune_media.viewing.episode_files import EpisodeFiles
 
 pytestmark = pytest.mark.slow
@@ -50,6 +51,7 @@ def test_a_filter_knows_hyperparameters_first_then_the_clips_facts_none_ranges_a
     filters = {
         "seed=0": "b",
         "name=z": "c",
+        "trial=b": "b",
         "clip.step=20": "a,b,c",
         "clip.return>21": "b,c",
         "gamma=None": "a",
@@ -83,6 +85,26 @@ def test_a_filter_that_is_nested_too_deep_says_so_and_breaks_no_page(viewer):
     for text in ("(" * 50_000 + "a", "not " * 50_000 + "a"):
         assert "more than 100 parentheses" in viewer.frame.evaluate(problem, text)
     assert viewer.frame.evaluate(problem, "(" * 90 + "a=1" + ")" * 90) is None
+
+
+def test_a_filter_takes_values_as_they_are_shown(viewer):
+    show(viewer)
+    test = "([text, value]) => tuneMedia.filter.parse(text, () => () => value, () => '', []).test({}, null)"
+    for text, value, holds in (
+        ("x=yes", True, True),
+        ("x=no", True, False),
+        ("x!=no", True, True),
+        ("x=123.5", 123.456, True),
+        ("x=9.88", 9.8765, True),
+        ("x=9.876", 9.8765, False),
+        ("x=1.23e-4", 0.00012345, True),
+        ("x=0.3333", 1 / 3, True),
+        ("x=0.333", 1 / 3, False),
+    ):
+        assert viewer.frame.evaluate(test, [text, value]) is holds, (text, value)
+    names = "(name) => tuneMedia.model.namesOf({ name })"
+    found = viewer.frame.evaluate(names, "sweep/PPO_Cart_a1b2c_00003_3_lr=0.1_2026-11-26_10-00-00")
+    assert found[1:] == list(shown_names(found[0])) == ["PPO_Cart_a1b2c_00003", "a1b2c_00003"]
 
 
 def test_hyperparameters_are_shown_so_that_different_ones_differ(viewer):

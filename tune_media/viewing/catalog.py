@@ -18,11 +18,13 @@ import pyarrow.fs
 from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import TrialStatus
-from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned
+from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned, trials_named
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
 from tune_media.values.checks import a_text, as_shown, did_you_mean, name_some, number_range, one_of
+from tune_media.values.names import shown_names
+from tune_media.values.number import counted
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, notebook
@@ -113,7 +115,7 @@ class Catalog(Sequence[CatalogRow]):
 
     def __repr__(self) -> str:
         trials = sum(len(rows) > 0 for rows in self._chosen)
-        return f"Catalog({len(self)} media of {trials} trials in {self.path})"
+        return f"Catalog({counted(len(self), 'medium', 'media')} of {counted(trials, 'trial')} in {self.path})"
 
     def _repr_html_(self) -> str:
         title = posixpath.basename(self.path.rstrip("/"))
@@ -123,6 +125,11 @@ class Catalog(Sequence[CatalogRow]):
     def reports(self) -> list[tuple[TrialFiles, str]]:
         """The files of episode data: each trial with the path of one of its ``episode_data/data-<step>.json``."""
         return [(trial, path) for trial in self.trials for path in trial.report_paths]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of rows of each trial, by the trial's name."""
+        return {trial.name: len(rows) for trial, rows in zip(self.trials, self._chosen, strict=True)}
 
     @cached_property
     def differing_params(self) -> list[str]:
@@ -152,7 +159,7 @@ class Catalog(Sequence[CatalogRow]):
 
         Args:
             where: A function of a row. It is asked last, since it needs the whole row.
-            trial: A trial's name, or several.
+            trial: A trial's name, as it is or as the page shows it, or several.
             section: ``"train"``, ``"evaluation"``, or another section of the result, or several.
             key: The key inside the section, such as ``"episodes/best"``, or its last part: ``"best"``. Or several.
             kind: ``"video"``, ``"image"``, ``"histogram"``, ..., or several.
@@ -186,7 +193,7 @@ class Catalog(Sequence[CatalogRow]):
         returns = number_range("filter(episode_return=...)", episode_return)
         trials, chosen = [], []
         for number, found in enumerate(self.trials):
-            if found.name not in texts.get("trial", [found.name]) or not _is_meant(found, asked):
+            if not _means("trial", texts.get("trial", [found.name]), found.name) or not _is_meant(found, asked):
                 continue
             media, rows = found.media, self._chosen[number]
             matches = np.ones(len(rows), bool)
@@ -508,6 +515,15 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 
 
+def names_of_trials(catalog: Catalog, texts: Iterable[str]) -> list[str]:
+    """Return the names of the trials that are called by their names, or by parts that no other name has.
+
+    Raises:
+        ValueError: There is no such trial, or several.
+    """
+    return list(dict.fromkeys(trial.name for text in texts for trial in trials_named(text, catalog.trials)))
+
+
 def _texts(argument: str, wanted: str | Iterable[str], function: str = "filter", example: str = "'best'") -> list[str]:
     """Return the texts that an argument of a function asks for."""
     if isinstance(wanted, str):
@@ -519,7 +535,12 @@ def _texts(argument: str, wanted: str | Iterable[str], function: str = "filter",
 
 
 def _means(column: str, wanted: Sequence[str], name: str) -> bool:
-    """Return whether one of the texts that are asked for means a name; a key may be named by its last part."""
+    """Return whether one of the texts that are asked for means a name.
+
+    A key may be named by its last part, and a trial as the page shows it.
+    """
+    if column == "trial" and not {name, *shown_names(name)}.isdisjoint(wanted):
+        return True
     return name in wanted or (column == "key" and any(name.endswith(f"/{text}") for text in wanted))
 
 

@@ -7,6 +7,7 @@ comparison of a text by size is false instead of an error. The keywords of ``Cat
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ Rows = npt.NDArray[np.int64]
 
 _TOKEN = re.compile(r'\s*(?:([()])|(<=|>=|!=|==|=|<|>)|((?:"[^"]*"|[^\s()<>=!"])+))')
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_FEWEST_DIGITS = 4  # that the page shows of a number
 _RANGE = re.compile(rf"({_NUMBER})?\.\.({_NUMBER})?")
 _MOST_LEVELS = 100  # far below Python's limit of 1,000 calls
 _OR, _AND = ("or", "|", "||"), ("and", "&", "&&")
@@ -45,6 +47,7 @@ class Texts:
         at: For each row the number of its text; -1 if it has none.
         texts: The different texts.
         of_texts: The number that each text stands for, NaN if it is none. None: the column has no numbers.
+        shown: Other names of the texts, as the page shows them; each has one for each text.
 
     >>> column = Texts.of(["a", None, "b", "a"])
     >>> column.equal("a").tolist(), column.equal(None).tolist(), column.take(np.array([1, 2]))
@@ -54,6 +57,7 @@ class Texts:
     at: npt.NDArray[np.int32]
     texts: pa.StringArray
     of_texts: Numbers | None = None
+    shown: Sequence[pa.StringArray] = ()
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> Texts:
@@ -66,11 +70,15 @@ class Texts:
         return len(self.at)
 
     def equal(self, text: str | None) -> Mask:
-        """Return which rows have a text; None: which have none. ``true`` and ``false`` are also True and False."""
+        """Return which rows have a text, by any of its names; None: which have none.
+
+        ``true`` and ``false`` are also True and False.
+        """
         if text is None:
             return self.at < 0
         texts = pa.array([text.capitalize() if text.lower() in ("true", "false") else text, text], pa.string())
-        return self._of_rows(pc.is_in(self.texts, texts))
+        holds = functools.reduce(pc.or_, [pc.is_in(names, texts) for names in (self.texts, *self.shown)])
+        return self._of_rows(holds)
 
     @property
     def numbers(self) -> Numbers | None:
@@ -221,10 +229,39 @@ def _compared(values: Numbers | Texts, operator: str, text: str) -> Mask:
         low, high = float(bounds[1] or "-inf"), float(bounds[2] or "inf")
         return np.asarray((values >= low) & (values <= high), bool)
     try:
-        number = {"true": 1.0, "false": 0.0}.get(text.lower())
+        number = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}.get(text.lower())
         number = float(text) if number is None else number
     except ValueError:
         raise ValueError(f"the filter compares numbers with {text!r}.") from None
     if is_equality:
-        return np.asarray(np.isclose(values, number, rtol=1e-9, atol=0.0), bool)
+        return np.asarray(np.isclose(values, number, rtol=1e-9, atol=0.0), bool) | _is_shown_as(values, number, text)
     return np.asarray(_COMPARE[operator](values, number), bool)
+
+
+def _is_shown_as(values: Numbers, number: float, text: str) -> Mask:
+    """Return which values the page shows as a number: rounded as ui.js does, or to the four or more digits of its text.
+
+    >>> _is_shown_as(np.array([0.00123456, 0.0012, np.nan]), 0.001235, "0.001235").tolist()
+    [True, False, False]
+    >>> _is_shown_as(np.array([123.46, 9.876, 1.23456e-05]), 9.88, "9.88").tolist()
+    [False, True, False]
+    """
+    digits = len(re.sub(r"^-?[0.]*|[eE].*|\.", "", text))
+    size = np.abs(values)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        own = np.where((size >= 1e6) | (size < 1e-3), 3, np.where(size < 1, 4, np.inf))
+        rounded = np.where(np.isinf(own), _rounded(size, np.where(size >= 100, 10.0, 100.0)), _to_digits(size, own))
+        found = np.isclose(rounded, abs(number), rtol=1e-9, atol=0.0)
+        if digits >= _FEWEST_DIGITS and re.search(r"[.eE]", text):
+            found |= np.isclose(_to_digits(size, digits), abs(number), rtol=1e-9, atol=0.0)
+        return np.asarray(found & (np.sign(values) == np.sign(number)), bool)
+
+
+def _to_digits(values: Numbers, digits: Any) -> Numbers:
+    """Return positive numbers rounded to some significant digits."""
+    return _rounded(values, 10.0 ** (digits - 1 - np.floor(np.log10(values))))
+
+
+def _rounded(values: Numbers, scale: Numbers) -> Numbers:
+    """Return numbers rounded to multiples of one over a scale, halves up, as JavaScript does."""
+    return np.asarray(np.floor(values * scale + 0.5) / scale)

@@ -19,11 +19,11 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
-from tune_media.viewing.episode_table import EpisodeTable
+from tune_media.viewing.episode_table import EpisodeTable, trial_names
 
 logger = logging.getLogger("tune_media")
 
-_NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "seed")
+_NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "success", "seed")
 _TEXTS = ("section", "task")
 _SHOWN = ("trial", "section", *_NUMBERS, "task")
 _READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "clips", "tape_bytes"]
@@ -239,8 +239,10 @@ class _Episodes:
             posixpath.basename(text) if trial is None else trial.name
             for text, trial in zip(self._texts["path"], known, strict=True)
         ]
-        columns["trial"] = Texts(path, pa.array(names, pa.string()))
+        columns["trial"] = trial_names(path, names)
         ordered = {name: columns.pop(name) for name in _SHOWN} | columns
+        if np.isnan(own["success"]).all():  # nobody says whether episodes succeed
+            del ordered["success"]
         ordered["episode_id"] = Texts(np.arange(self._count, dtype=np.int32), self._ids[0])
         counting: Mask | None = None
         if any(self._is_left) or None in known:

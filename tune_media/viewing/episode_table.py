@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tune_media.values.checks import did_you_mean, is_number
+from tune_media.values.names import shown_names
 from tune_media.values.number import as_number
 from tune_media.values.strict_json import finite
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
+from tune_media.viewing.configurations import short
 
 SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
 _NOT_STRANGE = ("step", "training_iteration", "seed")  # numbers that tell nothing of what happened in an episode
@@ -76,6 +79,8 @@ class EpisodeTable:
                 kinds = {type(value) for value in values if value is not None}
                 if kinds:
                     columns[prefix + name] = _plain(values) if str in kinds else np.array(values, float)
+        if isinstance(trial := columns.get("trial"), Texts):
+            columns["trial"] = trial_names(trial.at, trial.texts.to_pylist())
         return cls(columns)
 
     def __len__(self) -> int:
@@ -241,6 +246,21 @@ class EpisodeTable:
         }
 
 
+def trial_names(at: npt.NDArray[np.int32], names: Sequence[str]) -> Texts:
+    """Return the column of the trials, which may be called by the names that the page shows, too.
+
+    Args:
+        at: For each row the number of its trial.
+        names: The name of each trial.
+
+    >>> column = trial_names(np.array([0, 1], np.int32), ["PPO_a1b2c_00000_0_lr=0.1_2026-11-26", "other"])
+    >>> [column.equal(name).tolist() for name in ("a1b2c_00000", "PPO_a1b2c_00000", "other")]
+    [[True, False], [True, False], [False, True]]
+    """
+    shown = [pa.array(column, pa.string()) for column in zip(*map(shown_names, names), strict=True)]
+    return Texts(at, pa.array(names, pa.string()), shown=shown)
+
+
 def robust_z(values: Numbers) -> Numbers:
     """Return the distance of each value from the median, in units of the median distance (1 for a normal sigma).
 
@@ -288,9 +308,10 @@ def _plain(values: Sequence[Any]) -> Numbers | Texts:
     if all(value is None or is_number(value) for value in values):
         return np.array([math.nan if value is None else value for value in values], float)
     texts = Texts.of([None if value is None else str(value) for value in values])
+    names = pa.array([short(text) for text in texts.texts.to_pylist()], pa.string())  # of functions and classes
     numbers = {str(value): float(value) for value in values if is_number(value)}
     of_texts = np.array([numbers.get(text, math.nan) for text in texts.texts.to_pylist()])
-    return replace(texts, of_texts=of_texts if numbers else None)
+    return replace(texts, of_texts=of_texts if numbers else None, shown=[names])
 
 
 def _json(value: Any) -> Any:

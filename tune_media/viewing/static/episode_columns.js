@@ -5,6 +5,7 @@
 
   const SHORT = { return: "episode_return", length: "episode_length", iteration: "training_iteration" };
   const NOT_STRANGE = new Set(["step", "training_iteration", "seed"]);
+  const FLAGS = new Set(["terminated", "success"]); // numbers here, and truth values to people
   const BINS = 30;
   const STRANGE = 3.5; // of a robust z score
   const last = (name) => name.split("/").pop();
@@ -41,7 +42,8 @@
       const find = (name) => {
         const full = resolve(name);
         const values = full && loaded.get(full);
-        if (full === "terminated") return (row) => (values[row] == null ? null : Boolean(values[row]));
+        if (full === "trial") return (row) => tm.model.namesOf({ name: values[row] });
+        if (FLAGS.has(full)) return (row) => (values[row] == null ? null : Boolean(values[row]));
         return values && (isConfig(full) ? (row) => plain(values[row]) : (row) => values[row]);
       };
       const filter = tm.filter.parse(where, find, (row) => texts.map((values) => values[row] ?? "").join("\n"), about.columns);

@@ -10,6 +10,7 @@
   const AGAIN_MS = 700; // at most, while the server reads files; few are read soon
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
+  const FLAGS = new Set(["terminated", "success"]);
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
   const CONFIG = "config/";
   const isConfig = (name) => name.startsWith(CONFIG);
@@ -110,7 +111,7 @@
     const own = app.data.named.get(trial);
     const enter = (event) => onPeek(event.currentTarget, own && tm.model.clipNamed(own, clip));
     const leave = (event) => onPeek(event.currentTarget, null);
-    const text = (value, name) => (value == null ? "–" : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value) : name === "terminated" ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
+    const text = (value, name) => (value == null ? "–" : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value) : FLAGS.has(name) ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
       : name === "trial" ? own?.shortName || value : String(value));
     return html`<tr>
       <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`

@@ -6,6 +6,7 @@
   const COMPARISON = /^((?:[^"<>=!]|"[^"]*")+)(!=|<=|>=|==|=|<|>)(.*)$/;
   const MOST_LEVELS = 100; // parentheses and "not" inside each other
   const RANGE = /^(-?[\d.]*\d(?:e[-+]?\d+)?)?\.\.(-?[\d.]*\d(?:e[-+]?\d+)?)?$/i;
+  const FEWEST_DIGITS = 4; // that the page shows of a number
   const WORDS = { or: "or", "|": "or", "||": "or", and: "and", "&": "and", "&&": "and", not: "not" };
   const unquoted = (text) => text.replace(/"/g, "");
 
@@ -137,12 +138,15 @@
       return (value) => typeof value === "number" && value >= low && value <= high;
     }
     const lower = text.toLowerCase();
-    return (value) => {
+    const digits = /[.e]/i.test(text) ? text.trim().replace(/^-?[0.]*|e.*|\./gi, "").length : 0;
+    const same = (value) => {
+      if (Array.isArray(value)) return value.some(same); // the names of one thing
       if (value == null) return lower === "none" || lower === "null";
-      if (typeof value === "boolean") return String(value) === lower;
-      if (typeof value === "number" && !Number.isNaN(number)) return isClose(value, number);
+      if (typeof value === "boolean") return String(value) === lower || (value ? "yes" : "no") === lower;
+      if (typeof value === "number" && !Number.isNaN(number)) return isClose(value, number) || isShownAs(value, number, digits);
       return String(value) === text || plain(String(value)) === text;
     };
+    return same;
   }
 
   /** Return the name of a function or class that stands as its repr. */
@@ -150,6 +154,10 @@
 
   /** Return whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
   const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
+
+  /** Return whether a value is shown as a number: rounded as the page does, or to the four or more digits that were typed. */
+  const isShownAs = (value, number, digits) => isClose(Number(tm.ui.number(value).replace(/,/g, "")), number)
+    || (digits >= FEWEST_DIGITS && digits <= 100 && isClose(Number(value.toPrecision(digits)), number));
 
   /** Return a comparison as the filter reads it: with quotes where a blank or a sign would end it. */
   function token(name, value) {

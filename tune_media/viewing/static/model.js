@@ -297,7 +297,7 @@
   function parseFilter(text, model) {
     const find = (name) => {
       const full = resolve(name, model);
-      return full && ((trial, clip) => valueOf(trial, full, clip));
+      return full && (full === "name" ? namesOf : (trial, clip) => valueOf(trial, full, clip));
     };
     const known = [...[...model.params, ...model.metricNames].map(lastPart), ...CLIP_FACTS, ...OWN_NAMES];
     return tm.filter.parse(text, find, describe, known);
@@ -310,6 +310,7 @@
     const own = name.replace(/^clip\./, "");
     if (CLIP_FACTS.includes(own)) return `clip:${own}`;
     if (OWN_NAMES.includes(name)) return name;
+    if (name === "trial") return "name";
     const metric = model.metricNames.find((full) => full === name) || model.metricNames.find((full) => lastPart(full) === name);
     return metric ? `metric:${metric}` : null;
   }
@@ -330,10 +331,16 @@
   }
 
   /** Return the name of a trial as people read it: Tune's own name, without the hyperparameters and the time that follow it. */
+  /** Return the names that a trial may be called by: its own, the one that is shown, and its id. */
+  function namesOf({ name }) {
+    const shown = shownName({ name });
+    return [name, shown, TUNES_NAME.exec(shown)?.[2] || shown];
+  }
+
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
-    memo, listed, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
+    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
     knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));
