@@ -41,8 +41,8 @@ def test_grid_writes_a_file_or_says_why_not(tmp_path):
     wrong = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--step", "first"])
     assert "best, last, or a step such as 4000" in wrong.output
     for option, value, told in (
-        ("--key", "best", "clips in"),  # the last part of a key
-        ("--trials", "_b", "1 clips in"),  # a part of a name
+        ("--key", "best", " in"),  # the last part of a key
+        ("--trials", "_b", "1 clip in"),  # a part of a name
         ("--key", "bset", "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
         ("--trials", "trial_x", "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
         ("--trials", "trial_", "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
@@ -69,7 +69,7 @@ def test_grid_takes_names_of_trials_with_commas(tmp_path):
     result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", *chosen])
     assert "4 clips in" in result.output
     result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", chosen[0]])
-    assert "1 clips in" in result.output
+    assert "1 clip in" in result.output
     result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", "c,e"])
     assert "There is no trial 'e'" in result.output
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tune_media._version import __version__
+from tune_media.values.number import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tune_media.callbacks.export import Exported
     from tune_media.viewing.catalog import Catalog
     from tune_media.viewing.grid_choice import Tile
-    from tune_media.viewing.taped_episodes import Rendered
+    from tune_media.viewing.taped_episodes import Rendered, TapedEpisode
 
 _MAX_SHOWN = 20  # problems
 _MUCH = 10**9  # bytes that are copied only after a question
@@ -124,7 +125,7 @@ def demo(storage: str, iterations: int) -> None:
         except RuntimeError as error:
             raise _Failure(error) from error
     click.echo(f"\n{trial_table(catalog)}\n")
-    click.echo(f"{len(catalog)} clips in {catalog.path}")
+    click.echo(f"{counted(len(catalog), 'clip')} in {catalog.path}")
     for place, command in where_to_look(catalog.path):
         click.echo(f"\n{place}:\n\n    {command}")
     best = catalog.filter(kind="video").best()
@@ -134,12 +135,32 @@ def demo(storage: str, iterations: int) -> None:
     click.echo(f"See the four trials side by side, the best first:\n\n    {watch_command(catalog.path)}\n")
 
 
+_chooses_trials = click.option(
+    "--trial",
+    "--trials",
+    "trials",
+    multiple=True,
+    metavar="NAME",
+    help="Names or parts of names, with commas; may be repeated. Default: all.",
+)
+
+
 @main.command("list", short_help="Print a table of the trials and their best clips.")
 @click.argument("experiment")
-@click.option("--all", "every", is_flag=True, help="One line for each medium instead of each trial.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs: every medium, all fields.")
+@click.option("--all", "every", is_flag=True, help="One line for each medium, short for --rows media.")
+@click.option(
+    "--rows",
+    type=click.Choice(["trials", "configurations", "media"]),
+    help="What a line is. Default: trials; with --json media.",
+)
+@click.option("--csv", "form", flag_value="csv", help="CSV, with all digits.")
+@click.option("--json", "form", flag_value="json", help="One JSON object a line, for programs, with all fields.")
+@click.option("--latex", "form", flag_value="latex", help="A LaTeX tabular, for \\usepackage{booktabs}.")
 @click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
-def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -> None:
+@_chooses_trials
+def list_media(
+    experiment: str, every: bool, rows: str | None, form: str | None, with_config: bool, trials: tuple[str, ...]
+) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
 
     EXPERIMENT may also be one trial, or a folder of experiments. Without clips, each trial has its last metrics.
@@ -150,25 +171,47 @@ def list_media(experiment: str, every: bool, as_json: bool, with_config: bool) -
     Examples:
       tune-media list ~/ray_results/my_sweep
       tune-media list --json ~/ray_results/my_sweep | jq .episode_return
+      tune-media list --rows configurations --latex my_sweep > table.tex
     """
-    if with_config and not as_json:
+    of = rows or ("media" if every or form == "json" else "trials")
+    if with_config and form != "json":
         raise click.UsageError("--config adds the whole config to the lines of --json: pass both.")
-    from tune_media.values.strict_json import json_bytes
+    if with_config and of != "media":
+        raise click.UsageError(f"--config is for media, and --rows {rows} wants others.")
+    if every and of != "media":
+        raise click.UsageError(f"--all and --rows {rows} exclude each other.")
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.table import configuration_table, media_table, printable, trial_table
+    from tune_media.viewing.list_formats import as_csv, as_json, as_latex
+    from tune_media.viewing.table import (
+        configuration_table,
+        laid_out,
+        lines_of_configurations,
+        media_table,
+        printable,
+        trial_table,
+    )
 
     catalog = load(experiment)
-    if not len(catalog) and (every or as_json or not catalog.trials):
+    if trials:
+        catalog = catalog.filter(trial=_trial_names(catalog, trials))
+    if not len(catalog) and (of == "media" or not catalog.trials):
         raise click.ClickException(_nothing(catalog.path))
-    if as_json:
-        for row in catalog:
-            click.echo(json_bytes({**row, "config": row.config} if with_config else dict(row)))
+    if form is not None:
+        if form == "json":
+            for line in as_json(catalog, of, with_config=with_config):
+                click.echo(line)
+        else:
+            click.echo(as_csv(catalog, of) if form == "csv" else as_latex(catalog, of))
         return
-    configurations = "" if every else configuration_table(catalog)
+    if of == "configurations":
+        click.echo(laid_out(lines_of_configurations(catalog)))
+        return
+    configurations = configuration_table(catalog) if of == "trials" else ""
     if configurations:
         click.echo(f"{configurations}\n")
-    click.echo(media_table(catalog) if every else trial_table(catalog))
-    click.echo(printable(f"{len(catalog)} media in {catalog.path}" if len(catalog) else _nothing(catalog.path)))
+    click.echo(media_table(catalog) if of == "media" else trial_table(catalog))
+    media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
+    click.echo(printable(media if len(catalog) else _nothing(catalog.path)))
 
 
 def _chooses_clips(command: Callable[..., None]) -> Callable[..., None]:
@@ -177,7 +220,7 @@ def _chooses_clips(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation."),
         click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from first to last."),
         click.option("--step", help="best, last, or a step. Default: best."),
-        click.option("--trials", multiple=True, help="One or several, with commas; may be repeated. Default: all."),
+        _chooses_trials,
     ):
         command = option(command)
     return command
@@ -209,16 +252,19 @@ def _step(text: str) -> str | int:
 
 
 def _trial_names(catalog: Catalog, texts: tuple[str, ...]) -> list[str]:
-    """Return the names of ``--trials``; Tune's own names have commas.
+    """Return the names of the trials that ``--trials`` means; Tune's own names have commas.
 
     Raises:
         BadParameter: There are texts without any name.
+        ValueError: There is no such trial, or several have a text as a part of their names.
     """
+    from tune_media.viewing.catalog import names_of_trials
+
     known = {trial.name for trial in catalog.trials}
     names = [name for text in texts for name in ([text] if text in known else text.split(",")) if name.strip()]
     if texts and not names:
         raise click.BadParameter(f"names of trials, separated by commas, not {texts[0]!r}", param_hint="--trials")
-    return names
+    return names_of_trials(catalog, [name.strip() for name in names])
 
 
 @main.command(short_help="Put the clips side by side into one video.")
@@ -238,7 +284,7 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
 
     path = _file_to_write(output, ".mp4", ".gif")
     tiles = _tiles(experiment, **choice)
-    with click.progressbar(length=100, label=f"{len(tiles)} clips") as bar:
+    with click.progressbar(length=100, label=counted(len(tiles), "clip")) as bar:
         made = write_grid(
             tiles,
             path,
@@ -248,7 +294,7 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
         )
     for problem in made.problems:
         click.echo(problem, err=True)
-    click.echo(f"{made.clips} clips in {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    click.echo(f"{counted(made.clips, 'clip')} in {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 @main.command(short_help="Put frames of a clip, or of several, into one picture.")
@@ -279,8 +325,7 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
     picture = picture_of(strips, frames=frames, width=width)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(picture.data)
-    count = f"{len(strips)} clips" if len(strips) > 1 else "1 clip"
-    click.echo(f"{count} in {path} ({picture.width}x{picture.height} pixels)")
+    click.echo(f"{counted(len(strips), 'clip')} in {path} ({picture.width}x{picture.height} pixels)")
 
 
 @main.command(short_help="Show the clips in the browser, live.")
@@ -299,8 +344,12 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> Non
     from tune_media.viewing.watch import make_watch_server
 
     server = make_watch_server(experiment, host, port, wait=wait)
-    url = f"http://{'localhost' if host == '127.0.0.1' else host}:{server.port}"
+    from tune_media.viewing.watch import reachable_at, ssh_line
+
+    url = reachable_at(host, server.port)
     click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
+    if line := ssh_line(host, server.port):
+        click.echo(f"From another machine: {line} and open http://localhost:{server.port}")
     if opens:
         click.launch(url)
     server.serve_forever()
@@ -327,13 +376,14 @@ def gallery(experiment: str, output: str | None, only: tuple[str, ...], steps: b
     if not made.count:
         raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
     folder = Path(output) if output else default_folder(made.title)
-    click.echo(f"{made.count} media of {len(made.trials)} trials, {human_size(made.nbytes)}, go to {folder}")
+    media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
+    click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
     if made.nbytes > _MUCH and not yes:
         click.confirm("Copy them?", abort=True)
     with click.progressbar(length=made.count, label="Copying") as bar:
         page = made.write(folder, bar.update, steps=steps)
     if made.missing:
-        click.echo(f"{len(made.missing)} files could not be read; the first: {made.missing[0]}", err=True)
+        click.echo(f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")
 
 
@@ -367,7 +417,15 @@ def deliver(experiment: str, seconds: float) -> None:
 
 @main.command(short_help="Make clips of episodes that were recorded as tapes.")
 @click.argument("experiment")
-@click.option("--trial", help="best, all, or a trial's name. Default: best; all with waiting, suspect or an id.")
+@click.option(
+    "--trial",
+    "--trials",
+    "trials",
+    multiple=True,
+    metavar="NAME",
+    help="best, all, or a trial's name, or a part of it; may be repeated. Default: best; all with waiting, suspect or "
+    "an id.",
+)
 @click.option(
     "--episodes",
     "which",
@@ -385,7 +443,7 @@ def deliver(experiment: str, seconds: float) -> None:
 @click.option("--storage", is_flag=True, help="Add the clips to the experiment instead, as if they had been recorded.")
 def render(
     experiment: str,
-    trial: str | None,
+    trials: tuple[str, ...],
     which: str,
     height: int | None,
     every: int | None,
@@ -417,7 +475,6 @@ def render(
         ClipFolder,
         RenderOptions,
         choose,
-        of_trial,
         render_each,
     )
 
@@ -432,9 +489,8 @@ def render(
             "with their episodes: leave out the options that change them, or write the clips into a folder with -o."
         )
     catalog = load(experiment)
-    of = trial or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all")
-    of_trials = of_trial([one for one, *_ in catalog.best_first()] if of == "best" else catalog.trials, of)
-    if which in (WAITING, SUSPECT) and trial in (None, "all"):
+    of_trials = _taped(catalog, trials or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all",))
+    if which in (WAITING, SUSPECT) and not set(trials) - {"all"}:
         with_tapes = {episode.id for episodes in of_trials for episode in episodes}
         ids = [id for one in catalog.trials for id in (one.unrendered if which == WAITING else one.suspects)]
         if gone := sum(id not in with_tapes for id in ids):
@@ -460,7 +516,7 @@ def render(
         if missing and not env:
             _say_whose_code_runs(experiment, "the recipes of its envs")
         steps = sum(int(episode.row["episode_length"]) for episode in missing)
-        with click.progressbar(length=steps, label=f"{len(missing)} episodes") as bar:
+        with click.progressbar(length=steps, label=counted(len(missing), "episode")) as bar:
             for rendered in render_each(missing, options, bar.update, may_correct=not settles):
                 if settles and isinstance(place, AddedClips):
                     settled.append((rendered, place.settle(rendered)))
@@ -478,6 +534,17 @@ def render(
         click.echo(f"episode {rendered.episode.id}: {_in_shell(rendered.problem)}", err=True)
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(chosen)} episodes have no clip.")
+
+
+def _taped(catalog: Catalog, names: Sequence[str]) -> list[list[TapedEpisode]]:
+    """Return the episodes with tapes of the trials that ``--trial`` means, each trial once."""
+    from tune_media.viewing.taped_episodes import of_trial
+
+    found: dict[str, list[TapedEpisode]] = {}
+    for name in names:
+        trials = [one for one, *_ in catalog.best_first()] if name == "best" else catalog.trials
+        found |= {episodes[0].trial.name: episodes for episodes in of_trial(trials, name) if episodes}
+    return list(found.values())
 
 
 def _say_whose_code_runs(experiment: str, place: str) -> None:
@@ -502,7 +569,15 @@ def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
 
 @main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")
 @click.argument("experiment")
-@click.option("--trials", multiple=True, default=["all"], help="all, best:5, or a trial's name; may be repeated.")
+@click.option(
+    "--trial",
+    "--trials",
+    "trials",
+    multiple=True,
+    metavar="NAME",
+    default=["all"],
+    help="all, best:5, or a trial's name, or a part of it; may be repeated.",
+)
 @click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
 @click.option("--episodes", type=click.IntRange(1), help="Episodes of each checkpoint. Default: 40.")
 @click.option("--seeds", help="The seeds of the episodes instead, such as 0:40 or 3,7.")
@@ -518,6 +593,7 @@ def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
 @click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
+@click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
 def evaluate(
     experiment: str,
     trials: tuple[str, ...],
@@ -532,6 +608,7 @@ def evaluate(
     workers: int,
     name: str | None,
     clips: bool,
+    success: str | None,
 ) -> None:
     """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
 
@@ -558,8 +635,9 @@ def evaluate(
 
         def begin(self, name: str, episodes: int, missing: int) -> None:
             self.total, self.done = missing, 0
-            there = f"; {episodes - missing} are there already" if missing < episodes else ""
-            click.echo(f"Evaluation {name}: {missing} episodes to play{there}.")
+            known = episodes - missing
+            there = f"; {known} {'is' if known == 1 else 'are'} there already" if known else ""
+            click.echo(f"Evaluation {name}: {counted(missing, 'episode')} to play{there}.")
 
         def played(self, episodes: int) -> None:
             self.done += episodes
@@ -591,6 +669,7 @@ def evaluate(
             name=name,
             clips=("best", "worst", "median") if clips else None,
             progress=Shown(),
+            success=success,
         )
     except TypeError as error:
         raise _Failure(error) from error
@@ -674,7 +753,8 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
         done = _export_to(tracker, experiment, output, given)
     except TypeError as error:
         raise _Failure(error) from error
-    click.echo(f"{tracker} has {done.trials} trials, with {done.results} results and {done.media} media.")
+    with_what = f"{counted(done.results, 'result')} and {counted(done.media, 'medium', 'media')}"
+    click.echo(f"{tracker} has {counted(done.trials, 'trial')}, with {with_what}.")
     for trial, reason in done.left_alone.items():
         click.echo(f"Left alone: {trial}: {reason}")
     if done.problems:
@@ -728,7 +808,8 @@ def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None
     where = _matching(experiment, episodes, with_tapes=False)
     say = functools.partial(_say_whose_code_runs, experiment, "the recipes of its envs")
     made = to_minari(experiment, dataset, where=where, before_code=say)
-    return f"Minari has the dataset {dataset}: {made.total_episodes} episodes, {made.total_steps} steps."
+    size = f"{counted(made.total_episodes, 'episode')}, {counted(made.total_steps, 'step')}"
+    return f"Minari has the dataset {dataset}: {size}."
 
 
 def _export_to_lerobot(
@@ -740,7 +821,8 @@ def _export_to_lerobot(
     where = _matching(experiment, episodes, with_tapes=True)
     say = functools.partial(_say_whose_code_runs, experiment, "the recipes of its envs")
     made = to_lerobot(experiment, output, where=where, task=task, pictures=not no_pictures, before_code=say)
-    return f"{output} is a LeRobot dataset of {made.episodes} episodes, {made.frames} frames."
+    size = f"{counted(made.episodes, 'episode')}, {counted(made.frames, 'frame')}"
+    return f"{output} is a LeRobot dataset of {size}."
 
 
 def _matching(experiment: str, episodes: str | None, *, with_tapes: bool) -> Callable[[dict[str, Any]], bool] | None:

@@ -113,7 +113,7 @@ def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path)
     next((experiment / "trial_0").rglob("*.mp4")).unlink()
     result = run(experiment, "-o", tmp_path / "out")
     assert result.exit_code == 0
-    assert "1 files could not be read; the first: trial_0/media/evaluation/episodes/" in result.output
+    assert "1 file could not be read; the first: trial_0/media/evaluation/episodes/" in result.output
 
 
 def test_results_that_cannot_be_read_leave_the_chart_empty(experiment, tmp_path):

@@ -9,13 +9,18 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.status import FAILED
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.configurations import short
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_METRICS = 4  # of a trial without clips
 _MIN_HEADER, _MIN_NAME = 8, 20  # characters that are left of a text that is cut
@@ -32,17 +37,29 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
         catalog: What was recorded.
         width: As in ``laid_out``.
     """
+    failed = [trial for trial in catalog.trials if trial.status.word == FAILED]
+    told = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
+    # A path that is cut is of no use; `--all` and `--json` have it.
+    optional = -1 if len(catalog) else None
+    return "\n".join([laid_out(lines_of_trials(catalog), width, optional=optional), *map(printable, told)])
+
+
+def lines_of_trials(catalog: Catalog) -> list[list[str]]:
+    """Return the cells of ``trial_table``, the header first."""
+    tells = any(not math.isnan(success_of(trial)[0]) for trial in catalog.trials)
     if not len(catalog):
-        return _results_table(catalog, width)
+        return _lines_of_results(catalog, tells=tells)
     params = catalog.differing_params
     videos = catalog.filter(kind="video")
+    counts = videos.counts
     label = videos.scores.label
     ranks_by_clip = label == CLIP_LABEL
     rows = []
     for trial, score, best in videos.best_first():
         told = [short(trial.config.get(name, "")) for name in params]
         told += [] if ranks_by_clip else ["" if score is None else short(score)]
-        clips = str(len(videos.filter(trial=trial.name)))
+        told += [_rate(trial)] if tells else []
+        clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == FAILED else ""
         if best is None:
@@ -51,31 +68,39 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
         clips += f" ({suspects} suspect)" if (suspects := sum(map(len, trial.suspects.values()))) else ""
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
         rows.append([name, *told, *shown, clips, _relative(best, catalog)])
-    header = ["trial", *params, *([] if ranks_by_clip else [label])]
-    lines = [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
-    # A path that is cut is of no use; `--all` and `--json` have it.
-    return "\n".join([laid_out(lines, width, optional=-1), *_errors(catalog)])
+    header = ["trial", *params, *([] if ranks_by_clip else [label]), *(["success"] if tells else [])]
+    return [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
 
 
-def _results_table(catalog: Catalog, width: float | None) -> str:
-    """Lay out one line a trial of which nothing was recorded, the highest score first."""
+def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
+    """Return one line a trial of which nothing was recorded, the highest score first."""
     params, scores = catalog.differing_params, catalog.scores
     metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
     labels = {name: scores.label for name, label in RETURNS.items() if label == scores.label}
     names = sorted(metrics, key=lambda name: name not in labels)[:_MOST_METRICS]
     lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]]
+    lines[0] += ["success"] if tells else []
     for trial, *_ in catalog.best_first():
         values = [trial.config.get(name, "") for name in params]
         values += [trial.last_metrics.get(name, "") for name in ("training_iteration", *names)]
         status = "abandoned" if trial.is_abandoned else trial.status.word
-        lines.append([trial.name, status, *map(short, values)])
-    return "\n".join([laid_out(lines, width), *_errors(catalog)])
+        lines.append([trial.name, status, *map(short, values), *([_rate(trial)] if tells else [])])
+    return lines
 
 
-def _errors(catalog: Catalog) -> list[str]:
-    """Return a line for each trial that failed, which says why."""
-    failed = [(trial.name, trial.status) for trial in catalog.trials if trial.status.word == FAILED]
-    return [printable(f"failed: {name}: {status.error or 'Tune wrote no error'}") for name, status in failed]
+def success_of(trial: TrialFiles) -> tuple[float, float, float]:
+    """Return the success rate of a trial's last evaluation, or of its training, with its interval; NaN if unknown."""
+    names = sorted(name for name in trial.last_metrics if name.rpartition("/")[2] == SUCCESS_RATE)
+    if not names or trial.is_abandoned:
+        return math.nan, math.nan, math.nan
+    name = next((one for one in names if one.startswith("evaluation/")), names[0])
+    known = trial.last_metrics
+    return known[name], known.get(f"{name}_low", math.nan), known.get(f"{name}_high", math.nan)
+
+
+def _rate(trial: TrialFiles) -> str:
+    rate, low, high = success_of(trial)
+    return "" if math.isnan(rate) else f"{rate:.3g}" if math.isnan(low) else f"{rate:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def configuration_table(catalog: Catalog, width: float | None = None) -> str:
@@ -88,6 +113,15 @@ def configuration_table(catalog: Catalog, width: float | None = None) -> str:
     table = catalog.compare()
     if len(table) < 2 or table["n"].max() < 2:
         return ""
+    return laid_out(_lines_of(table, catalog), width, optional=-2)  # the interquartile mean
+
+
+def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
+    """Return the cells of ``configuration_table``, the header first, of any configurations."""
+    return _lines_of(catalog.compare(), catalog)
+
+
+def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     params = [name for name in table.columns if name.startswith("config/")]
     names = [name.removeprefix("config/") for name in params]
     lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm", ""]]
@@ -98,17 +132,22 @@ def configuration_table(catalog: Catalog, width: float | None = None) -> str:
         values = [short(row[name]) for name in params]
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]
         lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
-    return laid_out(lines, width, optional=-2)  # the interquartile mean
+    return lines
 
 
 def media_table(catalog: Catalog) -> str:
     """Lay out one line a medium, however long; the files are relative to the experiment's folder."""
+    return laid_out(lines_of_media(catalog), math.inf)
+
+
+def lines_of_media(catalog: Catalog) -> list[list[str]]:
+    """Return the cells of ``media_table``, the header first."""
     lines = [["trial", "step", "key", "return", "frames", "file"]]
     for row in catalog:
         key = f"{row['key']} (suspect)" if row.get("suspect") else row["key"]
         facts = [row.get("step", ""), key, row.get("episode_return", ""), row.get("frames", "")]
         lines.append([row["trial"], *map(short, facts), _relative(row, catalog)])
-    return laid_out(lines, math.inf)
+    return lines
 
 
 def printable(text: str) -> str:
@@ -141,9 +180,18 @@ def laid_out(lines: Sequence[Sequence[str]], width: float | None = None, *, opti
     return "\n".join("  ".join(row).rstrip() for row in rows)
 
 
+def is_numeric(cell: str) -> bool:
+    """Return whether a cell is a number, an interval, or empty.
+
+    >>> is_numeric("0.5 [0.1, 0.9]"), is_numeric("PPO_1")
+    (True, False)
+    """
+    return bool(_NUMBERS.fullmatch(cell))
+
+
 def _least(cell: str) -> int:
     """Return how wide a cell stays in any case."""
-    return cell_width(cell) if _NUMBERS.fullmatch(cell) else min(cell_width(cell), _MIN_NAME)
+    return cell_width(cell) if is_numeric(cell) else min(cell_width(cell), _MIN_NAME)
 
 
 def _column(cells: Sequence[str], width: int) -> list[str]:

@@ -1,0 +1,121 @@
+"""The trials, configurations or media of an experiment for other programs and for papers: CSV, JSON lines and LaTeX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tune_media.values.strict_json import json_bytes
+from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.table import (
+    is_numeric,
+    lines_of_configurations,
+    lines_of_media,
+    lines_of_trials,
+    printable,
+    success_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TRIALS, CONFIGURATIONS, MEDIA = ROWS = ("trials", "configurations", "media")
+"""What one line is."""
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "…": r"\dots{}"}
+_SPECIAL |= {c: rf"\{c}" for c in "&%$#_{}"}
+
+
+def as_csv(catalog: Catalog, of: str) -> str:
+    """Return a table as CSV, with all digits; a list of names is one text with semicolons between them.
+
+    Args:
+        catalog: What was recorded.
+        of: What one line is: ``trials``, ``configurations`` or ``media``.
+    """
+    frame = catalog.to_pandas() if of == MEDIA else _frame(catalog, of)
+    for name in ("trials", "left_out"):
+        if name in frame:
+            frame[name] = [";".join(names) for names in frame[name]]
+    text: str = frame.to_csv(index=False, lineterminator="\n")
+    return text.rstrip("\n")
+
+
+def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator[bytes]:
+    """Yield a table as JSON objects, one a line; a number that is not finite is null.
+
+    Args:
+        catalog: What was recorded.
+        of: As in ``as_csv``.
+        with_config: Whether a medium has the whole config of its trial.
+    """
+    if of == MEDIA:
+        for row in catalog:
+            yield json_bytes({**row, "config": row.config} if with_config else dict(row))
+        return
+    for line in _frame(catalog, of).to_dict("records"):
+        yield json_bytes({str(name): _plain(value) for name, value in line.items()})
+
+
+def as_latex(catalog: Catalog, of: str) -> str:
+    r"""Return a table as a LaTeX tabular, with the digits that the terminal shows; it needs ``\usepackage{booktabs}``.
+
+    Args:
+        catalog: What was recorded.
+        of: As in ``as_csv``.
+    """
+    lines = {TRIALS: lines_of_trials, CONFIGURATIONS: lines_of_configurations, MEDIA: lines_of_media}[of](catalog)
+    return latex_of(lines)
+
+
+def latex_of(lines: Sequence[Sequence[str]]) -> str:
+    r"""Return lines of cells, the header first, as a LaTeX tabular.
+
+    >>> print(latex_of([["lr", "mean_return"], ["0.1", "12.5"]]))
+    \begin{tabular}{rr}
+    \toprule
+    lr & mean\_return \\
+    \midrule
+    0.1 & 12.5 \\
+    \bottomrule
+    \end{tabular}
+    """
+    columns = list(zip(*lines[1:], strict=True)) or [() for _ in lines[0]]
+    sides = "".join("r" if cells and all(map(is_numeric, cells)) else "l" for cells in columns)
+    head, *rows = (" & ".join(map(_escaped, cells)) + r" \\" for cells in lines)
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    )
+
+
+def _frame(catalog: Catalog, of: str) -> pd.DataFrame:
+    return catalog.compare() if of == CONFIGURATIONS else _of_trials(catalog)
+
+
+def _of_trials(catalog: Catalog) -> pd.DataFrame:
+    """Return one row a trial, the highest score first: its hyperparameters that differ, its scores, its best clip."""
+    import pandas as pd
+
+    videos, rows = catalog.filter(kind="video"), []
+    counts = videos.counts
+    for trial, score, best in videos.best_first():
+        status = trial.status
+        known: Mapping[str, Any] = {} if best is None else best
+        row: dict[str, Any] = {"trial": trial.name, "status": "abandoned" if trial.is_abandoned else status.word}
+        row |= {f"config/{name}": trial.config.get(name) for name in catalog.differing_params}
+        rate, low, high = success_of(trial)
+        row |= {"score": score, "success_rate": rate, "success_low": low, "success_high": high}
+        row |= {name: known.get(name) for name in ("episode_return", "episode_length", "step")}
+        row |= {"clips": counts[trial.name], "best_clip": known.get("file"), "error": status.error or None}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a frame as JSON has it: NaN is nothing."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _escaped(cell: str) -> str:
+    return "".join(_SPECIAL.get(c, c) for c in printable(cell))
