@@ -11,7 +11,8 @@ import tune_media as tm
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
 from tests.support.viewing import write_snapshot
-from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, success_rate
+from tune_media.values.rates import wilson
 from tune_media.viewing.table import configuration_table
 
 RETURNS = {0.1: [10.0, 12.0, 11.0, 30.0], 0.2: [20.0, 21.0, 19.0, 22.0]}  # the best run has the worse configuration
@@ -125,3 +126,22 @@ def test_the_frame_has_its_columns_without_trials(tmp_path):
     assert isinstance(tm.load(tmp_path / "exp").compare(), pd.DataFrame)
     assert json.dumps(list(tm.load(tmp_path / "exp").compare().columns)).startswith('["rank", "n", "mean"')
     assert np.size(tm.load(tmp_path / "exp").compare()) == 0
+
+
+def test_success_rates_have_room_for_the_chance_in_the_episodes(tmp_path):
+    for lr, counts in {0.1: (40, 40, 40), 0.2: (39, 39, 39), 0.3: (2, 39, 20)}.items():
+        for seed, count in enumerate(counts):
+            folder = make_trial(tmp_path / "exp" / f"lr={lr}_{seed}", {"lr": lr, "seed": seed}, {10: 1.0})
+            rate = {"evaluation": {"env_runners": {"custom_metrics": success_rate([n < count for n in range(40)])}}}
+            (folder / "result.json").write_text(json.dumps({"training_iteration": 1, **rate}) + "\n")
+    catalog = tm.load(tmp_path / "exp")
+    table = catalog.compare(metric="success_rate")
+    assert list(table["mean"]) == pytest.approx([1.0, 39 / 40, 61 / 120])
+    low, _ = wilson(120, 120)
+    assert table["low"][0] == pytest.approx(low, abs=0.03)  # 120 of 120 is not [1, 1]
+    assert list(table["high"][:2]) == [1.0, pytest.approx(1.0, abs=0.02)]
+    assert list(table["not_surely_worse"]) == [False, True, True]
+    assert table["behind_low"][1] < 0 < table["behind_high"][1]
+    truth = tm.load(tmp_path / "exp").compare(metric="evaluation/env_runners/custom_metrics/success_rate")
+    pd.testing.assert_frame_equal(table, truth)
+    assert 0 <= table["low"][2] < table["high"][2] <= 1

@@ -318,7 +318,8 @@ class Catalog(Sequence[CatalogRow]):
 
         Args:
             by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
-            metric: A metric of the results. None: the score, see ``best``.
+            metric: A metric of the results, by its name or the last part of it, such as ``"success_rate"``: its
+                intervals also have room for the chance in the episodes. None: the score, see ``best``.
             mode: ``"max"`` or ``"min"``.
             task: The hyperparameter that names the task (such as ``"env"``), if a configuration has runs of several.
 
@@ -383,9 +384,10 @@ class Catalog(Sequence[CatalogRow]):
         names = None if by is None else _texts("by", by, "compare", "'lr'")
         a_text("'env'", or_none=True).check("compare(task=...)", task)
         self._read_of_all(lambda trial: trial.config)
+        metric = None if metric is None else comparison.metric_named(self.trials, metric)
         scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
         sign = 1 if mode == "max" else -1
-        return comparison.judged(self.trials, self.statuses, scores, by=names, task=task, sign=sign)
+        return comparison.judged(self.trials, self.statuses, scores, by=names, task=task, sign=sign, metric=metric)
 
     def to_pandas(
         self, *, params: str = "differing", metrics: bool | str | Sequence[str] | None = True

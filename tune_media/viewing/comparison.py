@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +14,13 @@ import numpy as np
 from tune_media.experiment.status import FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.checks import did_you_mean
+from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
+from tune_media.values.names import full_name
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
+from tune_media.viewing.statistics import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +35,10 @@ _SEEDED = ["section", "recorder", "seed", "episode_return"]
 def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     """Return the last value of a metric of each trial; an abandoned trial has none.
 
+    Args:
+        trials: The trials.
+        metric: Its name, as ``metric_named`` returns it.
+
     Raises:
         ValueError: No trial has this metric.
 
@@ -37,12 +46,22 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     Traceback (most recent call last):
     ValueError: no trial has the metric 'loss'; there are none.
     """
-    values = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+    values: list[float | None] = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
     if all(value is None for value in values):
         known = [name for trial in trials for name in trial.last_metrics]
         known = [*main_metrics(known), *known]
         raise ValueError(f"no trial has the metric {metric!r}; {did_you_mean(metric, known)}")
     return values
+
+
+def metric_named(trials: Sequence[TrialFiles], name: str) -> str:
+    """Return the metric that is meant by its name, or by the last part of it, of the evaluation if it has one.
+
+    >>> metric_named([], "loss")
+    'loss'
+    """
+    known = sorted({metric for trial in trials for metric in trial.last_metrics})
+    return full_name(name, [*(one for one in known if one.startswith("evaluation/")), *known]) or name
 
 
 def clip_scores(trials: Sequence[TrialFiles], section: str | None = None) -> list[float | None]:
@@ -63,6 +82,7 @@ def judged(
     by: Sequence[str] | None = None,
     task: str | None = None,
     sign: int = 1,
+    metric: str | None = None,
 ) -> list[Judged]:
     """Group trials into configurations and score these, the best first.
 
@@ -73,6 +93,8 @@ def judged(
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds and ``task``.
         task: The hyperparameter that names the task; runs of several tasks are then judged together.
         sign: -1 if the lowest score is the best.
+        metric: The metric that the score is. If it is a success rate, intervals are no narrower than the episodes of
+            the runs allow: 40 successes of 40 in each of some runs do not prove that all episodes succeed.
 
     Raises:
         ValueError: There is no such hyperparameter, or a configuration has more runs of one task than of another.
@@ -83,7 +105,44 @@ def judged(
         tasks = [str(own.get(name)) for own in params]
         params = [{other: value for other, value in own.items() if other != name} for own in params]
     counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
-    return judge(configurations(params, by), counting, tasks, params=params, sign=sign)
+    found = judge(configurations(params, by), counting, tasks, params=params, sign=sign)
+    return _of_rates(found, trials, metric) if sign > 0 and metric is not None and is_rate(metric) else found
+
+
+def is_rate(metric: str) -> bool:
+    """Return whether a metric is a success rate.
+
+    >>> is_rate("evaluation/env_runners/custom_metrics/success_rate"), is_rate("success_rate_low")
+    (True, False)
+    """
+    return metric.rpartition("/")[2] == SUCCESS_RATE
+
+
+def _of_rates(found: Sequence[Judged], trials: Sequence[TrialFiles], metric: str) -> list[Judged]:
+    """Return judged success rates with intervals that have room for the chance in the episodes, too.
+
+    Wilson's intervals of the runs are combined by the method of variance estimates recovery, as Newcombe combines two.
+    """
+    best: tuple[float, float] | None = None
+    widened = []
+    for one in found:
+        runs = [trials[number].last_metrics for number in one.configuration.trials if number not in one.left_out]
+        ends = [(run[metric], run.get(f"{metric}_low"), run.get(f"{metric}_high")) for run in runs]
+        known = [(rate, low, high) for rate, low, high in ends if low is not None and high is not None]
+        if not one.n or math.isnan(one.mean.low) or len(known) < len(runs):
+            widened.append(one)
+            continue
+        down = math.hypot(*(rate - low for rate, low, _ in known)) / len(known)
+        up = math.hypot(*(high - rate for rate, _, high in known)) / len(known)
+        rate = one.mean.value
+        mean = Estimate(rate, max(0.0, min(one.mean.low, rate - down)), min(1.0, max(one.mean.high, rate + up)))
+        behind = one.behind
+        if behind is not None and best is not None and not math.isnan(behind.low):
+            low, high = behind.value - math.hypot(best[0], up), behind.value + math.hypot(best[1], down)
+            behind = Estimate(behind.value, min(behind.low, low), max(behind.high, high))
+        best = (down, up) if one is found[0] else best
+        widened.append(replace(one, mean=mean, behind=behind))
+    return widened
 
 
 def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:

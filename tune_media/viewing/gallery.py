@@ -192,6 +192,7 @@ class Gallery:
                 scores_of(self.trials, name, section),
                 sign=sign,
                 with_pairs=is_return(name),
+                metric=name,
             )
             for name, section in wanted
             for sign in (1, -1)

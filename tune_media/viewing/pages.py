@@ -121,7 +121,9 @@ class TrialPages:
         return self._page(
             "configurations",
             version,
-            lambda: configurations_payload(trials, statuses, scores, by, sign=sign, with_pairs=is_return(metric)),
+            lambda: configurations_payload(
+                trials, statuses, scores, by, sign=sign, with_pairs=is_return(metric), metric=metric
+            ),
         )
 
     def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:

@@ -256,6 +256,7 @@ def configurations_payload(
     *,
     sign: int = 1,
     with_pairs: bool = True,
+    metric: str | None = None,
 ) -> dict[str, Any]:
     """Return the configurations, the best first: their hyperparameters, trials, and statistics as [value, low, high].
 
@@ -266,6 +267,7 @@ def configurations_payload(
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
         sign: -1 if the lowest score is the best.
         with_pairs: Whether to compare the first two on equal evaluation seeds, for which episodes are read.
+        metric: The metric that the score is.
 
     Raises:
         ValueError: There is no such hyperparameter.
@@ -275,7 +277,7 @@ def configurations_payload(
         {'names': [], 'configurations': [], 'paired': None}
     """
     known = statuses or [TrialStatus()] * len(trials)
-    found = judged(trials, known, scores, by=by, sign=sign) if trials else []
+    found = judged(trials, known, scores, by=by, sign=sign, metric=metric) if trials else []
     names = list(found[0].configuration.params) if found else []
     param = _Params()
     paired = None
