@@ -64,3 +64,14 @@ def test_odd_values_leave_the_table_whole(clip):
     assert "number" in types["even"]
     assert [row["clip"] is not None for row in rows] == [False, True, False, False, False]
     assert {row["trial"] for row in rows} == {"t"}
+
+
+def test_the_table_says_which_episodes_succeeded_if_that_is_known():
+    facts = {"section": "train", "episode_length": 3, "episode_return": 1.0, "metrics": {}}
+    told = WandbTable()
+    told.add(1, [{**facts, "episode_id": "a", "success": True}, {**facts, "episode_id": "b"}])
+    _, rows = written(told.make(wandb, "t"))
+    assert [row["success"] for row in rows] == ["True", None]
+    silent = WandbTable()
+    silent.add(1, [{**facts, "episode_id": "a"}])
+    assert "success" not in written(silent.make(wandb, "t"))[1][0]

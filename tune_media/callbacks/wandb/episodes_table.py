@@ -47,7 +47,9 @@ class WandbTable:
         metrics = list(dict.fromkeys(name for row in self._rows for name in row["metrics"]))[:_MAX_METRICS]
         clips = [self._clips.get(row["episode_id"]) for row in self._rows]
         columns = {"clip": [clip and video_of(wandb, *clip) for clip in clips]}
-        columns |= {name: _alike([row.get(name) for row in self._rows]) for name in _FACTS}
+        tells = any(row.get("success") is not None for row in self._rows)
+        facts = (*_FACTS, "success") if tells else _FACTS
+        columns |= {name: _alike([row.get(name) for row in self._rows]) for name in facts}
         columns |= {name: _alike([row["metrics"].get(name) for row in self._rows]) for name in metrics}
         columns["trial"] = [trial] * len(self._rows)
         return _table(wandb, columns)
