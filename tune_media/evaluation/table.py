@@ -53,7 +53,7 @@ def tables(evaluation: Evaluation) -> str:
         first = of_place[0]
         cells = [value_of(found[(*place, one)]) if (*place, one) in found else "" for one in conditions]
         cells += [_with_interval(first.behind, first.behind_low, first.behind_high)] if compares else []
-        cells += [_with_interval(first.success_rate, first.success_low, first.success_high)] if tells else []
+        cells += [_rate(first)] if tells else []
         cells.append("/".join(dict.fromkeys(str(one.episodes) for one in of_place)))
         told = "best" if first is evaluation.best else "not surely worse" if first.is_not_surely_worse else ""
         values = [short(first.params.get(name, "")) for name in params]
@@ -80,8 +80,9 @@ def remarks(evaluation: Evaluation) -> list[str]:
         where = f"{best.checkpoint}, {best.condition}" if best.condition else best.checkpoint
         told.append(f"The best is {best.trial} ({where}): {value_of(best)}{_how_sure(best, checkpoints)}.")
         if not math.isnan(best.success_rate):
-            rate = _with_interval(best.success_rate, best.success_low, best.success_high)
-            told.append(f"It succeeds in {rate} of its episodes (Wilson's interval){_success_of(best, checkpoints)}.")
+            told.append(
+                f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){_success_of(best, checkpoints)}."
+            )
     told += [f"{one.trial}, {one.checkpoint}: {one.error}" for one in checkpoints if one.error]
     return [printable(one) for one in [*told, *evaluation.problems]]
 
@@ -117,11 +118,16 @@ def value_of(one: EvaluatedCheckpoint) -> str:
     return _with_interval(one.return_mean, one.return_low, one.return_high) or "none"
 
 
-def _with_interval(value: float, low: float, high: float) -> str:
+def _with_interval(value: float, low: float, high: float, digits: int = 5) -> str:
     """Return a number with its interval, if it has one; nothing for NaN."""
     if math.isnan(value):
         return ""
-    return f"{value:.5g}" if math.isnan(low) else f"{value:.5g} [{low:.5g}, {high:.5g}]"
+    shown = f"{value:.{digits}g}"
+    return shown if math.isnan(low) else f"{shown} [{low:.{digits}g}, {high:.{digits}g}]"
+
+
+def _rate(one: EvaluatedCheckpoint) -> str:
+    return _with_interval(one.success_rate, one.success_low, one.success_high, digits=3)
 
 
 def _how(one: EvaluatedCheckpoint) -> str:
