@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tune_media.storage.episode_files import FOLDER
-from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, counted
+from tune_media.values.number import counted
+from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED
 
 if TYPE_CHECKING:
     from tune_media.callbacks.faults import Faults
@@ -156,7 +157,7 @@ without a clip).
         warnings = [str(problem) for problem in problems if not problem.lost]
         late = {key: sum(counts.values()) for key, counts in self._pending.items()}
         if late.get(NUM_PENDING):
-            texts.append(f"{counted(late[NUM_PENDING])} had not arrived when their trials ended")
+            texts.append(f"{counted(late[NUM_PENDING], 'episode')} had not arrived when their trials ended")
         if late.get(NUM_UNANSWERED):
             texts.append(
                 f"episodes of {late[NUM_UNANSWERED]} env runner(s), which still played the last evaluation when their "
@@ -175,7 +176,7 @@ without a clip).
             f"{self._folder}/<trial>/media, listed in its index.jsonl."
         )
         if self._episodes:
-            line += f" The data of {self._episodes} episodes is in <trial>/{FOLDER}."
+            line += f" The data of {counted(self._episodes, 'episode')} is in <trial>/{FOLDER}."
         if self._unrendered:
             line += f" {self.waiting_text()}."
         if self._suspects:

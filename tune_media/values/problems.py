@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tune_media.values.foreign import without_address
+from tune_media.values.number import counted
 from tune_media.values.secrets import error_text, redacted
 
 PROBLEMS = "problems"
@@ -46,7 +47,7 @@ class Problem:
 
     def __str__(self) -> str:
         text = f"{self.text}. {self.remedy}" if self.remedy else self.text
-        return f"{text} ({counted(self.lost)} without a clip)" if self.lost else text
+        return f"{text} ({counted(self.lost, 'episode')} without a clip)" if self.lost else text
 
 
 class Problems:
@@ -124,16 +125,6 @@ def explained(what: str, error: Exception) -> str:
         "env 'X' returned None from render()"
     """
     return str(error) if isinstance(error, FrameError) else f"{what} raised {error_text(error)}"
-
-
-def counted(episodes: int) -> str:
-    """Return a number of episodes as text.
-
-    Example:
-        >>> counted(1), counted(2)
-        ('1 episode', '2 episodes')
-    """
-    return f"{episodes} episode" + ("" if episodes == 1 else "s")
 
 
 def pending(result: Mapping[Any, Any]) -> dict[str, int]:
