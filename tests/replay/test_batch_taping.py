@@ -61,7 +61,10 @@ class Vector:
 def assert_plays(env, tapes):
     """Assert that a fresh env plays tapes, as they are stored, from the first to the last step."""
     for tape in tapes:
-        assert len(list(replay(env, Tape.unpacked(tape.packed())))) == len(tape) + 1
+        stored = Tape.unpacked(tape.packed())
+        steps = list(replay(env, stored))
+        assert len(steps) == len(tape) + 1
+        assert list(stored.rewards) == [float(step.reward) for step in steps[1:]]
 
 
 class ChangesTypes(Walk):

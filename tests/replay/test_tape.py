@@ -84,6 +84,18 @@ def test_a_step_of_a_mujoco_sized_action_takes_its_own_bytes():
     assert tape.actions.nbytes == 1000 * 24
 
 
+def test_the_reward_of_each_step_is_stored_to_the_last_bit_unless_one_is_no_number():
+    rewards = [0.1, np.float32(0.1), -3, True, np.array([2.5])]
+    tape = Tape(0)
+    tape.began(0)
+    for reward in rewards:
+        tape.stepped(1, 0, reward)
+    assert list(Tape.unpacked(tape.packed()).rewards) == [float(np.asarray(reward).item()) for reward in rewards]
+    tape.stepped(1, 0, {"agent": 1.0})
+    tape.stepped(1, 0, 1.0)
+    assert Tape.unpacked(tape.packed()).rewards is None
+
+
 DIFFERENT = [
     (np.zeros(3), np.ones(3)),
     (np.zeros(3), np.array([0.0, -0.0, 0.0])),

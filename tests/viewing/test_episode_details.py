@@ -6,7 +6,7 @@ from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar, write_trial
 from tune_media.replay.tape import Tape
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
-from tune_media.viewing.episode_details import episode_details
+from tune_media.viewing.episode_details import episode_details, taped_details
 from tune_media.viewing.trials import LogDirectory, Trials
 
 
@@ -36,11 +36,11 @@ def test_a_clip_without_an_episode_has_its_record_only(trial):
     assert episode_details(trial, {"path": "x", "note": float("inf")})["record"] == {"path": "x", "note": None}
 
 
-def test_a_tape_tells_the_actions(tmp_path):
+def test_a_tape_tells_the_actions_and_the_rewards(tmp_path):
     tape = Tape(seed=7)
     tape.began(check=1)
     for step in range(3):
-        tape.stepped(np.array([step / 2, -1.0], np.float32), check=step)
+        tape.stepped(np.array([step / 2, -1.0], np.float32), check=step, reward=0.1 * step)
     folder = write_trial(tmp_path / "trial", 1, steps=())
     store = StoredTrial.in_folder(folder)
     record = tm.EpisodeRecord("e", 1.0, 3, training_iteration=10)
@@ -49,4 +49,12 @@ def test_a_tape_tells_the_actions(tmp_path):
     store.finish()
     (trial,) = Trials([LogDirectory.of(str(tmp_path))]).all()
     (clip,) = trial.lines
-    assert episode_details(trial, clip)["actions"] == {"action/0": [0.0, 0.5, 1.0], "action/1": [-1.0] * 3}
+    details = episode_details(trial, clip)
+    assert details["actions"] == {"action/0": [0.0, 0.5, 1.0], "action/1": [-1.0] * 3}
+    assert details["series"] == {"reward": [0.0, 0.1, 0.2]}
+    (report,) = trial.report_files
+    taped = taped_details(trial, report, "e")
+    assert {**taped, "record": {}} == {**details, "record": {}}
+    facts = ("episode_id", "episode_return", "episode_length", "step", "section")
+    assert [taped["record"][name] for name in facts] == ["e", 1.0, 3, 10, "evaluation"]
+    assert taped_details(trial, report, "another") is None

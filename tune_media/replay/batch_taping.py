@@ -314,9 +314,10 @@ class _Slot:
             check = crc32c(content[at : at + size], check)
             checks.append(check)
         self.check = check
-        self._own.extend(actions, checks)
+        rewards = rows["reward"].tolist()
+        self._own.extend(actions, checks, rewards)
         if self.notes_states:
-            for reward in rows["reward"].tolist():
+            for reward in rewards:
                 self.total += reward  # one by one, so that the sum is the same to the last bit
 
     def is_same(self) -> bool:

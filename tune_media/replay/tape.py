@@ -5,7 +5,8 @@ Its checksums cover each observation, reward and end, so a replay that differs i
 A tape is stored as plain data (``Tape.packed``): ``TMT`` and the version of the format, then, compressed by zlib, the
 length of a header as uint32, the header as msgpack, and the bytes that it counts: the last byte of the checksum after
 each step, the whole checksum (uint32) after each 64th step and the last one, and the actions (the first byte of each,
-then the second of each, and so on). All numbers are little-endian.
+then the second of each, and so on). The header has the rewards (float64) in the same order of their bytes. All numbers
+are little-endian.
 """
 
 from __future__ import annotations
@@ -241,6 +242,7 @@ class Tape:
     Attributes:
         actions: The actions, as the env was given them.
         checks: The checksum of everything that the env returned so far: after the reset, then after each step.
+        rewards: The reward of each step, as the env returned it to whoever steps it. None: one of them was no number.
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
@@ -270,6 +272,7 @@ class Tape:
         self.options, self.task = dict(options or {}), task
         self.actions = Actions()
         self.checks = Checks()
+        self.rewards: array[float] | None = array("d")
         self.states = SimulatorStates()
         self.every, self.number = 1, 0
         self.pictures = Pictures()
@@ -306,15 +309,23 @@ class Tape:
             except Exception as error:
                 self.fault = f"its action of type {type(action).__name__} cannot be copied: {error_text(error)}"
 
-    def has_stepped(self, check: int) -> None:
+    def has_stepped(self, check: int, reward: Any = None) -> None:
         """The env has been stepped.
 
         Args:
             check: The checksum after the step.
+            reward: The reward of the step. If it is no number, the tape has no rewards.
         """
         if self.fault is not None:
             return
         self.checks.values.append(check)
+        if self.rewards is not None:
+            if isinstance(reward, np.ndarray) and reward.size == 1:
+                reward = reward.item()
+            try:
+                self.rewards.append(reward)
+            except (TypeError, OverflowError):  # of several agents, or nothing that a float holds
+                self.rewards = None
         self._check_size()
 
     def note_state(self, total: float, state: State) -> None:
@@ -322,25 +333,28 @@ class Tape:
         if self.fault is None and self.states.nbytes + state.nbytes <= MAX_BYTES:
             self.states.add(len(self), total, state)
 
-    def stepped(self, action: Any, check: int) -> None:
+    def stepped(self, action: Any, check: int, reward: Any = None) -> None:
         """Add a step as a whole: ``acts`` and ``has_stepped``."""
         self.acts(action)
-        self.has_stepped(check)
+        self.has_stepped(check, reward)
 
-    def extend(self, actions: np.ndarray[Any, Any], checks: Iterable[int]) -> None:
+    def extend(self, actions: np.ndarray[Any, Any], checks: Iterable[int], rewards: Iterable[float]) -> None:
         """Add several steps as a whole.
 
         Args:
             actions: The actions, one a row.
             checks: The checksum after each step.
+            rewards: The reward of each step.
         """
         if self.fault is None:
             self.actions.extend(actions)
             self.checks.values.extend(checks)
+            if self.rewards is not None:
+                self.rewards.extend(rewards)
             self._check_size()
 
     def _check_size(self) -> None:
-        if self.actions.nbytes + 4 * len(self.checks.values) > MAX_BYTES:
+        if self.actions.nbytes + 4 * len(self.checks.values) + 8 * len(self.rewards or ()) > MAX_BYTES:
             self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
 
     def packed(self) -> bytes:
@@ -364,6 +378,7 @@ class Tape:
             **({"pictures": self.pictures.packed()} if self.pictures else {}),
             **self._packed_state(),
             **({"states": self.states.packed()} if len(self.states) else {}),
+            **({"rewards": _packed_numbers(self.rewards)} if self.rewards and len(self.rewards) == len(self) else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
         }
@@ -416,6 +431,7 @@ class Tape:
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
             tape.states = SimulatorStates.unpacked(header.get("states"))
             tape._take_state(header.get("state"))
+            tape.rewards = _unpacked_numbers(header["rewards"]) if "rewards" in header else None
             if "pictures" in header:
                 tape.pictures = Pictures.unpacked(header["pictures"])
             tape._states, tape.every, tape.number = header["generators"], int(header["every"]), int(header["number"])
@@ -475,6 +491,14 @@ def _of_array(array: np.ndarray[Any, Any], start: int) -> int:
 def _transposed(content: bytes | bytearray, rows: int) -> bytes:
     """Return the bytes of a table column by column: those of many small numbers are mostly zeros in a row."""
     return np.frombuffer(content, np.uint8).reshape(rows, -1).T.tobytes() if content else b""
+
+
+def _packed_numbers(numbers: array[float]) -> bytes:
+    return _transposed(np.array(numbers, "<f8").tobytes(), len(numbers))
+
+
+def _unpacked_numbers(content: bytes) -> array[float]:
+    return array("d", np.frombuffer(_transposed(content, 8), "<f8").tolist())
 
 
 def _is_like(action: Any, first: np.ndarray[Any, Any] | np.generic) -> bool:

@@ -213,7 +213,7 @@ class TapeRecorder:
         self._add_end(result[2], result[3])
         if self._fault is not None:
             tape.fault = tape.fault or self._fault
-        tape.has_stepped(self._check)
+        tape.has_stepped(self._check, result[1])
         is_over = has_ended(result[2], result[3])
         if self._simulator is not None:
             self._note_step(len(tape), is_over=is_over)

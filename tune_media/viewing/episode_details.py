@@ -1,4 +1,4 @@
-"""The details of one clip: its index line, its episode's series and actions, and its trajectory if it was kept."""
+"""The details of an episode: its record, series, the actions and rewards of its tape, and its trajectory if kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from tune_media.experiment.trial_files import Line, TrialFiles
-from tune_media.replay.tape import Tape
-from tune_media.storage.episode_files import parquet_name, steps_name, values_of
+from tune_media.replay.tape import Actions, Tape
+from tune_media.storage.episode_files import parquet_name, steps_name, taped_rows, values_of
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import finite, parse_json
@@ -27,6 +27,8 @@ _FACTS = ("trial_id", "section", "recorder", "training_iteration", "step", "epis
 _MAX_NUMBERS = 200_000  # of a trajectory that go to the browser
 _MAX_ACTIONS = 16  # elements of a vector
 _ROUND = ("section", "training_iteration")
+_REWARD = "reward"
+_PARTS = ("series", "every", "values", "metrics", "actions")
 
 
 def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
@@ -39,17 +41,11 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
 
     Returns:
         ``record`` (the index line), ``series`` (lists of numbers by name), ``every`` (the stride of thinned series),
-        ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers by name, one a step),
+        ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers by name, one a step; its
+        rewards are among the series),
         ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
     """
-    details: dict[str, Any] = {
-        "record": finite(line),
-        "series": {},
-        "every": {},
-        "values": {},
-        "metrics": {},
-        "actions": {},
-    }
+    details: dict[str, Any] = {"record": finite(line), **{name: {} for name in _PARTS}}
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
@@ -59,6 +55,25 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
             details |= row | (_read(_steps, trial, steps_name(report), episode) if with_steps else {})
             break
     return details
+
+
+def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any] | None:
+    """Return what ``episode_details`` returns, of an episode that has a tape and need not have a clip.
+
+    Args:
+        trial: The trial.
+        report: The path of the episode's report in the index.
+        episode: Its id.
+
+    Returns:
+        None if the report has no tape of such an episode, or cannot be read.
+    """
+    record = _read(_record, trial, parquet_name(report), episode)
+    if not record:
+        return None
+    details = {"record": record, **{name: {} for name in _PARTS}}
+    row = _read(_from_parquet, trial, report, episode)
+    return details | row | _read(_steps, trial, steps_name(report), episode)
 
 
 def _read(
@@ -80,18 +95,32 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
     row = _rows(filesystem, parquet_name(path), episode, names)
     if not row:
         return None
-    found = row[0]
-    return {**finite(values_of(found)), "actions": _actions(found.get("tape"))}
-
-
-def _actions(content: bytes | None) -> dict[str, list[Any]]:
-    """Return the actions of a tape, a list for each element of a vector; none of other actions than numbers."""
+    found = finite(values_of(row[0])) | {"actions": {}}
+    content = row[0].get("tape")
     if not content:
-        return {}
+        return found
     try:
-        actions = Tape.unpacked(content).actions
+        tape = Tape.unpacked(content)
+    except ValueError as error:  # of another version
+        logger.info("tune_media: the steps of a tape are not shown: %s", error_text(error))
+        return found
+    if tape.rewards:
+        found["series"] = {_REWARD: finite(tape.rewards[:_MAX_NUMBERS].tolist())} | found["series"]
+    return found | {"actions": _numbers_of(tape.actions)}
+
+
+def _record(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
+    """Return the facts of an episode that has a tape."""
+    with open_file(filesystem, path) as file:
+        found = next((row for row in taped_rows(file) if row["episode_id"] == episode), None)
+    return found and finite({name: value for name, value in found.items() if name not in ("metrics", "tape_bytes")})
+
+
+def _numbers_of(actions: Actions) -> dict[str, list[Any]]:
+    """Return actions as a list for each element of a vector; none of other actions than numbers."""
+    try:
         table = np.array([actions[step] for step in range(min(len(actions), _MAX_NUMBERS))])
-    except ValueError as error:  # of a later version, or actions of different lengths
+    except ValueError as error:  # they have different lengths
         logger.info("tune_media: the actions of an episode are not shown: %s", error_text(error))
         return {}
     if table.dtype.kind not in "biuf" or not table.size:
