@@ -380,6 +380,7 @@ def assert_answers(viewer, table):
         assert found["histogram"]["edges"] == pytest.approx(counted["edges"])
     found, expected = viewer.frame.evaluate(ask, {"strangest": 5}), table.strangest(5)
     assert (found["rows"], found["places"]) == (expected["rows"], expected["places"])
+    assert [name for name, _ in found["why"]] == [name for name, _ in expected["why"]]
     assert [z for _, z in found["why"]] == pytest.approx([z for _, z in expected["why"]])
 
 

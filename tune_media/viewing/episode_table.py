@@ -22,6 +22,7 @@ SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "t
 _NOT_STRANGE = ("step", "training_iteration", "seed")  # numbers that tell nothing of what happened in an episode
 _CONFIG = "config/"
 _BINS = 30
+_ROUNDING = 1e-9  # of the largest number
 _STRANGE = 3.5  # of a robust z score, as Iglewicz and Hoaglin have it
 
 
@@ -122,13 +123,15 @@ class EpisodeTable:
         return {"count": len(found), **self._page(page[offset:])}
 
     def strangest(self, count: int = 10, where: str = "") -> dict[str, Any]:
-        """Return the episodes that differ most from the others in one of their numbers, the strangest first.
+        """Return the episodes that differ most from the others, for as many reasons as there are.
 
-        A number's strangeness is its robust z score: its distance from the median of its column, in units of the median
-        distance. An episode is as strange as its strangest number.
+        A reason is a column in which an episode is far above, or far below, the others: its robust z score is its
+        distance from the median, in units of the median distance. A column most of whose values are equal has no such
+        unit, and gives no reason. Each reason gives the episode furthest away, the strangest first; if there are fewer
+        reasons than episodes are wanted, each gives its next one, and so on. No episode comes twice.
 
         Returns:
-            As ``rows``, with ``why``: for each row the column and its z score.
+            As ``rows``, with ``why``: for each row the column and its z score, which is negative below the median.
         """
         if (count, where) not in self._strangest:
             self._strangest[count, where] = self._find_strangest(count, where)
@@ -138,14 +141,31 @@ class EpisodeTable:
     def _find_strangest(self, count: int, where: str) -> tuple[Rows, list[Any]]:
         found = self.found(where)
         numbers = [name for name, values in self.columns.items() if not isinstance(values, Texts)]
-        names = [name for name in numbers if name not in _NOT_STRANGE]
-        most, column = np.zeros(len(found)), np.zeros(len(found), np.int64)
-        for number, name in enumerate(names):
-            scores = np.nan_to_num(np.abs(robust_z(self.numbers(name)[found])), posinf=0.0)
-            column[scores > most] = number
-            most = np.maximum(most, scores)
-        order = _first(-most, count if names else 0)
-        return found[order], [[names[column[at]], float(most[at])] for at in order]
+        reasons = []  # of each, its column, and the places and the scores of its strangest episodes
+        for name in numbers:
+            if name in _NOT_STRANGE:
+                continue
+            values = self.numbers(name)[found]
+            median, distance = _middle(values)
+            if not distance:
+                continue
+            scores = np.where(np.isfinite(values), (values - median) / (distance / 0.6745), 0.0)
+            for sign in (1, -1):
+                places = _first(-sign * scores, count)  # others can have taken no more than these
+                reasons.append((name, [(at, float(scores[at])) for at in places.tolist() if sign * scores[at] > 0]))
+        taken: dict[int, Any] = {}
+        while len(taken) < count:
+            turn = []
+            for name, places in reasons:
+                while places and places[0][0] in taken:
+                    places.pop(0)
+                turn += [(-abs(score), at, name, score) for at, score in places[:1]]
+            if not turn:
+                break
+            for _, at, name, score in sorted(turn, key=lambda one: one[:2]):
+                if len(taken) < count:
+                    taken.setdefault(at, [name, score])
+        return found[list(taken)], list(taken.values())
 
     def histogram(self, name: str, where: str = "") -> dict[str, Any]:
         """Return how often values of a column occur: ``edges``, ``counts``, and ``outliers``, a count for each bin.
@@ -269,13 +289,25 @@ def robust_z(values: Numbers) -> Numbers:
     >>> robust_z(np.array([1.0, 2.0, 3.0, 4.0, 100.0])).round(2).tolist()
     [-1.35, -0.67, 0.0, 0.67, 65.43]
     """
+    median, distance = _middle(values)
+    if math.isnan(median):
+        return np.zeros(len(values))
+    unit = distance / 0.6745 or np.mean(np.abs(values[np.isfinite(values)] - median)) * 1.253314
+    return np.nan_to_num((values - median) / unit, nan=0.0) if unit else np.zeros(len(values))
+
+
+def _middle(values: Numbers) -> tuple[float, float]:
+    """Return the median of the finite values, and their median distance from it, 0 if that is rounding; else NaN.
+
+    >>> _middle(np.array([1.0, 2.0, 3.0, np.nan])), _middle(np.array([0.1 + 0.2, 0.3, 0.3 + 1e-16, 0.3 - 1e-16]))[1]
+    ((2.0, 1.0), 0.0)
+    """
     known = values[np.isfinite(values)]
     if not len(known):
-        return np.zeros(len(values))
-    median = np.median(known)
-    distances = np.abs(known - median)
-    unit = np.median(distances) / 0.6745 or np.mean(distances) * 1.253314
-    return np.nan_to_num((values - median) / unit, nan=0.0) if unit else np.zeros(len(values))
+        return math.nan, 0.0
+    median = float(np.median(known))
+    distance = float(np.median(np.abs(known - median)))
+    return median, distance if distance > _ROUNDING * max(-known.min(), known.max()) else 0.0
 
 
 def _first(keys: Numbers, count: int) -> Rows:

@@ -7,6 +7,7 @@
   const NOT_STRANGE = new Set(["step", "training_iteration", "seed"]);
   const FLAGS = new Set(["terminated", "success"]); // numbers here, and truth values to people
   const BINS = 30;
+  const ROUNDING = 1e-9; // of the largest number
   const STRANGE = 3.5; // of a robust z score
   const last = (name) => name.split("/").pop();
   const [CLIPS, TAPES] = [Symbol("clips"), Symbol("tapes")]; // not columns, whose names are anything
@@ -59,17 +60,28 @@
     const isNumeric = (name) => !about.texts.includes(name);
     const numbersOf = (rows, name) => Float64Array.from(rows, (row) => Number(loaded.get(name)[row] ?? NaN));
 
+    /** Return the strangest episodes, see EpisodeTable.strangest. */
     function strangest(rows, count) {
       const names = about.columns.filter((name) => isNumeric(name) && !isConfig(name) && !NOT_STRANGE.has(name));
-      const most = new Float64Array(rows.length);
-      const why = new Array(rows.length).fill(names[0]);
+      const reasons = [];
       for (const name of names) {
-        robustZ(numbersOf(rows, name)).forEach((z, at) => {
-          if (Math.abs(z) > most[at]) [most[at], why[at]] = [Math.abs(z), name];
-        });
+        const values = numbersOf(rows, name);
+        if (!middleOf(values).distance) continue;
+        const scores = robustZ(values);
+        for (const sign of [1, -1]) reasons.push({ name, scores, places: furthest(scores, sign, count) });
       }
-      const order = rows.map((_, at) => at).sort((a, b) => most[b] - most[a] || a - b).slice(0, names.length ? count : 0);
-      return { rows: order.map((at) => rows[at]), why: order.map((at) => [why[at], most[at]]) };
+      const taken = new Map();
+      while (taken.size < count) {
+        const turn = [];
+        for (const { name, scores, places } of reasons) {
+          while (places.length && taken.has(places[0])) places.shift();
+          if (places.length) turn.push([places[0], name, scores[places[0]]]);
+        }
+        if (!turn.length) break;
+        turn.sort(([a, , z], [b, , other]) => Math.abs(other) - Math.abs(z) || a - b);
+        for (const [at, name, z] of turn) if (taken.size < count && !taken.has(at)) taken.set(at, [name, z]);
+      }
+      return { rows: [...taken.keys()].map((at) => rows[at]), why: [...taken.values()] };
     }
 
     function histogram(rows, name) {
@@ -114,12 +126,34 @@
 
   /** Return the distance of each number from the median, in units of the median distance, see episode_table.robust_z. */
   function robustZ(values) {
-    const known = values.filter(Number.isFinite);
+    const { known, middle, distance } = middleOf(values);
     if (!known.length) return new Float64Array(values.length);
-    const middle = median(known);
-    const distances = known.map((value) => Math.abs(value - middle));
-    const unit = median(distances) / 0.6745 || (distances.reduce((sum, value) => sum + value, 0) / distances.length) * 1.253314;
+    const unit = distance / 0.6745 || (known.reduce((sum, value) => sum + Math.abs(value - middle), 0) / known.length) * 1.253314;
     return values.map((value) => (unit && Number.isFinite(value) ? (value - middle) / unit : 0));
+  }
+
+  /** Return the finite values, their median, and their median distance from it; 0 if that is rounding. */
+  function middleOf(values) {
+    const known = values.filter(Number.isFinite);
+    if (!known.length) return { known, middle: NaN, distance: 0 };
+    const middle = median(known);
+    const distance = median(known.map((value) => Math.abs(value - middle)));
+    const size = known.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    return { known, middle, distance: distance > ROUNDING * size ? distance : 0 };
+  }
+
+  /** Return the places of the scores furthest above 0 (sign 1) or below it (-1), the furthest first. */
+  function furthest(scores, sign, count) {
+    const found = [];
+    for (let at = 0; at < scores.length; at++) {
+      const score = sign * scores[at];
+      if (!(score > 0) || (found.length === count && score <= sign * scores[found[count - 1]])) continue;
+      let place = found.length;
+      while (place && sign * scores[found[place - 1]] < score) place--;
+      found.splice(place, 0, at);
+      found.length = Math.min(found.length, count);
+    }
+    return found;
   }
 
   function median(values) {
