@@ -91,9 +91,10 @@ def choose_tiles(
     rows = [row for row in clips if row["key"] == key and (not trials or row["trial"] in trials)]
     chosen = _over_training(rows, over_training) if over_training else _one_each(rows, step)
     if not chosen:
-        raise ValueError(
-            f"There is no clip with key {key!r} of these trials and steps; the keys with clips are {name_some(keys)}."
-        )
+        own = [row for row in rows if not over_training or row["trial"] == over_training]
+        if not own:
+            raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {name_some(keys)}.")
+        raise ValueError(f"There is no clip with key {key!r} up to step {step}; {_first_step(own)}")
     if over_training:
         marked, mark = max(chosen, key=clip_rank), "best"
     else:
@@ -131,6 +132,12 @@ def _over_training(rows: Sequence[CatalogRow], trial: str) -> list[CatalogRow]:
     if len(own) <= MAX_TILES:
         return own
     return [own[round(at * (len(own) - 1) / (MAX_TILES - 1))] for at in range(MAX_TILES)]
+
+
+def _first_step(rows: Sequence[CatalogRow]) -> str:
+    """Return which step is the first one that has a clip, as a sentence's end."""
+    first, last = (chosen(row.get("step", 0) for row in rows) for chosen in (min, max))
+    return f"the only one is at step {first}." if first == last else f"they are at the steps {first} to {last}."
 
 
 def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
