@@ -8,7 +8,8 @@ import pytest
 import tune_media as tm
 from tests.support.browser import served, viewer_page
 from tests.support.stores import StoredTrial
-from tests.support.viewing import moving_bar
+from tests.support.taped import taped_clip
+from tests.support.viewing import moving_bar, write_trial
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,7 @@ def episode(trial, key, seed):
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    """Two trials with a clip of the same seed under one key, and of different seeds under the other."""
+    """Two trials with clips of the same seed under two keys, and of different seeds under the third."""
     experiment = tmp_path_factory.mktemp("compare") / "exp"
     for number, trial in enumerate("ab"):
         (experiment / trial).mkdir(parents=True)
@@ -43,12 +44,17 @@ def sweep(tmp_path_factory):
         result = {"training_iteration": 10, "episode_return_mean": number}
         (experiment / trial / "result.json").write_text(json.dumps(result) + "\n")
         store = StoredTrial.in_folder(experiment / trial)
-        made = [(key, *episode(trial, key, seed)) for key, seed in (("best", 20 + number), ("first", 7))]
+        made = [
+            (key, *episode(trial, key, seed)) for key, seed in (("best", 20 - 15 * number), ("worst", 5), ("first", 7))
+        ]
         for key, clip, _ in made:
             store.add(clip, "evaluation", f"episodes/{key}", 10)
         store.add(EpisodeBatch(tuple(data for *_, data in made)), "evaluation", "episodes/data", 10)
         store.finish()
     return experiment
+
+
+SHOWN = "[...document.querySelectorAll('.side video')].map(({ src }) => /best|worst|first/.exec(src)?.[0]).join()"
 
 
 def step_shown(viewer):
@@ -64,9 +70,18 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         viewer.press("x")
         viewer.frame.click(".card[data-trial=b] .tick")
         viewer.frame.click(".tray .primary")
-        viewer.wait("document.querySelectorAll('.side video').length === 2")
+        viewer.wait(f"{SHOWN} === 'best,best'")  # no seed is common to the clips of the chosen key
+        assert "there are clips of equal seeds" in viewer.all(".compare-view .heading-title p")[0]
+        assert viewer.all("[aria-label=Seed] button") == ["seed 5 (worst, best)", "seed 7 (first)", "any seed"]
+        viewer.frame.click("[aria-label=Clip] >> text=worst")
+        viewer.wait(f"{SHOWN} === 'worst,worst'")
+        assert "same evaluation seed, 5" in viewer.all(".compare-view .heading-title p")[0]
+        viewer.frame.click("[aria-label=Clip] >> text=best")
+        viewer.wait(f"{SHOWN} === 'best,best'")
+        viewer.frame.click("text=seed 7")
+        viewer.wait(f"{SHOWN} === 'first,first'")
+        assert viewer.all(".side-key") == ["first", "first"]
         assert "same evaluation seed, 7" in viewer.all(".compare-view .heading-title p")[0]
-        viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.src.includes('first'))")
         viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 2")
         assert viewer.all(".overlaid figcaption") == ["return so far", "reward"]
         assert sorted(text.rstrip(":") for text in viewer.all(".overlaid:first-of-type .u-label"))[1:] == [
@@ -91,7 +106,7 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         viewer.wait(f"document.querySelector('.track input')?.value === '{SPLIT}'")
         viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 3")
         viewer.frame.click("text=any seed")
-        viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.src.includes('best'))")
+        viewer.wait(f"{SHOWN} === 'best,best'")
         viewer.press("Escape")
         viewer.wait("document.querySelectorAll('.card.ticked').length === 2")
         assert viewer.errors == []
@@ -125,4 +140,65 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         with viewer.page.expect_download() as saved:
             viewer.frame.click("text=Filmstrip as PNG")
         assert saved.value.suggested_filename == "a_best_step10_filmstrip.png"
+        assert viewer.errors == []
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A trial with clips at two steps, and two episodes that have tapes and no clips."""
+    experiment = tmp_path_factory.mktemp("trained") / "exp"
+    folder = write_trial(experiment / "t", 1)
+    store = StoredTrial.in_folder(folder)
+    clips = [taped_clip(level, episode_return=level) for level in (1, 2)]
+    episodes = tuple(EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips)
+    recipes = {one.recipe.hash: one.recipe.content for one in clips}
+    store.add(EpisodeBatch(episodes, recipes=recipes), "evaluation", "tapes/data", 30)
+    store.finish()
+    return experiment
+
+
+def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, trained, tmp_path):
+    sources = "[...document.querySelectorAll('.side video')].map(({ src }) => /step_0*(\\d+)/.exec(src)?.[1]).join()"
+    with served("gallery", trained, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
+        viewer.open(url, "view=trial&trial=t")
+        viewer.frame.click("text=first and last step")
+        viewer.wait(f"{sources} === '10,20'")
+        assert viewer.all(".side h3") == ["step 10", "step 20"]
+        assert viewer.all(".compare-view h2") == ["Compare 2 clips"]
+        viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 1")
+        viewer.page.go_back()
+        viewer.frame.click("text=best, worst at step 20")
+        viewer.wait("[...document.querySelectorAll('.side h3')].map((e) => e.innerText).join() === 'best,worst'")
+        viewer.page.go_back()
+        viewer.wait("document.querySelectorAll('.film .tick').length === 2")
+        for number in (0, 1):
+            viewer.frame.click(f".film >> nth={number} >> .tick")
+        viewer.frame.click(".tray .primary")
+        viewer.wait(f"{sources} === '10,20'")
+        viewer.frame.click("[aria-label='Leave out step 20']")
+        viewer.wait(f"{sources} === '10'")
+        viewer.open(url, "view=clip&trial=t")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        viewer.press("x")
+        viewer.wait("document.querySelectorAll('.tray .chip').length === 1")
+        assert "step 20" in viewer.all(".tray .chip")[0]
+        assert viewer.errors == []
+
+
+def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, trained, tmp_path):
+    with served("watch", trained, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url, "view=episodes&where=step%3D30&order=episode_return")
+        viewer.wait("document.querySelectorAll('.clip-cell .tick').length === 2")
+        for number in (0, 1):
+            viewer.frame.click(f".clip-cell .tick >> nth={number}")
+        viewer.frame.click(".tray .primary")
+        viewer.wait("document.querySelectorAll('.tape-play').length === 2")
+        viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 2")  # before anything is played
+        assert viewer.all(".overlaid figcaption") == ["return so far", "reward"]
+        assert viewer.all(".side-facts .big") == ["2", "1"]
+        for _ in range(2):
+            viewer.frame.click(".tape-play >> nth=0")
+        viewer.wait("document.querySelectorAll('.side video').length === 2")
+        viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.readyState >= 2)")
+        viewer.wait("document.querySelectorAll('.filmstrip').length === 2")
         assert viewer.errors == []

@@ -60,9 +60,11 @@ def wanted(client):
 
 
 def played(client, what):
+    assert client.get("/data/played.json", query_string=what).json == {}
     name = client.post("/data/play.json", query_string=what, headers=CLICK).json["name"]
     while True:
-        state = client.get("/data/played.json", query_string={"name": name}).json
+        state = client.get("/data/played.json", query_string=what).json
+        assert state["name"] == name
         if state["problem"] or state["views"]:
             return name, state
         time.sleep(0.05)
@@ -72,7 +74,8 @@ def test_a_click_renders_an_episode_and_what_cannot_be_played_says_why(experimen
     client = client_of(experiment, TapePlayer())
     good, other = wanted(client)
     name, state = played(client, good)
-    assert (state["views"], state["problem"]) == ([["", None]], None)
+    shape = {"frames": STEPS + 1, "fps": 5, "stride": 1, "width": 32, "height": 32}
+    assert (state["views"], state["problem"]) == ([{"name": "", "note": None, **shape}], None)
     frames = list(decode_video(client.get(f"/played/{name}/0.mp4").data))
     assert len(frames) == STEPS + 1
     assert abs(frames[-1].mean() - 20 * 3 * STEPS) < 4
@@ -93,27 +96,64 @@ def test_code_runs_on_a_click_of_the_own_page_only(experiment):
     other = client_of(experiment, None)  # TensorBoard, or a server that is open to other machines
     assert (client.get("/data/index.json").json["plays"], other.get("/data/first.json").json["plays"]) == (True, False)
     assert other.post("/data/play.json", query_string=what, headers=CLICK).status_code == 403
+    assert other.get("/data/tape.json", query_string=what).json["series"] == {"reward": [1.0] * STEPS}  # nothing runs
+    assert other.get("/data/tape.json", query_string=elsewhere).status_code == 404
 
 
-def test_the_page_plays_the_tapes_of_cards_and_episodes(browser, experiment, tmp_path):
+def test_a_tape_opens_in_the_view_of_a_clip(browser, experiment, tmp_path):
     with served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
         for button in (".screen button.tape", ".facts button.tape"):  # without a clip, and with an older one
             viewer.frame.click(f".card {button}")
-            viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
-            viewer.press("Escape")
-            viewer.wait("() => !document.querySelector('dialog')")
+            viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+            viewer.page.go_back()
+            viewer.wait("document.querySelector('.card')")
             viewer.press("k")
         viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
-        viewer.wait("() => document.querySelectorAll('button.tape').length === 2")
+        viewer.wait("document.querySelectorAll('button.tape').length === 2")
         viewer.frame.click("tr:nth-child(1) button.tape")
-        viewer.wait("() => document.querySelector('dialog video')?.readyState >= 2")
-        viewer.press("Escape")
-        viewer.wait("() => !document.querySelector('dialog')")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        viewer.wait("document.querySelector('.inside .u-over')")
+        assert viewer.all(".under b")[-1] == "2"  # its return
+        assert viewer.all(".series-head .chip[aria-pressed=true]") == ["reward", "action", "return so far"]
+        viewer.frame.evaluate("tuneMedia.app.instance.group.pause()")
+        viewer.press(",")
+        viewer.wait("document.querySelectorAll('.moment').length > 0")
+        viewer.press("x")
+        viewer.wait("document.querySelectorAll('.tray .chip').length === 1")
+        viewer.frame.evaluate("tuneMedia.app.instance.copyLink()")
+        viewer.wait("document.querySelector('.toast').innerText")
+        address = viewer.page.url
+        viewer.page.go_back()
+        viewer.wait("document.querySelectorAll('tr:nth-child(2) button.tape').length === 1")
         viewer.frame.click("tr:nth-child(2) button.tape")
-        viewer.wait("() => document.querySelector('dialog .problem')")
-        assert "another observation" in viewer.frame.inner_text("dialog .problem")
-        assert not viewer.errors
+        viewer.wait("document.querySelector('.stage .problem')?.innerText.includes('another observation')")
+        viewer.wait("document.querySelector('.inside .u-over')")  # what is on the tape is there all the same
+        viewer.open(address)
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")  # it was played, and is still there
+        assert viewer.errors == []
+
+
+def test_a_link_to_a_tape_runs_no_code_before_a_click(browser, experiment, tmp_path):
+    (trial,) = Trials([LogDirectory.of(str(experiment))]).all()
+    (report,) = [path for path in trial.report_files if path.endswith("7.json")]
+    with served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        posts = []
+        viewer.page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+        viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
+        viewer.wait("document.querySelectorAll('button.tape').length === 2")
+        best = viewer.frame.evaluate("tuneMedia.app.instance.source.episodes({ sort: 'return', descending: 1 })")
+        id = best["rows"][0][best["columns"].index("episode_id")]
+        viewer.open(url, f"view=clip&trial=trial&clip=tape/0/{id}/{report}")
+        viewer.wait("document.querySelector('.inside .u-over')")
+        assert (viewer.all(".stage video"), posts) == ([], [])
+        viewer.frame.click(".tape-play")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        assert len(posts) == 1
+        viewer.frame.evaluate("tuneMedia.app.instance.setState({ step: 'last' })")
+        viewer.press("ArrowLeft")  # the clip before it
+        viewer.wait("tuneMedia.app.instance.clip.step === 3 || tuneMedia.app.instance.state.clip.startsWith('tape')")
+        assert viewer.errors == []
 
 
 def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(browser, experiment, tmp_path):

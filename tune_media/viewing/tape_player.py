@@ -16,6 +16,7 @@ from tune_media.viewing.taped_episodes import TapedEpisode, by_id, recipe_of
 
 _MOST_KEPT = 20  # clips, of those that were played last
 _MOST_WAITING = 5
+_FACTS = ("note", "frames", "fps", "width", "height")
 
 
 @dataclass
@@ -67,7 +68,7 @@ class TapePlayer:
         Raises:
             ValueError: Too many episodes wait already.
         """
-        name = hashlib.blake2s(repr((trial.path, report, episode_id)).encode(), digest_size=12).hexdigest()
+        name = self.name_of(trial, report, episode_id)
         with self._lock:
             known = self._playing.get(name)
             if known is not None and known.problem is None:
@@ -81,8 +82,15 @@ class TapePlayer:
         threading.Thread(target=self._render, args=(playing, trial, report, episode_id), daemon=True).start()
         return name
 
+    @staticmethod
+    def name_of(trial: TrialFiles, report: str, episode_id: str) -> str:
+        """Return the name under which an episode is, or would be, rendered."""
+        return hashlib.blake2s(repr((trial.path, report, episode_id)).encode(), digest_size=12).hexdigest()
+
     def state(self, name: str) -> dict[str, Any]:
         """Return how far an episode is: ``step`` of ``steps``, ``problem`` or None, and ``views``, empty until the end.
+
+        A view has its ``name``, and its clip's ``note``, ``frames``, ``fps``, ``stride``, ``width`` and ``height``.
 
         Raises:
             KeyError: Nobody has asked for it, or it was long ago.
@@ -93,7 +101,10 @@ class TapePlayer:
             "step": playing.step,
             "steps": playing.steps,
             "problem": playing.problem,
-            "views": [[view, clip.note] for view, clip in playing.clips.items()],
+            "views": [
+                {"name": view, "stride": clip.frame_stride} | {name: getattr(clip, name) for name in _FACTS}
+                for view, clip in playing.clips.items()
+            ],
         }
 
     def clip(self, name: str, view: int) -> bytes:

@@ -9,11 +9,12 @@ data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
 data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN
                                             a page of all episodes, or the strangest; a histogram of a column
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
-data/played.json?name=NAME                  how far it is
+data/played.json?trial=ID&report=PATH&episode=ID   how far it is; nothing if nobody has played it lately
 played/NAME/VIEW.mp4                        its clip
 data/trial.json?trial=ID                    one trial's metrics over training, and why it failed
 data/config.json?trial=ID                   one trial's whole config, without keys and passwords
 data/clip.json?trial=ID&path=PATH           one clip's episode
+data/tape.json?trial=ID&report=PATH&episode=ID   an episode that has a tape; nothing is played
 media/<trial id>/<path>                     a media file, with byte ranges
 """
 
@@ -46,7 +47,7 @@ from tune_media.experiment.status import tracebacks
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local, open_file
 from tune_media.values.secrets import error_text, redacted
-from tune_media.viewing.episode_details import episode_details
+from tune_media.viewing.episode_details import episode_details, taped_details
 from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, static_files
 from tune_media.viewing.pages import Page, TrialPages
@@ -144,6 +145,7 @@ class ViewerApp:
             "trial.json": self._one_trial,
             "config.json": self._config,
             "clip.json": self._clip,
+            "tape.json": self._tape,
             "played.json": self._played,
         }
 
@@ -190,20 +192,33 @@ class ViewerApp:
         """Begin to render an episode. Pages of other sites cannot send the header: the browser asks us first."""
         if self._player is None or "X-Tune-Media" not in request.headers:
             raise Forbidden("Tapes are played by `tune-media watch` on this machine only, on a click.")
-        args = request.args
-        trial, report = self._trial(args.get("trial", "")), args.get("report", "")
-        if report not in trial.report_files:
-            raise NotFound("The index of this trial names no such report.")
         try:
-            return Page(json_content({"name": self._player.play(trial, report, args.get("episode", ""))}))
+            return Page(json_content({"name": self._player.play(*self._taped(request))}))
         except ValueError as error:
             raise TooManyRequests(str(error)) from error
 
+    def _taped(self, request: Request) -> tuple[TrialFiles, str, str]:
+        """Return the trial, the report and the id of an episode that has a tape."""
+        trial, report = self._trial(request.args.get("trial", "")), request.args.get("report", "")
+        if report not in trial.report_files:
+            raise NotFound("The index of this trial names no such report.")
+        return trial, report, request.args.get("episode", "")
+
     def _played(self, request: Request) -> Page:
+        taped = self._taped(request)
+        if self._player is None:
+            return Page(json_content({}))
+        name = self._player.name_of(*taped)
         try:
-            return Page(json_content({} if self._player is None else self._player.state(request.args.get("name", ""))))
+            return Page(json_content({"name": name, **self._player.state(name)}))
         except KeyError:
-            raise NotFound("Nobody has played this episode lately.") from None
+            return Page(json_content({}))
+
+    def _tape(self, request: Request) -> Page:
+        details = taped_details(*self._taped(request))
+        if details is None:
+            raise NotFound("This report has no tape of such an episode.")
+        return Page(json_content(details))
 
     def _played_clip(self, request: Request, name: str, file: str) -> Response:
         view = posixpath.splitext(file)[0]

@@ -22,6 +22,7 @@
       this.source = props.source;
       this.host = props.host;
       this.group = new tm.player.Group();
+      this.tapes = new tm.tape.Tapes(this);
       this.data = null;
       this.problem = null;
       this.settings = readSettings();
@@ -146,7 +147,7 @@
       }
       if (state.view === "episodes" && !this.source.episodes) state.view = "grid";
       const isThere = (name) => this.data.named.has(name);
-      if (state.view === "compare" && !model.listed(state.ticked).some(isThere)) state.view = "grid";
+      if (state.view === "compare" && !tm.compare.picksOf(this, state).length) state.view = "grid";
       if (!["grid", "episodes", "compare"].includes(state.view) && !isThere(state.trial)) state.view = "grid";
       this.rank(state);
       this.readConfigurations(state);
@@ -172,6 +173,7 @@
     /** Change the state; a new view is a step in the browser's history, anything else replaces the address. */
     set(patch, push = false) {
       if ("score" in patch) this.touched = true;
+      if (("key" in patch || "section" in patch) && !("seed" in patch)) patch.seed = ""; // a seed is chosen among the clips of a key
       if (patch.view && patch.view !== "grid" && this.state.view === "grid") this.scrolled = scrollY;
       if (patch.score && patch.score !== this.state.score) patch.brush = "";
       if (patch.score && patch.score !== this.state.score && !("smaller" in patch)) {
@@ -360,7 +362,10 @@
       }
       const clips = model.clipsOf(this.trial, state.section, state.key);
       const at = clips.findIndex((clip) => clip.path === state.clip);
-      const clip = clips[Math.min(Math.max(0, (at < 0 ? clips.length - 1 : at) + by), clips.length - 1)];
+      const { clip: shown } = this;
+      const isOther = at < 0 && state.view === "clip" && shown?.step != null; // of another key, or from a tape: those before and after it
+      const before = isOther ? clips.filter(({ step }) => step <= shown.step).length - (by < 0 ? 0 : 1) : at < 0 ? clips.length - 1 : at;
+      const clip = clips[Math.min(Math.max(0, before + by), clips.length - 1)];
       if (clip) this.set({ clip: clip.path, frame: 0 });
     }
 
@@ -382,13 +387,14 @@
       const { trial, state } = this;
       if (!trial) return null;
       if (!state.clip) return model.clipAt(trial, state.section, state.key, Infinity);
+      if (tm.tape.isTape(state.clip)) return this.tapes.clipOf(trial, state.clip);
       return model.clipNamed(trial, state.clip) || (this.isGone ? this.watched : null);
     }
 
     /** Whether the clip that is watched is no longer listed. */
     get isGone() {
       const { trial, state, watched } = this;
-      return watched?.path === state.clip && watched.trial.name === trial?.name && watched.trial !== trial && !model.clipNamed(trial, state.clip);
+      return watched?.path === state.clip && !watched.tape && watched.trial.name === trial?.name && watched.trial !== trial && !model.clipNamed(trial, state.clip);
     }
 
     cycle(name) {
@@ -454,7 +460,7 @@
         <${tm.bars.TopBar} app=${this} />
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
         ${view}
-        ${state.view !== "episodes" && html`<div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>`}
+        <div class="dock"><${tm.compare.Tray} app=${this} />${state.view !== "episodes" && hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
         ${state.columning && html`<${tm.table.Columns} app=${this} />`}

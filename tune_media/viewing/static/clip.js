@@ -30,12 +30,14 @@
     }
 
     componentDidUpdate(before) {
-      if (before.clip.url !== this.props.clip.url) this.load(); // the same clip, read again, keeps its frame
+      const { clip } = this.props;
+      if (before.clip.url !== clip.url || before.clip.details !== clip.details) this.load(); // the same clip, read again, keeps its frame
     }
 
     async load() {
       const { app, clip } = this.props;
-      this.setState({ details: null, problem: null, frame: 0 });
+      this.setState({ details: clip.details || null, problem: null, frame: 0 });
+      if (clip.tape) return;
       try {
         const details = await app.source.clip(clip);
         if (clip.url === this.props.clip.url) this.setState({ details });
@@ -55,9 +57,9 @@
 
     /** Lay out the series; the same objects are returned until something changes, so that no chart is drawn again. */
     get plotted() {
-      const { app } = this.props;
+      const { app, clip } = this.props;
       const { details, toggled } = this.state;
-      return this.held([details, toggled, app.theme, app.state.terms, app.state.stack], () => this.layOut());
+      return this.held([clip.url, details, toggled, app.theme, app.state.terms, app.state.stack], () => this.layOut());
     }
 
     layOut() {
@@ -92,17 +94,19 @@
       const { plotted } = this;
       return html`<main class="clip-view">
         <${Heading} app=${app} trial=${trial}>
+          <${tm.tape.Views} app=${app} clip=${clip} />
+          <${tm.compare.ClipTick} app=${app} clip=${clip} />
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
-          <a class="button" href=${clip.url} download=${downloadName(clip)}>Download</a>
+          ${!clip.isUnplayed && html`<a class="button" href=${clip.url} download=${downloadName(clip)}>Download</a>`}
         <//>
         ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it, as the retention of the run says.
           <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>Show the trial's newest clip</button></p>`}
         ${clip.suspect && html`<p class="notice suspect-notice" role="alert"><b>Do not trust this clip:</b> it ${details?.record?.note || clip.note || "may not show its episode"}.</p>`}
         <div class="clip-columns">
           <section class="stage" key=${clip.path}>
-            <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} />
-            <p class="under" aria-live="off"><span>frame <b class="frame">${frame + 1}</b> of ${number(clip.frames)}</span>
-              <span>env step <b>${number(stepOf(clip, frame))}</b></span>
+            ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} />`}
+            <p class="under" aria-live="off">${clip.isUnplayed ? html`<span>steps <b>${number(clip.length)}</b></span>` : html`<span>frame <b class="frame">${frame + 1}</b> of ${number(clip.frames)}</span>
+              <span>env step <b>${number(stepOf(clip, frame))}</b></span>`}
               <span>return <b>${number(clip.return)}</b></span>
               ${clip.note && !clip.suspect && html`<em>${clip.note}</em>`}</p>
           </section>
@@ -110,8 +114,8 @@
             <${Record} record=${details?.record || fallbackRecord(clip)} more=${{ ...details?.metrics, ...details?.values }} /></section>
         </div>
         <section class="panel inside"><div class="panel-head"><h3>Over the episode</h3>
-            ${clip.kind === "video" && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip).replace(/\.\w+$/, ""))} title="Save the filmstrip as a picture">Filmstrip as PNG</button>`}</div>
-          ${clip.kind === "video" && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips} moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
+            ${clip.kind === "video" && !clip.isUnplayed && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip).replace(/\.\w+$/, ""))} title="Save the filmstrip as a picture">Filmstrip as PNG</button>`}</div>
+          ${clip.kind === "video" && !clip.isUnplayed && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips} moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
           ${problem && html`<p class="problem">The episode's data could not be read: ${problem}</p>`}
           ${details && html`<${Terms} view=${this} plotted=${plotted} app=${app} clip=${clip} />`}
           ${plotted.all.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>
@@ -130,7 +134,8 @@
   /** What is found in the episode's steps. */
   function insideOf(details, clip) {
     const series = seriesOf(details, clip);
-    return { series, terms: rewardTerms(series), candidates: termCandidates(series), moments: details ? momentsOf(series, clip, details.record) : NOTHING };
+    const terms = rewardTerms(series);
+    return { series, terms, candidates: termCandidates(series), moments: details ? momentsOf(series, terms, clip, details.record) : NOTHING };
   }
 
   const NOTHING = [];

@@ -1,4 +1,5 @@
-// Two or more trials side by side: their clips on one clock, their series in one chart, and where they begin to differ.
+// Two or more clips side by side, of trials or of steps and episodes of one: on one clock, with their series in one
+// chart, and where they begin to differ.
 (function (tm) {
   "use strict";
 
@@ -12,72 +13,140 @@
   const [ANY, AUTO] = ["any", ""];
 
   const tickedOf = (app) => model.listed(app.state.ticked);
-  const trialsOf = (app) => tickedOf(app).map((name) => app.data.named.get(name)).filter(Boolean);
+  const textOf = (trial, path = "") => (path ? `${trial.name}\t${path}` : trial.name);
 
-  /** Tick a trial for comparing, or untick it. */
-  function toggle(app, trial) {
-    const ticked = tickedOf(app);
-    if (ticked.includes(trial.name) || ticked.length < MOST) app.set({ ticked: model.toggled(ticked, trial.name).join("\n") });
-    else app.toast(`At most ${MOST} trials can be compared`);
+  /** Return what is ticked: [{text, trial, path}]. A trial without a path shows the clip that the choice above says. */
+  function picksOf(app, state = app.state) {
+    return model.listed(state.ticked).map((text) => {
+      const [name, path = ""] = text.split("\t");
+      return { text, trial: app.data.named.get(name), path };
+    }).filter(({ trial }) => trial);
   }
 
-  /** Tick the trial of the card that has the focus, or of the view. */
+  /** Tick a trial, or one of its clips, for comparing; or untick it. */
+  function toggle(app, text) {
+    const ticked = tickedOf(app);
+    if (ticked.includes(text) || ticked.length < MOST) app.set({ ticked: model.toggled(ticked, text).join("\n") });
+    else app.toast(`At most ${MOST} can be compared`);
+  }
+
+  /** Tick the trial of the card that has the focus, or what the view shows. */
   function toggleFocused(app) {
-    const name = document.activeElement?.closest?.("[data-trial]")?.dataset.trial || app.state.trial;
+    const { state, clip } = app;
+    const film = document.activeElement?.closest?.(".film")?.dataset.clip;
+    const name = document.activeElement?.closest?.("[data-trial]")?.dataset.trial || state.trial;
     const trial = app.data.named.get(name);
     if (!trial) return;
-    toggle(app, trial);
-    if (app.state.view !== "grid") app.toast(`${tickedOf(app).includes(name) ? "Not ticked any more" : "Ticked for comparing"}: ${titleOf(trial)}`);
+    const text = textOf(trial, film || (state.view === "clip" && clip ? clip.path : ""));
+    toggle(app, text);
+    if (state.view !== "grid") app.toast(`${tickedOf(app).includes(text) ? "Not ticked any more" : "Ticked for comparing"}: ${titleOf(trial)}`);
   }
 
   function open(app) {
-    if (tickedOf(app).length > 1) app.go({ view: "compare", trial: "", clip: "" });
-    else app.toast("Tick two or more trials to compare them (x ticks the one that has the focus)");
+    if (tickedOf(app).length > 1) app.go({ view: "compare", trial: "", clip: "", seed: AUTO });
+    else app.toast("Tick two or more trials or clips to compare them (x ticks the one that has the focus)");
+  }
+
+  /** Compare trials, [trial], or clips, [trial, path]. */
+  function show(app, picks) {
+    app.go({ view: "compare", trial: "", clip: "", seed: AUTO, ticked: picks.map((pick) => textOf(...pick)).join("\n") });
   }
 
   /** The box on a card. The card itself is the stop of the Tab key, and x ticks it. */
   function Tick({ app, trial }) {
-    const isTicked = tickedOf(app).includes(trial.name);
-    return html`<label class="tick" title="Compare (x)"><input type="checkbox" tabindex="-1" checked=${isTicked} onChange=${() => toggle(app, trial)} aria-label=${`Compare ${titleOf(trial)}`} /></label>`;
+    return html`<label class="tick" title="Compare (x)"><input type="checkbox" tabindex="-1" checked=${isTicked(app, trial)} onChange=${() => toggle(app, trial.name)} aria-label=${`Compare ${titleOf(trial)}`} /></label>`;
+  }
+
+  /** The box on a clip of a trial, or on an episode in the table. */
+  function ClipBox({ app, trial, path, label }) {
+    const text = textOf(trial, path);
+    return html`<label class="tick" title="Compare (x)"><input type="checkbox" checked=${tickedOf(app).includes(text)} onChange=${() => toggle(app, text)} aria-label=${`Compare ${label}`} /></label>`;
+  }
+
+  const isTicked = (app, trial, path) => tickedOf(app).includes(textOf(trial, path));
+
+  /** Under a trial's clips: its first and last clip, and at the chosen step its clips of each kind. */
+  function OfTrial({ app, trial, clips, chosen }) {
+    const [first, last] = [clips[0], clips[clips.length - 1]];
+    const kinds = (app.data.sections[app.state.section] || []).map((key) => model.clipsOf(trial, app.state.section, key).find(({ step }) => step === chosen.step)).filter(Boolean);
+    if (first === last && kinds.length < 2) return null;
+    const names = kinds.map(({ key }) => tm.app.keyLabel(key)).join(", ");
+    return html`<p class="compare-these"><span class="muted">Compare</span>
+      ${first !== last && html`<button onClick=${() => show(app, [[trial, first.path], [trial, last.path]])}>first and last step</button>`}
+      ${kinds.length > 1 && html`<button onClick=${() => show(app, kinds.map((clip) => [trial, clip.path]))}>${names} at step ${number(chosen.step)}</button>`}
+      <span class="muted">or tick any clips (x).</span></p>`;
+  }
+
+  /** The link on a configuration's card that compares its best and its worst run. */
+  function BestAndWorst({ app, one }) {
+    if (one.counting.length < 2) return null;
+    const sorted = [...one.counting].sort((a, b) => (app.state.smaller ? 1 : -1) * (a.score - b.score));
+    return html`<button class="link" tabindex="-1" title="Compare the best and the worst run of this configuration" onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>best / worst</button>`;
+  }
+
+  /** The button of the clip's view that ticks it. */
+  function ClipTick({ app, clip }) {
+    const text = textOf(clip.trial, clip.path);
+    return html`<button aria-pressed=${tickedOf(app).includes(text)} onClick=${() => toggle(app, text)} title="Tick this clip, and then others, to compare them (x)">Compare …</button>`;
   }
 
   /** What is ticked, above the bar at the bottom. */
   function Tray({ app }) {
-    const trials = trialsOf(app);
-    if (!trials.length || app.state.view !== "grid") return null;
-    return html`<aside class="tray" aria-label="Ticked trials">
-      <span class="ticked">${trials.map((trial) => html`<button class="chip" onClick=${() => toggle(app, trial)} title=${`${trial.shownName}: leave out`}>
-        <i class="swatch" style=${{ background: app.colorOf(trial) }}></i><span>${titleOf(trial)}</span> ✕</button>`)}</span>
-      <button class="primary" disabled=${trials.length < 2} onClick=${() => open(app)} title="Side by side, on one clock (v)">${trials.length < 2 ? "Tick another to compare" : `Compare ${trials.length}`}</button>
+    const picks = picksOf(app);
+    if (!picks.length || app.state.view === "compare") return null;
+    return html`<aside class="tray" aria-label="Ticked for comparing">
+      <span class="ticked">${picks.map(({ text, trial, path }) => html`<button class="chip" onClick=${() => toggle(app, text)} title=${`${trial.shownName}: leave out`}>
+        <i class="swatch" style=${{ background: app.colorOf(trial) }}></i><span>${titleOf(trial)}${path && ` · ${clipText(app, trial, path)}`}</span> ✕</button>`)}</span>
+      <button class="primary" disabled=${picks.length < 2} onClick=${() => open(app)} title="Side by side, on one clock (v)">${picks.length < 2 ? "Tick another to compare" : `Compare ${picks.length}`}</button>
       <button onClick=${() => app.set({ ticked: "" })}>Clear</button></aside>`;
   }
 
-  /** Return the clips of a trial at the step that the view shows, whatever their key: [clip, ...]. */
-  function candidates(trial, state) {
-    const shown = tm.grid.clipOf(trial, state);
+  /** Return the clip of a pick: one of the trial's files, or of a tape's episode. */
+  const clipOf = (app, trial, path) => (tm.tape.isTape(path) ? app.tapes.clipOf(trial, path) : model.clipNamed(trial, path));
+
+  function clipText(app, trial, path) {
+    const clip = clipOf(app, trial, path);
+    if (!clip) return "a clip that is gone";
+    return `${clip.step == null ? "an episode" : `step ${number(clip.step)}`}${clip.return == null ? "" : `, return ${number(clip.return)}`}`;
+  }
+
+  /** Return the clips among which a pick has its own, first the one that it shows without a wish for a seed. */
+  function candidates(app, { trial, path }) {
+    const { state } = app;
+    const shown = path ? clipOf(app, trial, path) : tm.grid.clipOf(trial, state);
     if (!shown) return [];
-    const found = [shown];
-    for (const [group, clips] of trial.groups) {
-      if (JSON.parse(group)[0] !== state.section || clips.includes(shown)) continue;
-      found.push(...clips.filter((clip) => clip.step === shown.step && clip.kind === "video"));
-    }
-    return found;
+    const others = [...trial.groups].filter(([group]) => JSON.parse(group)[0] === shown.section).flatMap(([, clips]) => clips)
+      .filter((clip) => clip !== shown && clip.step === shown.step && clip.kind === "video" && !clip.rolled_back);
+    return [shown, ...others];
+  }
+
+  /** Return the seeds that some lists of clips have in common. */
+  function commonSeeds(lists) {
+    if (lists.length < 2) return [];
+    const [first, ...others] = lists.map((clips) => new Set(clips.map(({ seed }) => seed).filter((seed) => seed != null)));
+    return [...first].filter((seed) => others.every((own) => own.has(seed))).sort((a, b) => a - b);
   }
 
   /**
-   * Return the clip of each trial that is ticked: {rows: [{trial, clip}], seeds, seed}. If all have clips of an episode
-   * with the same seed at this step, it is one of these, unless the user wants any.
+   * Return the clip of each pick: {rows: [{trial, path, text, clip}], without, seeds: [{seed, name}], seed}. If the clips
+   * of the chosen key (and those that were ticked themselves) have a seed in common, each shows its clip of that seed.
+   * Seeds that only clips of other keys have in common are offered.
    */
   function rowsOf(app) {
     const { state } = app;
-    const trials = trialsOf(app);
-    const all = trials.map((trial) => candidates(trial, state)).map((clips, at) => ({ trial: trials[at], clips }));
+    const all = picksOf(app).map((pick) => {
+      const clips = candidates(app, pick);
+      return { ...pick, clips, own: pick.path ? clips.slice(0, 1) : clips.filter(({ key }) => key === state.key) };
+    });
     const some = all.filter(({ clips }) => clips.length);
-    const seedsOf = ({ clips }) => new Set(clips.map(({ seed }) => seed).filter((seed) => seed != null));
-    const seeds = some.length > 1 ? [...seedsOf(some[0])].filter((seed) => some.every((one) => seedsOf(one).has(seed))).sort((a, b) => a - b) : [];
-    const wanted = state.seed === AUTO ? seeds[0] : state.seed === ANY ? null : seeds.find((seed) => String(seed) === state.seed);
-    const pick = (clips) => (wanted == null ? clips[0] : clips.find(({ seed }) => seed === wanted));
-    return { rows: some.map(({ trial, clips }) => ({ trial, clip: pick(clips) })), without: all.filter(({ clips }) => !clips.length).map(({ trial }) => trial), seeds, seed: wanted ?? null };
+    const wish = (seed) => some.map(({ clips, own }) => own.find((clip) => clip.seed === seed) || clips.find((clip) => clip.seed === seed));
+    const own = commonSeeds(some.map((one) => one.own));
+    const others = commonSeeds(some.map(({ clips }) => clips)).filter((seed) => !own.includes(seed));
+    const keysOf = (seed) => [...new Set(wish(seed).map(({ key }) => tm.app.keyLabel(key)))].join(", ");
+    const seeds = [...own.map((seed) => ({ seed, name: `seed ${seed}` })), ...others.map((seed) => ({ seed, name: `seed ${seed} (${keysOf(seed)})` }))];
+    const wanted = state.seed === AUTO ? own[0] : seeds.find(({ seed }) => String(seed) === state.seed)?.seed;
+    const clips = wanted == null ? some.map((one) => one.clips[0]) : wish(wanted);
+    return { rows: some.map(({ trial, path, text }, at) => ({ trial, path, text, clip: clips[at] })), without: all.filter((one) => !one.clips.length), seeds, seed: wanted ?? null };
   }
 
   class CompareView extends tm.timeline.Following {
@@ -98,7 +167,7 @@
     load() {
       this.asked = this.asked || new Set();
       for (const { clip } of this.rows) {
-        if (this.asked.has(clip.url)) continue;
+        if (clip.tape || this.asked.has(clip.url)) continue;
         this.asked.add(clip.url);
         this.props.app.source.clip(clip).then(
           (found) => this.ended || this.setState(({ details }) => ({ details: new Map(details).set(clip.url, found), problem: null })),
@@ -111,13 +180,13 @@
     get found() {
       const { app } = this.props;
       const { ticked, section, key, step, seed } = app.state;
-      return this.heldRows([app.data, app.theme, ticked, section, key, step, seed], () => {
+      return this.heldRows([app.data, app.theme, app.tapes.version, ticked, section, key, step, seed], () => {
         const found = rowsOf(app);
         const { rows } = found;
         const colors = rows.map(({ trial }) => app.colorOf(trial));
         const own = new Set(colors).size === colors.length ? colors : rows.map((_, at) => model.COLORS[at % model.COLORS.length]);
-        const labels = labelsOf(rows.map(({ trial }) => trial));
-        this.master = rows.reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best), null);
+        const labels = labelsOf(rows);
+        this.master = rows.filter(({ clip }) => !clip.isUnplayed).reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best), null);
         return { ...found, rows: rows.map((row, at) => ({ ...row, color: own[at], label: labels[at] })) };
       });
     }
@@ -133,12 +202,16 @@
       if (step !== this.state.step) this.setState({ step });
     }
 
+    /** What is known of a clip's episode, once it has been read. */
+    detailsOf(clip) {
+      return clip.tape ? clip.details : this.state.details.get(clip.url);
+    }
+
     /** What the episodes have in common, and where they differ. */
     layOut(rows) {
       const { app } = this.props;
-      const { details } = this.state;
-      const episodes = rows.map(({ clip }) => ({ clip, series: seriesOf(details.get(clip.url), clip) }));
-      const isRead = rows.every(({ clip }) => details.has(clip.url));
+      const episodes = rows.map(({ clip }) => ({ clip, series: seriesOf(this.detailsOf(clip), clip) }));
+      const isRead = rows.every(({ clip }) => this.detailsOf(clip));
       const names = [...new Set(episodes.flatMap(({ series }) => series.map(({ name }) => name)))]
         .filter((name) => episodes.filter(({ series }) => series.some((own) => own.name === name)).length > 1);
       const offered = [...names].sort((a, b) => Number(b === SO_FAR) - Number(a === SO_FAR)).slice(0, SHOWN_SERIES);
@@ -148,9 +221,9 @@
         return own ? [{ label: rows[at].label, color: rows[at].color, x: own.x, y: own.y }] : [];
       })) }));
       const difference = isRead && rows.length > 1 ? firstDifference(episodes) : null;
-      const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color, text: `${label}: ${endOf(details.get(clip.url)?.record)}` }));
+      const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color, text: `${label}: ${endOf(this.detailsOf(clip)?.record)}` }));
       const moments = [...(difference ? [{ step: difference.step, kind: "difference", text: differenceText(difference), isSaid: true }] : []), ...ends];
-      const strips = rows.length > MOST_STRIPS ? rows.filter(({ clip }) => clip === this.master) : rows;
+      const strips = rows.filter(({ clip }) => (rows.length > MOST_STRIPS ? clip === this.master : !clip.isUnplayed));
       return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length), moments: moments.sort((a, b) => a.step - b.step), strips };
     }
 
@@ -166,35 +239,36 @@
       const best = Math.max(...rows.map(({ clip }) => clip.return ?? -Infinity));
       return html`<main class="compare-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
-          <div class="heading-title"><h2 tabindex="-1">Compare ${plural(rows.length, "trial")}</h2>
+          <div class="heading-title"><h2 tabindex="-1">Compare ${plural(rows.length, rows.some(({ path }) => path) ? "clip" : "trial")}</h2>
             <p class="muted">${seedText(rows, seeds, seed)}</p></div>
-          ${seeds.length > 0 && html`<${Choice} label="Seed" values=${[...seeds.map(String), ANY]} value=${seed == null ? ANY : String(seed)}
-            names=${(value) => (value === ANY ? "any seed" : `seed ${value}`)} onChange=${(value) => app.set({ seed: value })} />`}
+          ${seeds.length > 0 && html`<${Choice} label="Seed" values=${[...seeds.map((one) => String(one.seed)), ANY]} value=${seed == null ? ANY : String(seed)}
+            names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"} onChange=${(value) => app.set({ seed: value })} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button></header>
-        ${without.length > 0 && html`<p class="notice">Without a clip under this choice: ${without.map(titleOf).join(", ")}.</p>`}
-        <div class="side-by-side" style=${{ "--count": Math.min(rows.length, 4) }}>${rows.map(({ trial, clip, color, label }) => html`
-          <section class="side" key=${trial.id} data-trial=${trial.name} style=${{ "--row": color }} aria-label=${label}>
+        ${without.length > 0 && html`<p class="notice">Without a clip under this choice: ${without.map(({ trial }) => titleOf(trial)).join(", ")}.</p>`}
+        <div class="side-by-side" style=${{ "--count": Math.min(rows.length, 4) }}>${rows.map(({ trial, clip, text, color, label }) => html`
+          <section class="side" key=${text} data-trial=${trial.name} style=${{ "--row": color }} aria-label=${label}>
             <div class="side-head"><h3><button class="name" onClick=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} title=${`${trial.name}: open the clip`}><i class="swatch" style=${{ background: color }}></i>${label}</button></h3>
-              <button class="leave" onClick=${() => toggle(app, trial)} aria-label=${`Leave out ${label}`} title="Leave out">✕</button></div>
-            <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} isVisible />
+              <button class="leave" onClick=${() => toggle(app, text)} aria-label=${`Leave out ${label}`} title="Leave out">✕</button></div>
+            ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} isVisible />`}
             <dl class="side-facts">
               <div><dt>return</dt><dd class=${`big${clip.return === best && rows.length > 1 ? " top" : ""}`}>${number(clip.return)}</dd></div>
               <div><dt>length</dt><dd>${number(clip.length ?? clip.frames)}</dd></div>
               ${rows.some((own) => own.clip.step !== clip.step) && html`<div><dt>training step</dt><dd>${number(clip.step)}</dd></div>`}
+              ${(clip.key !== app.state.key || rows.some((own) => own.clip.key !== clip.key)) && html`<div><dt>clip</dt><dd class="side-key">${clip.tape ? "from its tape" : tm.app.keyLabel(clip.key)}</dd></div>`}
               ${seed == null && clip.seed != null && html`<div><dt>seed</dt><dd>${String(clip.seed)}</dd></div>`}
-              <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}${step >= lastStep(clip) ? html` <em>${endOf(details.get(clip.url)?.record)}</em>` : ""}</dd></div>
+              <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}${step >= lastStep(clip) ? html` <em>${endOf(this.detailsOf(clip)?.record)}</em>` : ""}</dd></div>
             </dl></section>`)}</div>
         <section class="panel inside"><div class="panel-head"><h3>On one time line</h3>
             ${laid.difference && html`<button class="primary" onClick=${() => this.goTo(laid.difference.step)} title="The first env step at which a value differs">◆ First difference: step ${number(laid.difference.step)}</button> <span class="muted">${differenceText(laid.difference)}</span>`}
             ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">${laid.names.length ? "No value that they have in common differs, as long as both go on." : "They have no recorded values in common."}</span>`}
-            <button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")} title="Save the filmstrips as a picture">Filmstrips as PNG</button></div>
-          ${rows.length > 0 && html`<${tm.timeline.Timeline} key=${strips.map(({ clip }) => clip.url).join()} app=${app} clips=${strips} moments=${laid.moments} onGo=${(wanted) => this.goTo(wanted)} />`}
+            ${strips.length > 0 && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")} title="Save the filmstrips as a picture">Filmstrips as PNG</button>`}</div>
+          ${strips.length > 0 && html`<${tm.timeline.Timeline} key=${strips.map(({ clip }) => clip.url).join()} app=${app} clips=${strips} moments=${laid.moments} onGo=${(wanted) => this.goTo(wanted)} />`}
           ${problem && html`<p class="problem">An episode's data could not be read: ${problem}</p>`}
           ${laid.names.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>${laid.names.map((name) => html`
             <button class="chip" aria-pressed=${laid.shown.includes(name)} onClick=${() => this.toggleLine(name, laid.shown)}>${name}</button>`)}</div>`}
           ${laid.charts.map(({ name, x, series }) => html`<figure class="overlaid" key=${name}><figcaption>${name}</figcaption>
             <${tm.charts.Chart} ref=${(chart) => { if (chart) this.charts.set(name, chart); else this.charts.delete(name); }} x=${x} series=${series} xLabel="env step" height=${CHART_HEIGHT}
-              theme=${app.theme} span=${[0, last]} mark=${laid.difference?.step} markColor="--fourth" label=${`${name} of ${plural(rows.length, "trial")}`} onPick=${(wanted) => this.goTo(wanted)} /></figure>`)}
+              theme=${app.theme} span=${[0, last]} mark=${laid.difference?.step} markColor="--fourth" label=${`${name} of ${plural(rows.length, "episode")}`} onPick=${(wanted) => this.goTo(wanted)} /></figure>`)}
           ${laid.isRead && !laid.hasSteps && html`<${tm.clip.NoSteps} app=${app} />`}
         </section>
       </main>`;
@@ -204,19 +278,29 @@
   const differenceText = ({ name, values }) => `${name} ${values.map((value) => number(value)).join(" / ")}`;
   const endOf = (record) => (record?.terminated === true ? "terminated" : record?.terminated === false ? "cut off" : "ended");
 
-  /** Return what tells the trials from each other: the hyperparameters that differ among them, or their names. */
-  function labelsOf(trials) {
+  /** Return what tells the rows from each other: the hyperparameters that differ among their trials, or the trials' names; then the step, the kind of clip, and the seed. */
+  function labelsOf(rows) {
+    const trials = [...new Set(rows.map(({ trial }) => trial))];
     const names = Object.keys(trials[0]?.texts || {}).filter((name) => trials.some((trial) => trial.texts[name] !== trials[0].texts[name]));
-    const labels = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
-    return new Set(labels).size === trials.length && names.length ? labels : trials.map((trial) => trial.shownName);
+    const texts = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
+    const own = new Set(texts).size === trials.length && names.length ? texts : trials.map((trial) => trial.shownName);
+    let labels = rows.map(({ trial }) => (trials.length > 1 ? own[trials.indexOf(trial)] : ""));
+    const facts = [({ clip }) => `step ${number(clip.step)}`, ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)), ({ clip }) => `seed ${clip.seed ?? "unknown"}`, ({ clip }) => `return ${number(clip.return)}`];
+    for (const fact of facts) {
+      const found = rows.map(fact);
+      if (new Set(labels).size < rows.length && new Set(found).size > 1) labels = labels.map((label, at) => [label, found[at]].filter(Boolean).join(" · "));
+    }
+    return new Set(labels).size === rows.length ? labels : labels.map((label, at) => [label, `#${at + 1}`].filter(Boolean).join(" · "));
   }
 
   function seedText(rows, seeds, seed) {
+    const isOfOne = new Set(rows.map(({ trial }) => trial)).size < 2;
     if (seed != null) return `All play the same evaluation seed, ${seed}: what differs is the policy.`;
-    if (seeds.length) return "Each trial shows its own clip; there are clips of equal seeds, too.";
+    if (seeds.length) return `Each ${isOfOne ? "shows" : "trial shows"} its own clip; there are clips of equal seeds, too.`;
     if (rows.some(({ clip }) => clip.seed == null)) return "The seeds of some episodes are not known, so they may begin differently.";
+    if (rows.some(({ path }) => path)) return "These episodes have different seeds, so they begin differently.";
     return "No clips of equal seeds at this step, so the episodes begin differently. keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
   }
 
-  tm.compare = { CompareView, Tick, Tray, toggleFocused, open, rowsOf, tickedOf };
+  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open, show, rowsOf, picksOf, tickedOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -84,6 +84,7 @@
             <i class="swatch" style=${{ background: color }}></i>${title}</button>
             ${rank && html`<span class="rank">#${rank}</span>`}</h2>
           <p class="runs"><button class="link" tabindex="-1" title="Show a card for each of them" onClick=${() => app.showRuns(one)}>${plural(one.n, "run")}</button>
+            <${tm.compare.BestAndWorst} app=${app} one=${one} />
             ${failed > 0 && html`<em class="failed-trial" title=${one.leftOut.map((own) => `${seedText(own, one)}: ${own.error || "no score"}`).join("\n")}>${failed} failed</em>`}
             ${one.leftOut.length > failed && html`<span class="muted">${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of" title=${isTypical ? `${trial.name}: the run whose score is nearest to the mean` : trial.name}>clip: ${seedText(trial, one)}${isTypical ? " (typical)" : ""}</span>`}</p>

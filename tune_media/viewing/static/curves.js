@@ -7,6 +7,7 @@
   const { Plot, cssColor, drawVertical } = tm.charts;
   const MOST_LINES = 60;
   const MOST_BANDS = 12;
+  const MOST_COLORED = 12; // of more lines, the first and the one under the pointer have a colour
   const MOST_STEPS = 400;
   const NEAR = 30; // pixels from the pointer to a line that it is on
 
@@ -104,18 +105,22 @@
       const { app } = this.props;
       const { brush } = app.state;
       const box = brush && brush.split(" ").map(Number);
+      const isMany = lines.length > MOST_COLORED;
       const isIn = ({ trials }) => !box || trials.some((trial) => passes(app.curves.of.get(trial.id), box));
       const { steps, means, lows, highs } = tableOf(lines, app.curves.of);
       this.steps = steps;
       if (!steps.length) return null;
       const { axis } = this;
-      const banded = lines.map(({ trials }, at) => at).filter((at) => at < MOST_BANDS && lines[at].trials.length > 1);
+      const banded = lines.map((_, at) => at).filter((at) => (isMany ? lines[at].isBest : at < MOST_BANDS) && lines[at].trials.length > 1);
+      const [grey, gold] = [cssColor("--curve"), cssColor("--gold")];
+      const colorOf = (line, at) => (!isMany ? line.color : line.isBest ? gold : at + 1 === this.focused ? line.color : grey);
+      const strokeOf = (line, at) => () => (isIn(line) ? colorOf(line, at) : pale(colorOf(line, at)));
       const hidden = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
-      const series = [{}, ...lines.map((line, at) => ({ stroke: isIn(line) ? line.color : pale(line.color), width: at < MOST_BANDS ? 2 : 1, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
+      const series = [{}, ...lines.map((line, at) => ({ stroke: strokeOf(line, at), width: isMany ? (line.isBest ? 3 : 1.25) : 2, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
       const data = [steps, ...means];
       const bands = [];
       for (const at of banded) {
-        bands.push({ series: [data.length, data.length + 1], fill: isIn(lines[at]) ? pale(lines[at].color) : "transparent" });
+        bands.push({ series: [data.length, data.length + 1], fill: isIn(lines[at]) ? pale(isMany ? gold : lines[at].color) : "transparent" });
         series.push(hidden, hidden);
         data.push(highs[at], lows[at]);
       }
@@ -125,7 +130,7 @@
         scales: { x: { time: false }, y: app.state.log ? { distr: isPositive ? 3 : 4 } : {} },
         axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 }, { ...axis, size: 60 }],
         legend: { show: false },
-        focus: { alpha: 0.2 },
+        focus: { alpha: isMany ? 0.6 : 0.2 },
         cursor: { focus: { prox: NEAR }, dataIdx: (plot, index, at) => (index > lines.length ? null : at), drag: { x: true, y: true, uni: 12, setScale: false }, y: false },
         series, bands,
         hooks: {
@@ -210,13 +215,15 @@
     render({ app, lines }, { peek }) {
       const { state } = app;
       const count = this.props.count;
+      const best = lines.find(({ isBest }) => isBest);
+      const isMany = lines.length > MOST_COLORED;
       return html`<section class="panel curves">
         <div class="panel-head"><h2>${model.scoreLabel(state.score)} over training</h2>
           <button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale">log</button>
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>only curves in the box ✕</button>`}
-          <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}${app.configurations ? "Line: mean, band: range of the runs. " : ""}${app.hasClips ? "Point at a line to see its clip, click to open it, drag to filter." : "Point at a line to see its trial, click to open it, drag to filter."}</span></div>
+          <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}${app.configurations ? "Line: mean, band: range of the runs. " : ""}${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}${app.hasClips ? "Point at a line to see its clip, click to open it, drag to filter." : "Point at a line to see its trial, click to open it, drag to filter."}</span></div>
         <div class="curves-place"><div ref=${(place) => { this.place = place || this.place; }} role="img"
-          aria-label=${`${model.scoreLabel(state.score)} over training, ${lines.length} lines; the first is ${lines[0]?.label}`}></div>
+          aria-label=${`${model.scoreLabel(state.score)} over training, ${lines.length} lines; the best is ${best.label}`}></div>
           ${peek && html`<${Peek} peek=${peek} width=${this.place.clientWidth} />`}</div>
       </section>`;
     }
@@ -241,7 +248,10 @@
     }
     const all = linesOf(app, tm.grid.filteredRows(app)); // also those that are not in the box
     if (!all.length) return null;
-    const lines = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
+    const best = all.reduce((first, line) => (line.rank < first.rank ? line : first));
+    const shown = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
+    const marked = shown.map((line) => ({ ...line, isBest: line === best }));
+    const lines = shown.length > MOST_COLORED ? marked.sort((a, b) => a.isBest - b.isBest) : marked; // the last one is drawn above the others
     return html`<${AllCurves} app=${app} lines=${lines} count=${all.length} />`;
   }
 

@@ -91,7 +91,7 @@
         <div class="panel-head">
           <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where} placeholder="return < 20 and length > 100"
             title="Comparisons of any column, with and, or, not and parentheses" onInput=${(event) => app.set({ where: event.target.value })} />
-          <button aria-pressed=${state.strange} onClick=${() => app.set({ strange: !state.strange })} title="The episodes with the numbers that are furthest from the median of their column">The ${STRANGEST} strangest</button>
+          <button aria-pressed=${state.strange} onClick=${() => app.set({ strange: !state.strange })} title="For each column, the episodes furthest above and below its median. Columns most of whose values are equal are left out.">The ${STRANGEST} strangest</button>
           ${found && html`<button onClick=${() => app.setState({ choosing: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
         ${found?.histogram?.counts.length > 0 && html`<${Histogram} ...${found.histogram} />`}
@@ -109,14 +109,16 @@
 
   function Row({ app, row, columns, episode, place: [trial, clip, tape], why, onPeek }) {
     const own = app.data.named.get(trial);
+    const path = clip || (app.source.tape && tape ? tm.tape.pathOf(tape, episode) : null);
     const enter = (event) => onPeek(event.currentTarget, own && tm.model.clipNamed(own, clip));
     const leave = (event) => onPeek(event.currentTarget, null);
     const text = (value, name) => (value == null ? "–" : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value) : FLAGS.has(name) ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
       : name === "trial" ? own?.shortName || value : String(value));
     return html`<tr>
-      <td>${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
-        : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />` : html`<span class="muted">–</span>`}</td>
-      ${why && html`<td class="why">${why[0] ? `${header(why[0])}: ${number(why[1])} × the usual distance` : ""}</td>`}
+      <td class="clip-cell">${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
+        : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />` : html`<span class="muted">–</span>`}
+        ${own && path && html`<${tm.compare.ClipBox} app=${app} trial=${own} path=${path} label=${`episode ${episode}`} />`}</td>
+      ${why && html`<td class="why">${why[0] ? `${header(why[0])}: ${number(Math.abs(why[1]))} × the usual distance ${why[1] > 0 ? "above" : "below"} the median` : ""}</td>`}
       ${columns.map(({ name, at }) => html`<td class=${name === why?.[0] ? "strange" : ""} title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
   }
 

@@ -40,8 +40,9 @@
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       config: (trial) => json(`data/config.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
+      tape: (wanted) => json(`data/tape.json?${query(wanted)}`),
       play: async (wanted) => (await get(`data/play.json?${query(wanted)}`, { method: "POST", headers: { "X-Tune-Media": "play" } })).json(),
-      played: (name) => json(`data/played.json?${query({ name })}`),
+      played: (wanted) => json(`data/played.json?${query(wanted)}`),
     };
   }
 

@@ -87,7 +87,7 @@
   function Pin({ app, pin, at }) {
     const trial = app.data.named.get(pin.trial);
     const step = /step_0*(\d+)/.exec(pin.clip)?.[1];
-    const place = pin.clip && ` · step ${number(Number(step))}${pin.frame ? `, frame ${number(pin.frame + 1)}` : ""}`;
+    const place = pin.clip && tm.tape.isTape(pin.clip) ? " · an episode from its tape" : pin.clip && ` · step ${number(Number(step))}${pin.frame ? `, frame ${number(pin.frame + 1)}` : ""}`;
     const open = () => {
       if (pin.clip) app.group.pause();
       app.go({ view: pin.clip ? "clip" : "trial", trial: pin.trial, clip: pin.clip, frame: pin.frame });

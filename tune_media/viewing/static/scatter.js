@@ -10,10 +10,11 @@
   const MOST_TICKS = 6;
   const CLOSEST_TICKS = 0.13; // of the axis
   const LOG_FROM = 20; // the largest value is so many times the smallest: the axis is logarithmic
-  const EDGE = 0.05; // of the chart, at each end of an axis
+  const EDGE = 0.11; // of the chart, at each end of an axis: room for a dot that stands aside
+  const FLOOR = 0.035; // of the chart: where a trial without a score is
   const NEAR = 28; // pixels from the pointer to a trial that it is on
   const STEP_ASIDE = 7; // pixels between trials with the same value, at most
-  const ASIDE = 36; // pixels that they take together, at most
+  const ASIDE = 28; // pixels that they take together, at most
 
   const percent = (share) => `${(100 * share).toFixed(2)}%`;
 
@@ -32,7 +33,7 @@
     const high = Math.max(...values);
     const place = isLog && low > 0 ? Math.log : (value) => value;
     const span = place(high) - place(low);
-    return (value) => (span ? EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span : 0.5);
+    return (value) => (span ? Math.min(1, Math.max(0, EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span)) : 0.5); // 0 for a logarithm that is none
   }
 
   /** Return round numbers between two others. */
@@ -104,16 +105,17 @@
     const scored = trials.filter((trial) => trial.score != null);
     const means = (configurations?.all || []).filter((one) => one.rank != null);
     const scores = [...scored.map((trial) => trial.score), ...means.flatMap((one) => one.mean.filter((value) => value != null))];
-    const [low, high] = [Math.min(...scores), Math.max(...scores)];
-    const isLog = state.log && low > 0;
-    const height = scaleOf(scores, isLog);
+    const isLog = state.log && scored.every(({ score }) => score > 0) && means.every(({ mean: [value] }) => value > 0);
+    const shown = isLog ? scores.filter((value) => value > 0) : scores; // an interval may reach below zero, and ends at the axis then
+    const [low, high] = [Math.min(...shown), Math.max(...shown)];
+    const height = scaleOf(shown, isLog);
     const flipped = listed(state.flipped);
     const charts = scored.length ? shownNames(app).map((name) => {
       const axis = axisOf(name, trials, flipped.includes(name));
       const aside = asides(trials, axis);
       return {
         ...axis, means: means.filter((one) => one.names.includes(name)).map((one) => ({ one, x: axis.at(one.typical), color: app.colorOf(one.trials[0]) })),
-        points: new Map(trials.map((trial) => [trial, { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? 0 : height(trial.score) }])),
+        points: new Map(trials.map((trial) => [trial, { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? FLOOR : height(trial.score) }])),
       };
     }) : [];
     const ticks = spread(roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: height(value) })));

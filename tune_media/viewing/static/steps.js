@@ -7,6 +7,8 @@
   const SO_FAR = "return so far";
   const MOST_ELEMENTS = 16; // of a vector that become series
   const MOST_TERMS = 12; // that are tried in all combinations
+  const MOST_CHECKED = 24; // combinations that are added up at every step
+  const SPREAD = 8;
   const FEWEST_AT_LIMIT = 3; // steps in a row
   const FEWEST_STILL = 5;
   const STILL_SHARE = 0.05; // of the episode
@@ -122,15 +124,36 @@
     const candidates = termCandidates(series).map((own) => ({ name: own.name, at: byStep(own) }))
       .filter(({ at }) => steps.every((step) => at.has(step)) && steps.some((step) => at.get(step))).slice(0, MOST_TERMS);
     const isSame = (value, step) => Math.abs(value - (wanted.get(step) || 0)) <= 1e-5 * size;
-    const probes = steps.length > 8 ? Array.from({ length: 8 }, (_, at) => steps[Math.round((at * (steps.length - 1)) / 7)]) : steps;
-    let best = [];
-    for (let mask = 1; mask < 1 << candidates.length; mask++) {
-      const chosen = candidates.filter((_, at) => mask & (1 << at));
-      if (chosen.length < 2 || chosen.length <= best.length) continue;
-      const sum = (step) => chosen.reduce((total, { at }) => total + (at.get(step) || 0), 0);
-      if (probes.every((step) => isSame(sum(step), step)) && steps.every((step) => isSame(sum(step), step))) best = chosen;
+    const found = combinationsOf(candidates, probesOf(candidates, steps), isSame).map((mask) => candidates.filter((_, at) => mask & (1 << at)));
+    const add = (chosen, step) => chosen.reduce((total, { at }) => total + (at.get(step) || 0), 0);
+    const best = found.filter(({ length }) => length > 1).sort((a, b) => b.length - a.length).slice(0, MOST_CHECKED)
+      .find((chosen) => steps.every((step) => isSame(add(chosen, step), step)));
+    return (best || []).map(({ name }) => name);
+  }
+
+  /** Return a few steps that tell the series apart: evenly spread ones, and the one at which each is largest. */
+  function probesOf(candidates, steps) {
+    const spread = Array.from({ length: SPREAD }, (_, at) => steps[Math.round((at * (steps.length - 1)) / (SPREAD - 1))]);
+    const largest = ({ at }) => {
+      let [found, size] = [steps[0], -1];
+      for (const step of steps) if (Math.abs(at.get(step) || 0) > size) [found, size] = [step, Math.abs(at.get(step) || 0)];
+      return found;
+    };
+    return [...new Set([...spread, ...candidates.map(largest)])];
+  }
+
+  /** Return the combinations of series, as bits, whose sums are right at all probes; each sum takes one addition. */
+  function combinationsOf(candidates, probes, isSame) {
+    let found = Array.from({ length: 1 << candidates.length }, (_, mask) => mask);
+    for (const step of probes) {
+      const sums = new Float64Array(1 << candidates.length);
+      candidates.forEach(({ at }, bit) => {
+        const own = at.get(step) || 0;
+        for (let mask = 1 << bit; mask < 2 << bit; mask++) sums[mask] = sums[mask - (1 << bit)] + own;
+      });
+      found = found.filter((mask) => isSame(sums[mask], step));
     }
-    return best.map(({ name }) => name);
+    return found;
   }
 
   /** Return the runs of steps at which `holds(at)` is true: [[first, last], ...], as places in a list of `count`. */
@@ -148,9 +171,10 @@
 
   /**
    * Return the moments of an episode that stand out: [{step, until, kind, text}], in the order of their steps. They are
-   * the largest and the smallest reward, an action that stays at its limit, a standstill, and the end.
+   * the largest and the smallest reward, an action that stays at its limit, a standstill, and the end. `terms` are the
+   * names of the terms of the reward.
    */
-  function momentsOf(series, clip, record) {
+  function momentsOf(series, terms, clip, record) {
     const found = [];
     const reward = series.find(({ kind }) => kind === "reward");
     const rewards = reward ? reward.x.map((step, at) => [step, reward.y[at]]).filter(([step, value]) => step > 0 && value != null) : [];
@@ -162,7 +186,7 @@
       found.push({ step: first(high), kind: "high", text: `largest reward: ${text(high)}` });
       if (low < 0) found.push({ step: first(low), kind: "low", text: `smallest reward: ${text(low)}` });
     }
-    found.push(...limitsOf(series), ...standstillsOf(series, clip));
+    found.push(...limitsOf(series), ...standstillsOf(series, terms, clip));
     const ended = record?.terminated === true ? "the env ended the episode" : record?.terminated === false ? "the episode was cut off" : "the end";
     found.push({ step: lastStep(clip), kind: "end", text: `${ended} at step ${text(lastStep(clip))}` });
     return found.sort((a, b) => a.step - b.step);
@@ -191,10 +215,9 @@
   }
 
   /** The longest time in which nothing that describes the state changes: the observation, or else the values that were collected. */
-  function standstillsOf(series, clip) {
-    const terms = new Set(rewardTerms(series));
+  function standstillsOf(series, terms, clip) {
     const observed = series.filter(({ kind }) => kind === "observation");
-    const states = (observed.length ? observed : series.filter(({ name, kind }) => kind === "value" && !CONTROLS.test(name) && !TERMS.test(name) && !terms.has(name)))
+    const states = (observed.length ? observed : series.filter(({ name, kind }) => kind === "value" && !CONTROLS.test(name) && !TERMS.test(name) && !terms.includes(name)))
       .map((own) => ({ at: byStep(own), range: Math.max(...own.y) - Math.min(...own.y) })).filter(({ range }) => range > 0);
     if (!states.length) return [];
     const last = lastStep(clip);

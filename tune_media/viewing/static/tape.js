@@ -1,70 +1,155 @@
-// Plays an episode that has a tape and no clip: on a click, the server renders it in a process of its own. A page that
-// cannot do this (a gallery, TensorBoard's tab) says how it is done.
+// Episodes that have tapes, and need not have clips: what is on a tape is shown at once, and on a click the server plays
+// it in a process of its own. Then it is a clip like any other. A page that cannot play says how it is done.
 (function (tm) {
   "use strict";
 
   const { html, number, lastPart, Dialog } = tm.ui;
   const { Component } = window.htmPreact;
   const POLL_MS = 300;
+  const PREFIX = "tape/";
 
+  /** Return the path that stands in a link where a clip has its file's. */
+  const pathOf = (report, episode, view = 0) => `${PREFIX}${view}/${encodeURIComponent(episode)}/${report}`;
+  const isTape = (path) => path.startsWith(PREFIX);
+
+  function partsOf(path) {
+    const [, view, episode = "", ...report] = path.split("/");
+    return { view: Number(view) || 0, episode: decoded(episode), report: report.join("/") };
+  }
+
+  function decoded(text) {
+    try {
+      return decodeURIComponent(text);
+    } catch (error) {
+      return text; // a link may come from anywhere
+    }
+  }
+
+  /** The tapes that were looked at: their episodes, and their clips once they have been played. */
+  class Tapes {
+    constructor(app) {
+      this.app = app;
+      this.held = new Map();
+      this.version = 0; // how often something became known of one of them
+    }
+
+    /** Return the clip of a trial's tape; until it has been played, `isUnplayed` is true and it has no frames. */
+    clipOf(trial, path) {
+      const tape = this.of(trial, path);
+      const made = tape.clips.get(path);
+      if (made?.trial === trial) return made;
+      const clip = clipOf(trial, path, tape);
+      tape.clips.set(path, clip);
+      return clip;
+    }
+
+    of(trial, path) {
+      const { report, episode } = partsOf(path);
+      const key = [trial.name, report, episode].join("\n");
+      if (!this.held.has(key)) {
+        this.held.set(key, { wanted: { trial: trial.id, report, episode }, details: null, played: null, problem: null, isPlaying: false, clips: new Map() });
+        this.read(this.held.get(key));
+      }
+      return this.held.get(key);
+    }
+
+    change(tape, facts) {
+      Object.assign(tape, facts);
+      tape.clips.clear();
+      this.version++;
+      this.app.forceUpdate();
+    }
+
+    async read(tape) {
+      const { source, data } = this.app;
+      try {
+        if (!source.tape) return;
+        this.change(tape, { details: await source.tape(tape.wanted) });
+        const played = data.plays ? await source.played(tape.wanted) : {};
+        if (played.views?.length) this.change(tape, { played });
+      } catch (error) {
+        this.change(tape, { problem: error.message });
+      }
+    }
+
+    /** Have the server play a tape, and ask how far it is until it is over. */
+    async play(tape) {
+      if (tape.isPlaying || tape.played?.views.length) return;
+      const { source } = this.app;
+      this.change(tape, { isPlaying: true, played: null, problem: null });
+      try {
+        await source.play(tape.wanted);
+        for (;;) {
+          const played = await source.played(tape.wanted);
+          if (played.problem) throw new Error(played.problem);
+          this.change(tape, { played, isPlaying: !played.views?.length });
+          if (!tape.isPlaying) return;
+          await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+        }
+      } catch (error) {
+        this.change(tape, { isPlaying: false, played: null, problem: error.message });
+      }
+    }
+  }
+
+  /** Return a tape as a clip, see model.js. */
+  function clipOf(trial, path, tape) {
+    const { view } = partsOf(path);
+    const record = tape.details?.record || {};
+    const shown = tape.played?.views?.[view];
+    return {
+      trial, path, tape, details: tape.details, view, kind: "video", isUnplayed: !shown, url: shown ? `played/${tape.played.name}/${view}.mp4` : path, file: "episode.mp4",
+      section: record.section, key: `${record.recorder || "episode"}/tape`, step: record.step, iteration: record.training_iteration,
+      return: record.episode_return, length: record.episode_length, seed: record.seed, rolled_back: false, suspect: false,
+      note: shown?.note || null, frames: shown?.frames, fps: shown?.fps, stride: shown?.stride, width: shown?.width, height: shown?.height,
+    };
+  }
+
+  /** What stands in the place of a tape's clip: the button that plays it, how far it is, or why it cannot be played. */
+  function Stage({ app, clip }) {
+    const { tape } = clip;
+    const { played, problem } = tape;
+    if (!app.data.plays) return html`<div class="screen untaped"><${HowTo} app=${app} trial=${clip.trial.name} episode=${tape.wanted.episode} /></div>`;
+    if (tape.isPlaying) {
+      return html`<div class="screen untaped"><p role="status">The episode is played again, by the code that made its env${played?.step ? `: step ${number(played.step)} of ${number(played.steps)}` : " …"}</p>
+        <progress max="1" value=${played?.steps ? played.step / played.steps : undefined} aria-label="Steps played"></progress></div>`;
+    }
+    return html`<div class="screen untaped">${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <button class="primary tape-play" onClick=${() => app.tapes.play(tape)}>▷ ${problem ? "Try again" : "Play it from its tape"}</button>
+      <p class="muted">This runs the code that made its env, in a process of its own.</p></div>`;
+  }
+
+  /** How the clip of an episode is made if this page cannot play it. */
+  function HowTo({ app, trial, episode }) {
+    return html`<p>This page cannot play it. On a machine that has the experiment, this makes its clip:</p>
+      <pre class="command" tabindex="0">${commandOf(app, trial, episode)}</pre>
+      <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.${app.source.canGroup ? "" : " A gallery has the clip when it is written again."}</p>`;
+  }
+
+  /** The button that opens an episode with a tape and no clip. */
   class PlayTape extends Component {
     constructor() {
       super();
-      this.state = { isOpen: false, name: "", played: null, problem: null };
+      this.state = { isOpen: false };
     }
 
-    componentWillUnmount() {
-      clearTimeout(this.timer);
-    }
-
-    async open() {
+    open() {
       const { app, trial, report, episode } = this.props;
-      this.setState({ isOpen: true, played: null, problem: null });
-      if (!app.data.plays) return;
-      try {
-        const { id } = app.data.named.get(trial);
-        const { name } = await app.source.play({ trial: id, report, episode });
-        this.setState({ name });
-        await this.look(name);
-      } catch (error) {
-        this.setState({ problem: error.message });
+      if (!app.source.tape) {
+        this.setState({ isOpen: true });
+        return;
       }
+      const path = pathOf(report, episode);
+      if (app.data.plays) app.tapes.play(app.tapes.of(app.data.named.get(trial), path));
+      app.go({ view: "clip", trial, clip: path });
     }
 
-    /** Ask how far it is, until it is over or nobody looks. */
-    async look(name) {
-      const played = await this.props.app.source.played(name);
-      this.setState({ played, problem: played.problem });
-      if (this.state.isOpen && !played.problem && !played.views.length) {
-        this.timer = setTimeout(() => this.look(name).catch((error) => this.setState({ problem: error.message })), POLL_MS);
-      }
-    }
-
-    close() {
-      clearTimeout(this.timer);
-      this.setState({ isOpen: false });
-    }
-
-    render({ app, trial, episode }, { isOpen, name, played, problem }) {
-      if (!app.data.plays) {
-        return html`<button class="tape" title="This episode has a tape and no clip: how to see it" onClick=${() => this.open()}>tape</button>
-          ${isOpen && html`<${Dialog} label="Episode with a tape" onClose=${() => this.close()}>
-            <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2>
-            <p>This page cannot play it. On a machine that has the experiment, this makes its clip:</p>
-            <pre class="command" tabindex="0">${commandOf(app, trial, episode)}</pre>
-            <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.${app.source.canGroup ? "" : " A gallery has the clip when it is written again."}</p>
-          <//>`}`;
-      }
-      return html`<button class="tape" title="Play this episode again from its tape. This runs the code that made its env, in a process of its own."
-          aria-label="Play the episode from its tape" onClick=${() => this.open()}>▷</button>
-        ${isOpen && html`<${Dialog} label="Episode from its tape" onClose=${() => this.close()}>
-          <h2>Episode ${episode.slice(0, 8)}, from its tape</h2>
-          ${problem ? html`<p class="problem" role="alert">${problem}</p>` : played?.views.length ? played.views.map(([view, note], at) => html`
-            <figure class="played"><video src=${`played/${name}/${at}.mp4`} aria-label=${view || "Episode"} controls autoplay muted loop playsinline></video>
-              <figcaption>${view} ${note && html`<em>${note}</em>`}</figcaption></figure>`)
-            : html`<p role="status">The episode is played again, by the code that made its env${played?.step ? `: step ${number(played.step)} of ${number(played.steps)}` : " …"}</p>
-              <progress max="1" value=${played?.steps ? played.step / played.steps : undefined}></progress>`}
-        <//>`}`;
+    render({ app, trial, episode }, { isOpen }) {
+      const title = app.data.plays ? "Play this episode again from its tape. This runs the code that made its env, in a process of its own."
+        : "This episode has a tape and no clip";
+      return html`<button class="tape" title=${title} aria-label=${app.data.plays ? "Play the episode from its tape" : undefined} onClick=${() => this.open()}>${app.data.plays ? "▷" : "tape"}</button>
+        ${isOpen && html`<${Dialog} label="Episode with a tape" onClose=${() => this.setState({ isOpen: false })}>
+          <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2><${HowTo} app=${app} trial=${trial} episode=${episode} /><//>`}`;
     }
   }
 
@@ -90,5 +175,13 @@
     return tape && tape.step > clip.step && html`<div><dt>step ${number(tape.step)}</dt><dd>${play(app, trial, tape)}</dd></div>`;
   }
 
-  tm.tape = { PlayTape, NoClip, NewerTape };
+  /** The views of an episode that has been played, if there are several. */
+  function Views({ app, clip: { tape, view } }) {
+    const names = (tape?.played?.views || []).map(({ name }) => name);
+    if (names.length < 2) return null;
+    return html`<${tm.ui.Choice} label="View" values=${names.map((_, at) => at)} value=${view} names=${(at) => names[at]}
+      onChange=${(at) => app.set({ clip: pathOf(tape.wanted.report, tape.wanted.episode, at) })} />`;
+  }
+
+  tm.tape = { Tapes, Stage, Views, PlayTape, NoClip, NewerTape, isTape, pathOf };
 })((window.tuneMedia = window.tuneMedia || {}));

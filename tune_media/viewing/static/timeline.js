@@ -239,7 +239,7 @@
     /** Go to an env step, in all clips. */
     goTo(step) {
       const { master, props: { app: { group } } } = this;
-      if (!master) return;
+      if (!master || master.isUnplayed) return;
       if (group.playing) group.pause();
       group.showFrame(Math.round((frameOf(master, step) / (master.fps || 30)) * group.fps));
     }

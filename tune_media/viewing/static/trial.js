@@ -90,7 +90,8 @@
         <${Heading} app=${app} trial=${trial} />
         ${curves?.tracebacks && html`<details class="tracebacks"><summary>${model.isFailed(trial) ? "Traceback" : "It failed, and went on: the traceback"}</summary><pre class="command" tabindex="0">${curves.tracebacks}</pre></details>`}
         ${app.hasClips && html`<div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
-          ${clips.map((clip) => html`<div class="film" role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
+          ${clips.map((clip) => html`<div class=${`film${tm.compare.isTicked(app, trial, clip.path) ? " ticked" : ""}`} role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
+            <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path} label=${`the clip of step ${number(clip.step)}`} />
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
               onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
             <button class="film-facts" onClick=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })}>
@@ -98,6 +99,7 @@
           </div>`)}
           ${!clips.length && html`<p class="muted">This trial has no clips under this choice.</p>`}
         </div>`}
+        ${chosen && html`<${tm.compare.OfTrial} app=${app} trial=${trial} clips=${clips} chosen=${chosen} />`}
         <section class="panel">
           <div class="panel-head"><h3>${app.hasClips ? "Return over training" : "Over training"}</h3>
             ${names.length > 0 && html`<label class="field"><span>with</span><select value=${metric} onChange=${(event) => this.setState({ metric: event.target.value })}>
