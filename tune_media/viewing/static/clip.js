@@ -108,6 +108,7 @@
             <p class="under" aria-live="off">${clip.isUnplayed ? html`<span>steps <b>${number(clip.length)}</b></span>` : html`<span>frame <b class="frame">${frame + 1}</b> of ${number(clip.frames)}</span>
               <span>env step <b>${number(stepOf(clip, frame))}</b></span>`}
               <span>return <b>${number(clip.return)}</b></span>
+              ${clip.tape && html`<span>from its tape</span>`}
               ${clip.note && !clip.suspect && html`<em>${clip.note}</em>`}</p>
           </section>
           <section class="panel record" tabindex="0" aria-label="Record"><h3>Record</h3>

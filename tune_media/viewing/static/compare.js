@@ -81,7 +81,7 @@
   function BestAndWorst({ app, one }) {
     if (one.counting.length < 2) return null;
     const sorted = [...one.counting].sort((a, b) => (app.state.smaller ? 1 : -1) * (a.score - b.score));
-    return html`<button class="link" tabindex="-1" title="Compare the best and the worst run of this configuration" onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>best / worst</button>`;
+    return html`<button class="link best-worst" tabindex="-1" title="Compare the best and the worst run of this configuration" aria-label="Compare the best and the worst run" onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>⇄</button>`;
   }
 
   /** The button of the clip's view that ticks it. */

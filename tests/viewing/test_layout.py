@@ -1,0 +1,138 @@
+"""The layout: cards of bounded height, figures above the player, curves that can be told apart, dots inside axes."""
+
+import json
+
+import pytest
+
+import tune_media as tm
+from tests.support.browser import served, viewer_page
+from tests.support.stores import StoredTrial
+from tests.support.viewing import moving_bar
+
+pytestmark = pytest.mark.slow
+
+SMALL_LAPTOP = {"width": 1280, "height": 800}
+BOX = "(({ left, right, top, bottom, height }) => ({ left, right, top, bottom, height }))(e.getBoundingClientRect())"
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Twenty trials of five configurations, four runs each; their clips are three times as high as wide."""
+    experiment = tmp_path_factory.mktemp("layout") / "exp"
+    for number in range(20):
+        folder = experiment / f"t{number:02d}"
+        folder.mkdir(parents=True)
+        level = 10 * (number // 4)
+        params = {"lr": 0.001 * (1 + number // 4), "seed": number % 4, "env": "E"}
+        (folder / "params.json").write_text(json.dumps(params))
+        results = [
+            {"training_iteration": step, "episode_return_mean": level * step / 10 + number % 4} for step in range(1, 11)
+        ]
+        (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+        store = StoredTrial.in_folder(folder)
+        record = tm.EpisodeRecord(f"e{number}", float(level), 5, training_iteration=10)
+        frames = moving_bar(6).repeat(4, axis=1)
+        store.add(tm.Video(frames, fps=10, episode=record), "evaluation", "episodes/best", 10)
+        store.finish()
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def url(sweep, tmp_path_factory):
+    with served("watch", sweep, tmp_path_factory.mktemp("files")) as url:
+        yield url
+
+
+@pytest.fixture
+def viewer(browser, url):
+    with viewer_page(browser, "watch") as viewer:
+        viewer.page.set_viewport_size(SMALL_LAPTOP)
+        viewer.url = url
+        yield viewer
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("cards", ["configurations", "trials"])
+def test_the_figures_of_the_first_cards_are_above_the_player_below_the_curves(viewer, cards):
+    viewer.open(viewer.url, f"cards={cards}")
+    viewer.wait("document.querySelector('.curves .u-over') && document.querySelector('.card video')?.readyState >= 2")
+    (dock,) = viewer.all(".dock", BOX)
+    figures = viewer.all(".card .facts dl", BOX)[:4]
+    assert max(figure["bottom"] for figure in figures) <= dock["top"]
+    assert max(card["height"] for card in viewer.all(".card", BOX)) < 450
+    assert viewer.all(".card video", BOX)[0]["height"] >= 180
+    viewer.frame.evaluate("tuneMedia.app.instance.set({ size: 640 })")
+    viewer.wait("document.querySelector('.card video').clientHeight > 400")
+    assert max(card["height"] for card in viewer.all(".card", BOX)) < 700
+
+
+# The hues of the chart, in steps of 30 degrees, that fill a line: its edges have others.
+HUES = """() => {
+  const canvas = document.querySelector(".curves canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const found = new Map();
+  for (let at = 0; at < data.length; at += 4) {
+    const [red, green, blue, alpha] = data.slice(at, at + 4);
+    const spread = Math.max(red, green, blue) - Math.min(red, green, blue);
+    if (alpha < 100 || spread < 60) continue;
+    const hue = Math.round(Math.atan2(Math.sqrt(3) * (green - blue), 2 * red - green - blue) * 6 / Math.PI);
+    found.set(hue, (found.get(hue) || 0) + 1);
+  }
+  return [...found].filter(([, count]) => count > 600).map(([hue]) => hue).sort();
+}"""
+
+
+def test_of_many_curves_the_best_and_the_one_under_the_pointer_have_a_colour(viewer):
+    viewer.open(viewer.url, "cards=trials")
+    viewer.wait("document.querySelector('.curves .u-over')")
+    viewer.wait(f"({HUES})().length === 1")
+    assert viewer.frame.evaluate(HUES) == [1]  # gold
+    assert "lr 0.005 · seed 3" in viewer.all(".curves .panel-head .muted")[0]
+    (over,) = viewer.all(".curves .u-over", BOX)
+    viewer.page.mouse.move(over["right"] - 60, over["bottom"] - 2)  # the lowest curve
+    viewer.wait("document.querySelector('.curves .peek b')?.innerText.startsWith('lr 0.001')")
+    viewer.wait(f"({HUES})().length === 2")
+    viewer.open(viewer.url, "cards=configurations")
+    viewer.wait("document.querySelector('.curves .u-over')")
+    viewer.wait(f"({HUES})().length >= 4")  # few curves have a colour each
+
+
+@pytest.mark.parametrize("log", ["false", "true"])
+def test_all_dots_and_intervals_are_inside_the_axes(viewer, log):
+    viewer.open(viewer.url, f"params=true&chart=false&log={log}")
+    viewer.wait("document.querySelectorAll('.scatter .mark circle').length === 40")
+    for plot, marks in zip(
+        viewer.all(".scatter .plot > svg", BOX),
+        viewer.all(".scatter .plot", f"[...e.querySelectorAll('circle, .interval, .mean')].map((e) => {BOX})"),
+        strict=True,
+    ):
+        for mark in marks:
+            assert plot["left"] - 0.5 <= mark["left"] <= mark["right"] <= plot["right"] + 0.5
+            assert plot["top"] - 0.5 <= mark["top"] <= mark["bottom"] <= plot["bottom"] + 0.5
+
+
+def test_a_configurations_best_and_worst_run_are_compared(viewer):
+    viewer.open(viewer.url, "cards=configurations")
+    viewer.wait("document.querySelectorAll('.card.configuration').length === 5")
+    viewer.frame.click(".card.configuration .best-worst >> nth=0")
+    viewer.wait("document.querySelectorAll('.side video').length === 2")
+    assert viewer.all(".side", "e.dataset.trial") == ["t19", "t16"]
+
+
+TERMS = """() => {
+  const { rewardTerms } = tuneMedia.steps;
+  const x = Array.from({ length: 3000 }, (_, at) => at + 1);
+  const wave = (of) => x.map((step) => Math.sin(of * step));
+  const rare = (of) => x.map((step) => (step % 997 === of ? of : 0));
+  const values = [...[1, 2, 3].map(wave), ...[1, 2, 3, 4].map(rare), ...[4, 5, 6, 7, 8].map(wave)];
+  const series = values.map((y, at) => ({ name: `v${at}`, kind: "value", x, y }));
+  const sum = (parts) => x.map((_, at) => parts.reduce((total, part) => total + values[part][at], 0));
+  return [[0, 1, 3, 6], [2, 4, 5, 11], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]].map((parts) =>
+    rewardTerms([{ name: "reward", kind: "reward", x, y: sum(parts) }, ...series]));
+}"""
+
+
+def test_the_terms_of_the_reward_are_found_among_twelve_values_some_of_them_rare(viewer):
+    viewer.open(viewer.url)
+    found = [[0, 1, 3, 6], [2, 4, 5, 11], list(range(12))]
+    assert viewer.frame.evaluate(TERMS) == [[f"v{part}" for part in parts] for parts in found]
