@@ -95,7 +95,7 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
     row = _rows(filesystem, parquet_name(path), episode, names)
     if not row:
         return None
-    found = finite(values_of(row[0])) | {"actions": {}}
+    found: dict[str, Any] = finite(values_of(row[0])) | {"actions": {}}
     content = row[0].get("tape")
     if not content:
         return found

@@ -141,7 +141,9 @@ class EpisodeTable:
     def _find_strangest(self, count: int, where: str) -> tuple[Rows, list[Any]]:
         found = self.found(where)
         numbers = [name for name, values in self.columns.items() if not isinstance(values, Texts)]
-        reasons = []  # of each, its column, and the places and the scores of its strangest episodes
+        reasons: list[
+            tuple[str, list[tuple[int, float]]]
+        ] = []  # of each, its column, and the places and the scores of its strangest episodes
         for name in numbers:
             if name in _NOT_STRANGE:
                 continue
@@ -151,8 +153,8 @@ class EpisodeTable:
                 continue
             scores = np.where(np.isfinite(values), (values - median) / (distance / 0.6745), 0.0)
             for sign in (1, -1):
-                places = _first(-sign * scores, count)  # others can have taken no more than these
-                reasons.append((name, [(at, float(scores[at])) for at in places.tolist() if sign * scores[at] > 0]))
+                first = _first(-sign * scores, count).tolist()  # others can have taken no more than these
+                reasons.append((name, [(at, float(scores[at])) for at in first if sign * scores[at] > 0]))
         taken: dict[int, Any] = {}
         while len(taken) < count:
             turn = []
