@@ -41,6 +41,7 @@ NUMBERS = "biuf"
 """The kinds of NumPy types whose arrays are plain bytes."""
 _MAGIC = b"TMT"
 _OVERHEAD = 40
+_BYTES_OF_STEP = 12  # of a checksum and a reward
 _LEVEL = 1  # of zlib: four times as fast as the default, and 3 % larger for the actions of MuJoCo
 _SMALL = 12  # the binary logarithm of a window for tapes of up to 4 KiB; to set up the usual one takes 30 us more
 
@@ -320,13 +321,18 @@ class Tape:
             return
         self.checks.values.append(check)
         if self.rewards is not None:
-            if isinstance(reward, np.ndarray) and reward.size == 1:
-                reward = reward.item()
-            try:
+            if isinstance(reward, float):  # most are
                 self.rewards.append(reward)
-            except (TypeError, OverflowError):  # of several agents, or nothing that a float holds
-                self.rewards = None
+            else:
+                self._add_reward(reward)
         self._check_size()
+
+    def _add_reward(self, reward: Any) -> None:
+        assert self.rewards is not None
+        try:
+            self.rewards.append(reward.item() if isinstance(reward, np.ndarray) else reward)
+        except (TypeError, ValueError, OverflowError):  # of several agents, or nothing that a float holds
+            self.rewards = None
 
     def note_state(self, total: float, state: State) -> None:
         """Note the state of the simulator, and the sum of the rewards so far, unless there are too many."""
@@ -354,7 +360,7 @@ class Tape:
             self._check_size()
 
     def _check_size(self) -> None:
-        if self.actions.nbytes + 4 * len(self.checks.values) + 8 * len(self.rewards or ()) > MAX_BYTES:
+        if self.actions.nbytes + _BYTES_OF_STEP * len(self.checks.values) > MAX_BYTES:
             self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
 
     def packed(self) -> bytes:
