@@ -165,6 +165,7 @@ def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, tra
         viewer.wait(f"{sources} === '10,20'")
         assert viewer.all(".side h3") == ["step 10", "step 20"]
         assert viewer.all(".compare-view h2") == ["Compare 2 clips"]
+        assert viewer.all(".bar [aria-label=Clip], .steps-slider") == []  # they would change nothing
         viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 1")
         viewer.page.go_back()
         viewer.frame.click("text=best, worst at step 20")

@@ -15,10 +15,11 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
   function TopBar({ app }) {
     const { state, data } = app;
     const keys = data.sections[state.section] || [];
+    const hasChoice = state.view !== "episodes" && !tm.compare.isFixed(app);
     return html`<header class=${`bar top${state.menu ? " unfolded" : ""}`}>
       <h1 title=${data.title}><button onClick=${() => app.go({ view: "grid", trial: "", clip: "" })}>${lastPart(data.title) || "Episodes"}</button></h1>
-      ${state.view !== "episodes" && html`<${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />`}
-      ${state.view !== "episodes" && html`<${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />`}
+      ${hasChoice && html`<${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section} onChange=${(section) => app.set({ section })} />`}
+      ${hasChoice && html`<${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel} onChange=${(key) => app.set({ key })} />`}
       <button class="fold" aria-expanded=${state.menu} aria-controls="more-controls" onClick=${() => app.setState({ menu: !state.menu })}>${state.view === "grid" ? "☰ Filter" : "☰ More"}</button>
       <div class="folded" id="more-controls">
       ${state.view === "grid" && html`<${GridControls} app=${app} />`}
@@ -110,7 +111,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
           ${SPEEDS.map((speed) => html`<option value=${speed} selected=${speed === group.speed}>${speed}×</option>`)}</select></label>
         <span class="clock" title="frame of the longest clip on the screen">${number(Math.min(group.frame + 1, frames))} / ${number(frames)}</span>
         </div>
-        ${["grid", "compare"].includes(app.state.view) ? html`<${StepSlider} app=${app} />` : html`<${ClipSteps} app=${app} />`}
+        ${tm.compare.isFixed(app) ? "" : ["grid", "compare"].includes(app.state.view) ? html`<${StepSlider} app=${app} />` : html`<${ClipSteps} app=${app} />`}
       </footer>`;
     }
   }
@@ -138,11 +139,12 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const { state, trial } = app;
     const clips = trial ? model.clipsOf(trial, state.section, state.key) : [];
     const found = clips.findIndex((clip) => clip.path === state.clip);
-    const at = found < 0 ? clips.length - 1 : found;
+    const shown = found < 0 && state.view === "clip" ? app.clip?.step : clips[found < 0 ? clips.length - 1 : found]?.step; // it may be of another key, or from a tape
+    const at = found < 0 && shown != null ? Math.max(0, clips.filter(({ step }) => step <= shown).length - 1) : found;
     return html`<label class="steps-slider"><span>Training</span>
         <input type="range" min="0" max=${Math.max(0, clips.length - 1)} value=${at} disabled=${clips.length < 2} aria-label="Clip of this trial"
-          aria-valuetext=${`step ${clips[at]?.step}`} onInput=${(event) => app.set({ clip: clips[Number(event.target.value)].path, frame: 0 })} /></label>
-      <output class="step-shown">step ${number(clips[at]?.step)}</output>`;
+          aria-valuetext=${`step ${shown}`} onInput=${(event) => app.set({ clip: clips[Number(event.target.value)].path, frame: 0 })} /></label>
+      <output class="step-shown">step ${number(shown)}</output>`;
   }
 
   tm.bars = { TopBar, Transport, resize, changeSpeed };

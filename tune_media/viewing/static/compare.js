@@ -23,6 +23,9 @@
     }).filter(({ trial }) => trial);
   }
 
+  /** Whether clips are compared that were ticked themselves, so that no choice of a section, key or step changes them. */
+  const isFixed = (app) => app.state.view === "compare" && picksOf(app).every(({ path }) => path);
+
   /** Tick a trial, or one of its clips, for comparing; or untick it. */
   function toggle(app, text) {
     const ticked = tickedOf(app);
@@ -58,9 +61,9 @@
   }
 
   /** The box on a clip of a trial, or on an episode in the table. */
-  function ClipBox({ app, trial, path, label }) {
+  function ClipBox({ app, trial, path, label, isStop = true }) {
     const text = textOf(trial, path);
-    return html`<label class="tick" title="Compare (x)"><input type="checkbox" checked=${tickedOf(app).includes(text)} onChange=${() => toggle(app, text)} aria-label=${`Compare ${label}`} /></label>`;
+    return html`<label class="tick" title="Compare (x)"><input type="checkbox" tabindex=${isStop ? 0 : -1} checked=${tickedOf(app).includes(text)} onChange=${() => toggle(app, text)} aria-label=${`Compare ${label}`} /></label>`;
   }
 
   const isTicked = (app, trial, path) => tickedOf(app).includes(textOf(trial, path));
@@ -302,5 +305,5 @@
     return "No clips of equal seeds at this step, so the episodes begin differently. keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
   }
 
-  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open, show, rowsOf, picksOf, tickedOf };
+  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open, show, rowsOf, picksOf, isFixed, tickedOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -91,7 +91,7 @@
         ${curves?.tracebacks && html`<details class="tracebacks"><summary>${model.isFailed(trial) ? "Traceback" : "It failed, and went on: the traceback"}</summary><pre class="command" tabindex="0">${curves.tracebacks}</pre></details>`}
         ${app.hasClips && html`<div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
           ${clips.map((clip) => html`<div class=${`film${tm.compare.isTicked(app, trial, clip.path) ? " ticked" : ""}`} role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
-            <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path} label=${`the clip of step ${number(clip.step)}`} />
+            <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path} label=${`the clip of step ${number(clip.step)}`} isStop=${false} />
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
               onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
             <button class="film-facts" onClick=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })}>
