@@ -197,6 +197,8 @@ def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, tra
         viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 2")  # before anything is played
         assert viewer.all(".overlaid figcaption") == ["return so far", "reward"]
         assert viewer.all(".side-facts .big") == ["2", "1"]
+        assert viewer.all(".side h3") == ["return 2", "return 1"]
+        assert viewer.all("[aria-label=Seed] button") == ["seed 3", "any seed"]
         for _ in range(2):
             viewer.frame.click(".tape-play >> nth=0")
         viewer.wait("document.querySelectorAll('.side video').length === 2")

@@ -144,7 +144,7 @@
     const some = all.filter(({ clips }) => clips.length);
     const wish = (seed) => some.map(({ clips, own }) => own.find((clip) => clip.seed === seed) || clips.find((clip) => clip.seed === seed));
     const own = commonSeeds(some.map((one) => one.own));
-    const others = commonSeeds(some.map(({ clips }) => clips)).filter((seed) => !own.includes(seed));
+    const others = commonSeeds(some.map(({ clips }) => clips)).filter((seed) => !own.includes(seed) && new Set(wish(seed)).size === some.length);
     const keysOf = (seed) => [...new Set(wish(seed).map(({ key }) => tm.app.keyLabel(key)))].join(", ");
     const seeds = [...own.map((seed) => ({ seed, name: `seed ${seed}` })), ...others.map((seed) => ({ seed, name: `seed ${seed} (${keysOf(seed)})` }))];
     const wanted = state.seed === AUTO ? own[0] : seeds.find(({ seed }) => String(seed) === state.seed)?.seed;
@@ -288,12 +288,13 @@
     const texts = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
     const own = new Set(texts).size === trials.length && names.length ? texts : trials.map((trial) => trial.shownName);
     let labels = rows.map(({ trial }) => (trials.length > 1 ? own[trials.indexOf(trial)] : ""));
-    const facts = [({ clip }) => `step ${number(clip.step)}`, ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)), ({ clip }) => `seed ${clip.seed ?? "unknown"}`, ({ clip }) => `return ${number(clip.return)}`];
+    const facts = [({ clip }) => `step ${number(clip.step)}`, ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)), ({ clip }) => `seed ${clip.seed ?? "unknown"}`, ({ clip }) => `return ${number(clip.return)}`,
+      ({ clip }) => (clip.tape ? `episode ${clip.tape.wanted.episode.slice(0, 8)}` : clip.file)];
     for (const fact of facts) {
       const found = rows.map(fact);
       if (new Set(labels).size < rows.length && new Set(found).size > 1) labels = labels.map((label, at) => [label, found[at]].filter(Boolean).join(" · "));
     }
-    return new Set(labels).size === rows.length ? labels : labels.map((label, at) => [label, `#${at + 1}`].filter(Boolean).join(" · "));
+    return labels.map((label) => label || titleOf(rows[0].trial)); // one clip of one trial is left
   }
 
   function seedText(rows, seeds, seed) {
