@@ -66,8 +66,9 @@
       const reasons = [];
       for (const name of names) {
         const values = numbersOf(rows, name);
-        if (!middleOf(values).distance) continue;
-        const scores = robustZ(values);
+        const { middle, distance } = middleOf(values);
+        if (!distance) continue;
+        const scores = values.map((value) => (Number.isFinite(value) ? (value - middle) / (distance / 0.6745) : 0));
         for (const sign of [1, -1]) reasons.push({ name, scores, places: furthest(scores, sign, count) });
       }
       const taken = new Map();
