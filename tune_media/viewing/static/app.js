@@ -454,13 +454,13 @@
         : state.view === "clip" && trial ? html`<${Deleted} app=${this} trial=${trial} />`
         : html`<${tm.grid.GridView} app=${this} />`;
       const isCards = state.view === "grid" && !this.isTable;
-      const hasClock = state.view !== "episodes" && this.hasClips && (state.view !== "grid" || isCards);
+      const hasClock = ["clip", "compare"].includes(state.view) || (state.view !== "episodes" && this.hasClips && (state.view !== "grid" || isCards));
       return html`<div class=${`app on-${state.view}`}>
         ${state.view === "grid" && html`<button class="skip" onClick=${() => document.querySelector(".card, .run-table .name")?.focus()}>Skip to the ${isCards ? "cards" : "table"}</button>`}
         <${tm.bars.TopBar} app=${this} />
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
         ${view}
-        <div class="dock"><${tm.compare.Tray} app=${this} />${state.view !== "episodes" && hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
+        <div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
         ${state.columning && html`<${tm.table.Columns} app=${this} />`}
