@@ -46,7 +46,7 @@ def test_grid_writes_a_file_or_says_why_not(tmp_path):
         ("--key", "bset", "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
         ("--trials", "trial_x", "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
         ("--trials", "trial_", "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
-        ("--step", "0", "no clip with key 'episodes/best' of these trials and steps"),
+        ("--step", "0", "no clip with key 'episodes/best' up to step 0; they are at the steps 10 to 30"),
     ):
         found = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), option, value])
         assert told in found.output
