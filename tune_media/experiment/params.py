@@ -171,8 +171,15 @@ def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
         ['lr']
     """
     names = dict.fromkeys(name for found in params for name in found)
-    differ = [name for name in names if len({comparable(found.get(name)) for found in params}) > 1]
+    differ = [name for name in names if _differs([found.get(name) for found in params])]
     return sorted(differ, key=lambda name: (name.count("/"), name))
+
+
+def _differs(values: Sequence[Any]) -> bool:
+    first = values[0]
+    if all(type(value) is type(first) and value == first for value in values):  # most are, and texts take long to make
+        return False
+    return len({comparable(value) for value in values}) > 1
 
 
 def _is_scalar(value: Any) -> bool:

@@ -31,7 +31,7 @@ def key_of(line: Line) -> Key:
 def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Line], bool]:
     """Return the lines of a trial's index, and whether it is whole: there, not empty, and without broken lines.
 
-    All readers of a trial's index call this function.
+    All readers of a trial's index call this function, or ``listed_lines``.
 
     Args:
         filesystem: Any pyarrow filesystem; several threads may share it.
@@ -48,6 +48,17 @@ def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
     if any(line["v"] < _FIRST_FOLDED for line in lines):  # the last line of a key is valid
         lines = list({(key_of(line), line.get("trial_id")): line for line in lines}.values())
     return lines, bool(lines) and not broken
+
+
+def listed_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> Iterator[Line]:
+    """Yield the lines of a trial's index as they stand there, for somebody who needs the first ones only.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    for _, line in raw_lines(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b""):
+        if line is not None and "event" not in line:
+            yield line
 
 
 def raw_lines(content: bytes) -> Iterator[tuple[bytes, Line | None]]:

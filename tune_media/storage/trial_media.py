@@ -13,10 +13,10 @@ import pyarrow.fs
 from tune_media.storage.entry import STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.fold import fold
-from tune_media.storage.index_lines import Line, read_index
+from tune_media.storage.index_lines import Line, listed_lines, read_index
 from tune_media.storage.location import filesystem_of_trial, media_folder, path_of
 from tune_media.storage.log import has_log, read_log
-from tune_media.values.strict_json import json_bytes
+from tune_media.values.strict_json import parsed_bytes
 
 logger = logging.getLogger("tune_media")
 
@@ -68,7 +68,7 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
             place = folder
     lines, is_coming, written = read_lines(filesystem, path_of(place).rstrip("/"))
     unrendered = sum(map(may_be_rendered, lines))
-    raw = [(json_bytes(line), line) for line in lines]
+    raw = [(parsed_bytes(line), line) for line in lines]
     return TrialContents(place, raw, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered)
 
 
@@ -160,11 +160,15 @@ def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]
     a file that its index lists is in it, or if its experiment has a log: the log is on the storage only. An index alone
     tells nothing on a local disk: drivers of earlier versions left one in their folder if the storage was away.
     """
-    listed, _ = read_index(filesystem, folder)
-    stored = [line for line in listed if line.get("status") == STORED]
-    if listed and (not stored or not is_local(filesystem)):
-        return folder, ""
-    if any(filesystem.get_file_info(posixpath.join(folder, line["path"])).is_file for line in stored):
+    is_listed = has_stored = False
+    for line in listed_lines(filesystem, folder):
+        is_stored = line.get("status") == STORED
+        is_listed, has_stored = True, has_stored or is_stored
+        if not is_local(filesystem):
+            return folder, ""
+        if is_stored and filesystem.get_file_info(posixpath.join(folder, line["path"])).is_file:
+            return folder, ""
+    if is_listed and not has_stored:
         return folder, ""
     place, trial_id = media_folder(filesystem, folder)
     if place != folder and has_log(filesystem, posixpath.dirname(folder.rstrip("/"))):

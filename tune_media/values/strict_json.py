@@ -118,6 +118,18 @@ def _container(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
         raise TypeError(f"{name} cannot be read: {error_text(error)}") from error
 
 
+def parsed_bytes(value: Any) -> bytes:
+    """Return a value that ``parse_json`` returned as JSON again, about five times as fast as ``json_bytes``.
+
+    >>> parsed_bytes({"seed": 2**70})
+    b'{"seed": 1180591620717411303424}'
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer above 64 bits, or half of a character
+        return json_bytes(value)
+
+
 def parse_json(text: bytes | memoryview) -> Any:
     """Parse JSON, about three times as fast as ``json.loads``.
 

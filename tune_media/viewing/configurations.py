@@ -184,7 +184,7 @@ def _lucky_runs(
     found = []
     for (one, _), high in zip(scored, outliers([table[:, 0] for table in better]), strict=True):
         counting = [trial for trial in one.trials if scores[trial] is not None]
-        is_plain = all(map(is_seed, differing([params[trial] for trial in one.trials]))) if params else False
+        is_plain = params and high and all(map(is_seed, differing([params[trial] for trial in one.trials])))
         found.append([counting[run] for run in high] if is_plain else [])
     return found
 

@@ -70,14 +70,24 @@ class TrialPages:
     def first(self) -> Page:
         """Return what the first view shows: a part of the clips, and the scores.
 
-        It does not wait for a look at the files of all trials; the pages that are asked for next do.
+        It does not wait for a look at the files of all trials; the pages that are asked for next do. While they are
+        read for the first time, it shows those that are read by now.
         """
-        trials, statuses = self._trials.known(), self._trials.known_statuses()
+        trials = self._trials.known()
+        reading = self._trials.reading
+        if reading:
+            reading = len(trials), reading[1]
+        else:
+            trials = self._trials.known()  # all of them, if the last came meanwhile
+        statuses = self._trials.known_statuses()
         is_read = all(trial.results_version is not None for trial in trials)
         metrics = [trial.last_metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
         version = [(trial.name, trial.state, trial.results_version) for trial in trials], statuses
+        more = self._more | ({"reading": reading} if reading else {})
         return self._page(
-            "first", version, lambda: self._more | first_payload(trials, self._title, metrics, statuses=statuses)
+            "first",
+            (version, reading),
+            lambda: more | first_payload(trials, self._title, metrics, statuses=statuses),
         )
 
     def index(self) -> Page:

@@ -42,6 +42,7 @@ _THREADS = 16
 _Item = TypeVar("_Item")
 _PENDING = "PENDING"
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
+_PATIENCE = 1.0  # seconds that ``known`` waits for all trials before some are enough
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,17 @@ class Trials:
         self._snapshots = Snapshots(self._listings)
         self._known_statuses: list[TrialStatus] = []
         self._read_at = self._metrics_at = float("-inf")
+        self._come = threading.Condition()  # guards what follows, which the first read fills
+        self._begun_at: float | None = None
+        self._coming: list[TrialFiles] = []
+        self._expected = 0
+        self._is_read = False
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
     @property
     def has_any(self) -> bool:
         """Whether a trial was known when somebody looked last; asks no filesystem."""
-        return bool(self._trials)
+        return bool(self._trials or self._coming)
 
     def all(self, max_age: float | None = None) -> list[TrialFiles]:
         """Return the trials in the order of their names, read again if that was a while ago.
@@ -113,14 +119,58 @@ class Trials:
         """
         with self._lock:
             if time.monotonic() - self._read_at > (self._pause if max_age is None else max_age):
-                self._refresh()
+                self._begin()
+                is_first = not self._is_read
+                try:
+                    self._refresh()
+                    if is_first:  # the metrics were read with the trials
+                        self._mark_abandoned(list(self._trials.values()))
+                        self._metrics_at = time.monotonic()
+                finally:
+                    self._tell(is_read=True)
                 self._read_at = time.monotonic()
             return [self._trials[name] for name in sorted(self._trials)]
 
     def known(self) -> list[TrialFiles]:
-        """Return the trials as somebody saw them last, without asking a filesystem; look at them if nobody did."""
-        trials = self._trials
+        """Return the trials as somebody saw them last, without asking a filesystem; look at them if nobody did.
+
+        While they are read for the first time, return those that are read by now, the newest, see ``reading``.
+        """
+        if not self._is_read:
+            if self._begin():
+                threading.Thread(target=self.read_ahead, name="tune_media-trials", daemon=True).start()
+            with self._come:
+                while not (self._is_read or (self._coming and self._waited() > _PATIENCE)):
+                    self._come.wait(_PATIENCE / 10)
+        trials = self._trials or {trial.name: trial for trial in list(self._coming)}
         return [trials[name] for name in sorted(trials)] if trials else self.all()
+
+    @property
+    def reading(self) -> tuple[int, int] | None:
+        """How many trials are read, and how many there are, while they are read for the first time; otherwise None."""
+        with self._come:
+            return None if self._is_read or self._begun_at is None else (len(self._coming), self._expected)
+
+    def _begin(self) -> bool:
+        """Note that somebody reads the trials; return whether nobody did before."""
+        with self._come:
+            is_first, self._begun_at = self._begun_at is None, self._begun_at or time.monotonic()
+            return is_first
+
+    def _waited(self) -> float:
+        return time.monotonic() - (self._begun_at or 0.0)
+
+    def _tell(self, trial: TrialFiles | None = None, *, expected: int = 0, is_read: bool = False) -> None:
+        """Wake those that wait for trials: one more is read, more are found, or all are read."""
+        with self._come:
+            if trial is not None:
+                self._coming.append(trial)
+                self._ids[trial.id] = trial
+            self._expected += expected
+            self._is_read |= is_read
+            if self._is_read:
+                self._coming = []
+            self._come.notify_all()
 
     def metrics_of(self, trials: Sequence[TrialFiles]) -> list[dict[str, float]]:
         """Return the last metrics of some trials, read again only if their results have changed.
@@ -172,6 +222,9 @@ class Trials:
             for filesystem in {id(trial.filesystem): trial.filesystem for trial in trials}.values():
                 own = [trial for trial in trials if trial.filesystem is filesystem]
                 list(pool.map(partial(_read_metrics, filesystem), _parts(own, filesystem)))
+        self._mark_abandoned(trials)
+
+    def _mark_abandoned(self, trials: Sequence[TrialFiles]) -> None:
         with contextlib.suppress(OSError):  # the marks stay until the next look
             mark_abandoned(trials, self._snapshots)
 
@@ -219,9 +272,23 @@ class Trials:
         view = TuneView(found, self._snapshots)  # a new one looks at Tune's snapshots again, if a trial asks
         for trial in found:
             trial.tune_view = view
-        read = pool.map(lambda item: _error_of_reading(*item), fresh)
+        fresh.sort(key=lambda item: -item[1][1])  # the newest first, while somebody waits for them
+        self._tell(expected=len(fresh))
+        is_far = not is_local(root.folder.filesystem)  # threads do not speed up a local disk, and slow down the answers
+        read = (pool.map if is_far else map)(lambda item: self._error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
         return found
+
+    def _error_of_reading(self, trial: TrialFiles, version: Version) -> Exception | None:
+        """Read a trial, with its metrics if the page waits for it; return why that failed."""
+        try:
+            trial.refresh(version)
+            if not self._is_read:
+                _read_metrics(trial.filesystem, [trial])
+                self._tell(trial)
+        except Exception as error:  # of one trial; the others are shown
+            return error
+        return None
 
     def _inner_folders(self, root: LogDirectory, path: str) -> list[str]:
         """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
@@ -242,14 +309,6 @@ class Trials:
                 name_some(new),
                 error_text(errors[new[0]]),
             )
-
-
-def _error_of_reading(trial: TrialFiles, version: Version) -> Exception | None:
-    try:
-        trial.refresh(version)
-    except Exception as error:  # of one trial; the others are shown
-        return error
-    return None
 
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:

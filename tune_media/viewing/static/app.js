@@ -7,12 +7,13 @@
   const model = tm.model;
 
   const POLL_MS = 5000;
+  const READING_MS = 500; // between two looks at trials that the server still reads; later up to four times as long
   const FIRST_PICTURE_MS = 3000; // the rest of the data waits for the first picture, but not longer
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "", params: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false, columns: "",
+    chart: true, log: false, brush: "", params: false, parallel: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false, columns: "",
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -25,6 +26,7 @@
       this.tapes = new tm.tape.Tapes(this);
       this.data = null;
       this.problem = null;
+      this.reading = null; // [trials that the server has read, trials that there are], until it has read all
       this.settings = readSettings();
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: false, choosing: null, columning: false, toast: "" };
       this.touched = false;
@@ -72,19 +74,33 @@
     async load() {
       const link = new URLSearchParams(this.host.readLink());
       const inPart = !link.has("view") && link.get("cards") !== "table" && ["last", "best"].includes(link.get("step") || "last");
-      if (inPart) {
-        await this.attempt(async () => this.setData(model.decode(await this.source.first())));
-        if (this.data && this.hasClips) await Promise.race([tm.ui.firstPicture, wait(FIRST_PICTURE_MS)]);
-      }
+      await this.attempt(() => this.readFirst(inPart, inPart && !link.size));
+      this.reading = null;
+      if (this.data && this.hasClips) await Promise.race([tm.ui.firstPicture, wait(FIRST_PICTURE_MS)]);
       this.hasPicture = true;
       await this.reload();
       this.forceUpdate();
     }
 
+    /**
+     * Read the part of the data for the first view. While the server reads the trials for the first time, say how far it
+     * is, and show those that it has: unless there is a link, which may name what is not there yet.
+     */
+    async readFirst(isWanted, mayBePart) {
+      for (let pause = READING_MS; ; pause = Math.min(4 * READING_MS, 1.5 * pause)) {
+        const found = await this.source.first();
+        this.reading = found.reading || null;
+        if (this.reading ? mayBePart : isWanted) this.setData(model.decode(found));
+        else this.forceUpdate();
+        if (!this.reading) return;
+        await wait(pause);
+      }
+    }
+
     /** Read the clips and the metrics again, if they have changed. */
     reload() {
-      this.reading = this.reading || this.attempt(() => this.read()).finally(() => { this.reading = null; });
-      return this.reading;
+      this.reloads = this.reloads || this.attempt(() => this.read()).finally(() => { this.reloads = null; });
+      return this.reloads;
     }
 
     async read() {
@@ -443,7 +459,7 @@
 
     render() {
       if (!this.data) {
-        return html`<div class="message">${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>` : html`<p>Reading the trials …</p>`}</div>`;
+        return html`<div class="message">${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>` : html`<p role="status">Reading the trials${this.reading && `: ${readText(this.reading)}`} …</p>`}</div>`;
       }
       const { state, trial, clip } = this;
       const view = state.view === "episodes" && this.data.trials.length ? html`<${tm.episodes.EpisodesView} app=${this} />`
@@ -458,6 +474,7 @@
       return html`<div class=${`app on-${state.view}`}>
         ${state.view === "grid" && html`<button class="skip" onClick=${() => document.querySelector(".card, .run-table .name")?.focus()}>Skip to the ${isCards ? "cards" : "table"}</button>`}
         <${tm.bars.TopBar} app=${this} />
+        ${this.reading && html`<p class="banner reading" role="status"><progress max=${this.reading[1]} value=${this.reading[0]} aria-label="Trials that are read"></progress> ${readText(this.reading)} are read, the newest first …</p>`}
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
         ${view}
         <div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
@@ -465,6 +482,7 @@
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
         ${state.columning && html`<${tm.table.Columns} app=${this} />`}
         ${state.choosing && html`<${tm.episodes.Columns} app=${this} />`}
+        ${state.picture && html`<${tm.timeline.Picture} app=${this} picture=${state.picture} />`}
         ${state.axing && html`<${tm.scatter.Axes} app=${this} />`}
         ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}
           onPick=${(name) => this.pick(name)} onClose=${() => this.setState({ picking: "" })} />`}
@@ -489,6 +507,7 @@
       <p>There are no trials in this folder.${app.source.live || app.host.name === "tensorboard" ? " This page shows them as they come." : ""}</p></div>`;
   }
 
+  const readText = ([done, all]) => `${tm.ui.number(done)} of ${tm.ui.plural(all, "trial")}`;
   const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -141,7 +141,22 @@
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     } catch (error) { // a page from disk may show the frames, and not read them
-      app.toast("A page from disk may not save pictures. Run: tune-media filmstrip EXPERIMENT -o picture.png", 8000);
+      app.setState({ picture });
+    }
+  }
+
+  /** The picture that the page from disk may show, and not save. */
+  class Picture extends Component {
+    componentDidMount() {
+      this.base.querySelector(".picture-place").append(this.props.picture);
+    }
+
+    render({ app }) {
+      return html`<div><${tm.ui.Dialog} label="Filmstrip" onClose=${() => app.setState({ picture: null })}>
+        <h2>Filmstrip</h2>
+        <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a screenshot. The page that <code>tune-media gallery --single-file</code> makes can save it.</p>
+        <div class="picture-place" tabindex="0" role="img" aria-label="The frames of the clips, with their steps"></div>
+      <//></div>`;
     }
   }
 
@@ -245,5 +260,5 @@
     }
   }
 
-  tm.timeline = { Timeline, Following, savePicture };
+  tm.timeline = { Timeline, Following, Picture, savePicture };
 })((window.tuneMedia = window.tuneMedia || {}));
