@@ -5,8 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.browser import viewer_page
 from tests.support.stores import StoredTrial
-from tests.support.viewing import RefusingStorage, on, write_trial
+from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
 from tune_media import cli
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -133,3 +134,77 @@ def test_names_with_html_and_odd_characters_do_no_harm(tmp_path):
     assert run(tmp_path / "<b>exp", "-o", tmp_path / "out").exit_code == 0
     assert "<title>&lt;b&gt;exp</title>" in (tmp_path / "out" / "index.html").read_text()
     assert all(part.isalnum() for part in (path.name for path in (tmp_path / "out" / "media").iterdir()))
+
+
+def failed_sweep(folder):
+    for number in range(2):
+        write_trial(folder / f"trial_{number}", number)
+    write_snapshot(folder, trial_0="TERMINATED", trial_1="ERROR")
+    why = f"OSError: no such file: '{folder}/secret plan/x.npz'"
+    (folder / "trial_1" / "error.txt").write_text(f"Traceback ...\n{why}\n")
+    return folder
+
+
+def test_a_gallery_says_why_a_trial_failed_but_names_no_folder(tmp_path):
+    sweep = failed_sweep(tmp_path / "exp")
+    assert run(sweep, "-o", tmp_path / "out").exit_code == 0
+    assert delivered(tmp_path / "out", "metrics")["status"][1] == ["error", "OSError: no such file: '…/x.npz'"]
+    assert run(sweep, "-o", tmp_path / "quiet", "--no-errors").exit_code == 0
+    assert delivered(tmp_path / "quiet", "metrics")["status"][1] == ["error", ""]
+
+
+@pytest.mark.slow
+def test_a_single_file_has_the_clips_and_needs_nothing_else(tmp_path, browser):
+    sweep = failed_sweep(tmp_path / "exp")
+    result = run(sweep, "--single-file", tmp_path / "sent" / "page.html")
+    assert result.exit_code == 0, result.output
+    assert "8 media of 2 trials in" in result.output
+    page = tmp_path / "sent" / "page.html"
+    assert str(tmp_path) not in page.read_text()
+    with viewer_page(browser, "gallery") as viewer:
+        asked = []
+        viewer.page.on("request", lambda request: asked.append(request.url))
+        viewer.open(page.as_uri())
+        viewer.wait("[...document.querySelectorAll('.card video')].filter((e) => e.readyState >= 2).length === 2")
+        assert viewer.frame.title() == "exp"
+        assert any("no such file" in text for text in viewer.all(".card .error"))
+        viewer.frame.click("button:text('All episodes')")
+        viewer.wait("document.querySelectorAll('table.episodes tbody tr').length === 8")
+        viewer.frame.click("button[aria-label='Play the clip']")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
+        with viewer.page.expect_download() as download:
+            viewer.frame.click("button:text('Filmstrip')")
+        assert download.value.suggested_filename.endswith("_filmstrip.png")
+        assert "view=clip" in viewer.page.url  # a link, as in any page
+        assert {url.split(":")[0] for url in asked} <= {"file", "data", "blob"}
+        assert len([url for url in asked if url.startswith("file:")]) == 1
+        assert viewer.errors == []
+
+
+@pytest.mark.slow
+def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(experiment, tmp_path, browser):
+    run(experiment, "-o", tmp_path / "out")
+    with viewer_page(browser, "gallery") as viewer:
+        viewer.open((tmp_path / "out" / "index.html").as_uri())
+        viewer.frame.click(".card .screen")
+        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        viewer.frame.click("button:text('Filmstrip')")
+        viewer.wait("document.querySelector('dialog .picture-place canvas')?.width > 100")
+        viewer.press("Escape")
+        viewer.wait("!document.querySelector('dialog')")
+        assert viewer.errors == []
+
+
+def test_a_single_file_has_room_for_some_clips_the_best_first(experiment, tmp_path):
+    gallery = Gallery.of(str(experiment))
+    sizes = sorted(line["bytes"] for _, line in gallery.files.values())
+    assert gallery.write_page(tmp_path / "page.html", max_bytes=3 * sizes[-1]) in (3, 4)
+    held = (tmp_path / "page.html").read_text().split("<script>")[1].split("</script>")[0]
+    best = max((line for trial in gallery.trials for line in trial.lines), key=lambda line: line["episode_return"])
+    assert best["path"] in held
+    assert held.count("data:video/mp4") in (3, 4)
+    both = run(experiment, "--single-file", tmp_path / "a.html", "-o", tmp_path / "b")
+    assert (both.exit_code, "pass one of them" in both.output) == (2, True)
+    assert run(experiment, "--single-file", tmp_path / "folder").exit_code == 2

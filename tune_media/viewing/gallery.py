@@ -1,4 +1,4 @@
-"""``tune-media gallery``: the viewer as a folder of files that opens from disk, without a server."""
+"""``tune-media gallery``: the viewer as a folder, or as a single file, that opens from disk, without a server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import html
 import logging
 import posixpath
+import re
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,8 +22,9 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.suspects import DOUBT, SUSPECT
 from tune_media.values.checks import did_you_mean
-from tune_media.values.score import known_returns
+from tune_media.values.score import Scores, known_returns
 from tune_media.values.secrets import error_text
+from tune_media.viewing.comparison import clip_scores
 from tune_media.viewing.conditions import Texts
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
@@ -40,9 +42,11 @@ from tune_media.viewing.payload import (
     json_content,
     metrics_payload,
     scores_of,
+    shown_lines,
     shown_params,
 )
 from tune_media.viewing.places import find_folders
+from tune_media.viewing.single_page import data_uri, single_page
 from tune_media.viewing.trials import LogDirectory, Trials
 
 logger = logging.getLogger(__name__)
@@ -53,6 +57,9 @@ _THREADS = 4
 _KINDS = ("video", "image")  # that the page shows; other media would be published unseen
 _NOT_COPIED = ("index.html", "tensorboard.js")
 _MAX_EPISODES = 100_000  # in the table of a gallery: some 50 MB
+MAX_PAGE = 60_000_000  # bytes of clips in a single file, which is then a third larger: 80 MB open in two seconds
+_QUOTED_PATH = re.compile(r"""(['"`])[^'"`\n]*[/\\]([^'"`\n/\\]*)\1""")
+_PATH = re.compile(r"""(?:[a-zA-Z][\w+.-]*:/|~|\b[a-zA-Z]:)?(?:[/\\][^\s/\\'"`:;,()<>\[\]]+)+[/\\]""")
 _MAX_JUDGED = 4000  # trials times metrics whose configurations a gallery holds
 
 
@@ -83,12 +90,13 @@ class Gallery:
     lines: dict[str, list[Line]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, path: str, only: Collection[str] = ()) -> Gallery:
+    def of(cls, path: str, only: Collection[str] = (), *, errors: bool = True) -> Gallery:
         """Read an experiment.
 
         Args:
             path: A folder or a URI.
             only: Keys or sections, or parts of keys such as ``"best"``; clips under others are left out. Empty: all.
+            errors: Whether to say why trials failed: the last line of the traceback, see ``published``.
 
         Raises:
             FileNotFoundError: There is no such folder.
@@ -97,8 +105,9 @@ class Gallery:
         found = Trials([LogDirectory(folder)])
         trials = found.all()
         found.metrics_of(trials)
-        words = [TrialStatus(status.word) for status in found.statuses_of(trials)]  # an error may name paths
-        return cls(folder.name, trials, only, statuses=words)
+        statuses = found.statuses_of(trials)
+        shown = [published(status) if errors else TrialStatus(status.word) for status in statuses]
+        return cls(folder.name, trials, only, statuses=shown)
 
     @property
     def unknown(self) -> dict[str, str]:
@@ -150,33 +159,83 @@ class Gallery:
         page = page.replace(PRELOAD, "").replace("<title>Episodes</title>", f"<title>{html.escape(self.title)}</title>")
         return _write(output / "index.html", page.encode("utf-8", "replace"))
 
+    def write_page(
+        self,
+        output: Path,
+        progress: Callable[[int], None] = lambda done: None,
+        *,
+        steps: bool = False,
+        max_bytes: int = MAX_PAGE,
+    ) -> int:
+        """Write a single HTML file with the clips inside, as many as there is room for.
+
+        The best and the last clips come first, those of the trials with the highest scores before the others, and then
+        all others, the newest first.
+
+        Args:
+            output: The file.
+            progress: Called with the number of clips that were looked at since the last call.
+            steps: Whether to write the steps of trajectories, too.
+            max_bytes: Of all clips.
+
+        Returns:
+            The number of clips in it.
+        """
+        ranked = Scores.of([trial.last_metrics for trial in self.trials], clip_scores(self.trials)).best_first()
+        trials = [self.trials[number] for number in ranked]
+        first = [(trial, line) for trial in trials for line in shown_lines(self._lines_of(trial))]
+        rest = [(trial, line) for trial in trials for line in reversed(self._lines_of(trial))]
+        media: dict[str, str] = {}
+        room = max_bytes
+        for (id, path), (trial, _) in {(trial.id, line["path"]): (trial, line) for trial, line in first + rest}.items():
+            progress(1)
+            content = self._content(trial, path) if room > 0 else None
+            if content is not None and len(content) <= room:
+                media[f"{id}/{path}"] = data_uri(content, path)
+                room -= len(content)
+        held = {
+            trial.id: [line for line in self._lines_of(trial) if f"{trial.id}/{line['path']}" in media]
+            for trial in self.trials
+        }
+        inside = Gallery(self.title, self.trials, self.only, statuses=self.statuses, lines=held)
+        page = single_page(inside.data(steps=steps, posters=""), media, self.title)
+        _write(output, page.encode("utf-8", "replace"))
+        return len(media)
+
+    def _content(self, trial: TrialFiles, path: str) -> bytes | None:
+        """Return the content of a clip; None, and note it, if it cannot be read."""
+        with contextlib.suppress(OSError, ValueError, pa.ArrowException):  # a storage that does not answer
+            found = trial.media_file(path)
+            content = read_if_there(*found) if found else None
+            if content is not None:
+                return content
+        self.missing.append(f"{trial.name}/{path}")
+        return None
+
     def _copy(self, output: Path, trial: TrialFiles, line: Line) -> None:
         target = output / "media" / trial.id / line["path"]
         if target.exists() and target.stat().st_size == line.get("bytes"):
             return
-        content = None
-        with contextlib.suppress(OSError, ValueError, pa.ArrowException):  # a storage that does not answer
-            found = trial.media_file(line["path"])
-            content = read_if_there(*found) if found else None
+        content = self._content(trial, line["path"])
         if content is None:
-            self.missing.append(f"{trial.name}/{line['path']}")
             return
         _write(target, content)
         if line.get("kind") == "video":
             _write_poster(target, content)
 
-    def data(self, *, steps: bool, is_whole: bool = True) -> Iterator[tuple[str, bytes]]:
+    def data(self, *, steps: bool, is_whole: bool = True, posters: str = POSTER) -> Iterator[tuple[str, bytes]]:
         """Yield the data that the page reads, as JSON, each with its name.
 
         Args:
             steps: Whether to add the steps of trajectories.
             is_whole: False for a page without posters and without the table of all episodes, whose configurations are
                 judged by the mean returns only.
+            posters: What the name of a poster ends with, after that of its clip; empty if there are none.
         """
         metrics = [trial.last_metrics for trial in self.trials]
-        posters = {"posters": POSTER} if is_whole else {}
-        yield "first", json_content(first_payload(self.trials, self.title, metrics, self._lines_of) | posters)
-        yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | posters)
+        more = {"posters": posters} if is_whole and posters else {}
+        yield "first", json_content(first_payload(self.trials, self.title, metrics, self._lines_of) | more)
+        yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | more)
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
         known = known_returns(name for found in metrics for name in found)
@@ -241,6 +300,16 @@ class Gallery:
         except OSError:
             self.missing.append(f"{trial.name}/{RESULTS}")
             return {"step": [], "metrics": {}}
+
+
+def published(status: TrialStatus) -> TrialStatus:
+    """Return what became of a trial as it may be sent to others: of the paths in its error, only the last part.
+
+    >>> published(TrialStatus("error", "OSError: no '/home/me/my data/x.npz', see s3://bucket/me/log.txt")).error
+    "OSError: no '…/x.npz', see …/log.txt"
+    """
+    error = _QUOTED_PATH.sub(r"\1…/\2\1", status.error)
+    return TrialStatus(status.word, _PATH.sub("…/", error))
 
 
 def default_folder(experiment: str) -> Path:

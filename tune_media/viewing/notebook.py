@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import posixpath
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tune_media.experiment.status import TrialStatus
 from tune_media.values.number import counted, whole_number
-from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC
-from tune_media.viewing.payload import json_content, shown_lines
+from tune_media.viewing.front_end import SHOWN
+from tune_media.viewing.payload import shown_lines
+from tune_media.viewing.single_page import data_uri, single_page
 
 if TYPE_CHECKING:
     from tune_media.experiment.trial_files import Line, TrialFiles
     from tune_media.viewing.catalog_row import CatalogRow
-    from tune_media.viewing.gallery import Gallery
 
     Ranked = tuple[TrialFiles, float | None, CatalogRow | None]
 
@@ -26,9 +23,6 @@ _MAX_CLIPS = 48
 _MAX_BYTES = 16 * 2**20
 _ADDED = ("trial", "params", "file", "abandoned")  # to an index line, by the catalog
 _HEIGHT = 760
-_ICON = re.compile(r'<link rel="icon"[^>]*>\n')
-_STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
-_SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 
 
 def as_html(title: str, rows: Sequence[CatalogRow], best_first: Sequence[Ranked]) -> str:
@@ -41,12 +35,12 @@ def as_html(title: str, rows: Sequence[CatalogRow], best_first: Sequence[Ranked]
         rows: The rows of the catalog.
         best_first: See ``Catalog.best_first``.
     """
-    from tune_media.viewing.gallery import Gallery
+    from tune_media.viewing.gallery import Gallery, published
 
     trials = [trial for trial, *_ in best_first[:_MAX_TRIALS]]
-    words = [TrialStatus(trial.status.word) for trial in trials]  # an error may name paths
     lines, media = _chosen(rows, best_first)
-    gallery = Gallery(title, trials, statuses=words, lines=lines)
+    gallery = Gallery(title, trials, statuses=[published(trial.status) for trial in trials], lines=lines)
+    page = single_page(gallery.data(steps=True, is_whole=False), media, title, "notebook")
     told = [f"{counted(len(rows), 'medium', 'media')} of {counted(len(best_first), 'trial')} in {title}"]
     told += [f"the best {_MAX_TRIALS} trials are shown"] if len(best_first) > len(trials) else []
     if len(media) < len(rows):
@@ -54,7 +48,7 @@ def as_html(title: str, rows: Sequence[CatalogRow], best_first: Sequence[Ranked]
         told.append(f"{inside} in this page; `tune-media watch` shows all")
     return (
         f"<p>{html.escape('; '.join(told))}</p>"
-        f'<iframe srcdoc="{html.escape(_page(gallery, media))}" title="Episodes of {html.escape(title)}" '
+        f'<iframe srcdoc="{html.escape(page)}" title="Episodes of {html.escape(title)}" '
         f'style="width:100%;height:{_HEIGHT}px;border:1px solid #8886;border-radius:8px"></iframe>'
     )
 
@@ -91,24 +85,7 @@ def _chosen(
             except OSError:  # deleted since
                 continue
             size += len(content)
-            kind = SHOWN[posixpath.splitext(row["path"])[1].lower()]
-            media[name] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+            media[name] = data_uri(content, row["path"])
         if line not in lines[trial]:
             lines[trial].append(line)
     return lines, media
-
-
-def _page(gallery: Gallery, media: dict[str, str]) -> str:
-    """Return the viewer's page with all that it needs inside."""
-    data = b",".join(json_content(name) + b":" + content for name, content in gallery.data(steps=True, is_whole=False))
-    held = b"window.tuneMedia={held:{data:{%s},media:%s}};" % (data, json_content(media))
-    text = held.decode().replace("<", "\\u003c")  # no text of the experiment's ends the script
-    page = (STATIC / "index.html").read_text().replace('data-source="server"', 'data-source="held"')
-    page = _ICON.sub("", page.replace(PRELOAD, ""))
-    page = _STYLE.sub(lambda found: f"<style>{_static(found)}</style>", page)
-    page = _SCRIPT.sub(lambda found: f"<script>{_static(found)}</script>", page)
-    return page.replace("<script>", f"<script>{text}</script>\n<script>", 1)
-
-
-def _static(found: re.Match[str]) -> str:
-    return (STATIC / found[1]).read_text()

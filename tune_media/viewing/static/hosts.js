@@ -84,7 +84,7 @@
       first: async () => ({ ...(await load("first")), files: held?.media }),
       index: once(async () => ({ ...(await load("index")), files: held?.media })),
       metrics: once(() => load("metrics")),
-      episodes: held ? undefined : tm.episodeColumns.table(load),
+      episodes: held && !held.data.episodes ? undefined : tm.episodeColumns.table(load),
       curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || curvesOf(metric),
       configurations: async ({ key, by }) => (by.length ? null : new Map(Object.entries(await load("configurations"))).get(key) || null),
       trial: async (trial) => (await details(trial)).curves,

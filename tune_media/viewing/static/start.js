@@ -7,6 +7,6 @@
   tm.app.start(
     document.getElementById("viewer"),
     source === "server" ? tm.hosts.serverSource({ live: true }) : tm.hosts.filesSource(tm.held),
-    source === "held" ? tm.hosts.notebookHost() : tm.hosts.pageHost(),
+    source === "notebook" ? tm.hosts.notebookHost() : tm.hosts.pageHost(),
   );
 })((window.tuneMedia = window.tuneMedia || {}));
