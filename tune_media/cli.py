@@ -184,6 +184,7 @@ def list_media(
     from tune_media.viewing.list_formats import as_csv, as_json, as_latex
     from tune_media.viewing.table import (
         configuration_table,
+        importance_line,
         laid_out,
         lines_of_configurations,
         media_table,
@@ -210,6 +211,8 @@ def list_media(
     if configurations:
         click.echo(f"{configurations}\n")
     click.echo(media_table(catalog) if of == "media" else trial_table(catalog))
+    if of == "trials" and (line := importance_line(catalog)):
+        click.echo(line)
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
     click.echo(printable(media if len(catalog) else _nothing(catalog.path)))
 
@@ -295,6 +298,25 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
     for problem in made.problems:
         click.echo(problem, err=True)
     click.echo(f"{counted(made.clips, 'clip')} in {path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+@main.command(short_help="Draw the configurations with their means and intervals.")
+@click.argument("experiment")
+@click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .svg, .png or .pdf file.")
+@click.option("--metric", help="A metric of the results. Default: the score.")
+@click.option("--min", "smaller", is_flag=True, help="The lowest is the best.")
+@click.option("--by", multiple=True, help="A hyperparameter that makes a configuration; may be repeated. Default: all.")
+def figure(experiment: str, output: str, metric: str | None, smaller: bool, by: tuple[str, ...]) -> None:
+    """Draw the configurations of EXPERIMENT as papers do: a row each, its mean with the 95 % interval, runs as dots.
+
+    Example: tune-media figure ~/ray_results/my_sweep -o comparison.svg
+    """
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.figure import ENDINGS
+
+    path = _file_to_write(output, *ENDINGS)
+    load(experiment).save_figure(path, by=list(by) or None, metric=metric, mode="min" if smaller else "max")
+    click.echo(f"The comparison is in {path}")
 
 
 @main.command(short_help="Put frames of a clip, or of several, into one picture.")

@@ -13,7 +13,6 @@ import gzip
 import json
 import os
 import random
-import shutil
 import statistics
 import tempfile
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 from tests.benchmarks.bench_catalog import LINE
 from tests.benchmarks.common import cpu_seconds, serving
-from tests.support.browser import FLAGS
+from tests.support.browser import FLAGS, find_chromium
 from tests.support.viewing import moving_bar
 
 _SERVER = """
@@ -223,7 +222,7 @@ def main() -> None:
             folder.mkdir(exist_ok=True)
             make(folder, options.trials, options.clips)
         with sync_playwright() as started:
-            browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+            browser = started.chromium.launch(executable_path=find_chromium(), args=FLAGS)
             cold = [open_cold(browser, folder, options.clips) for _ in range(min(3, options.rounds))]
             print("| started cold | until | median, s | least | most |\n|---|---|---|---|---|")
             show("`tune-media watch`", cold, ".1f")

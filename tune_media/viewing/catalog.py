@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -27,7 +28,7 @@ from tune_media.values.names import shown_names
 from tune_media.values.number import counted
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
-from tune_media.viewing import comparison, data_frames, notebook
+from tune_media.viewing import comparison, data_frames, figure, notebook
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import Judged, titles
 from tune_media.viewing.places import (
@@ -331,6 +332,65 @@ class Catalog(Sequence[CatalogRow]):
             ``catalog.compare()[["config/lr", "n", "mean", "low", "high"]]``
         """
         return comparison.as_frame(self._judged(by, metric, mode, task), self.trials)
+
+    def save_figure(
+        self,
+        path: str | Path,
+        *,
+        by: str | Sequence[str] | None = None,
+        metric: str | None = None,
+        mode: str = "max",
+        task: str | None = None,
+    ) -> Path:
+        """Draw the comparison as papers do: a row a configuration, its mean with the 95 % interval, its runs as dots.
+
+        Args:
+            path: A ``.svg`` file, or with matplotlib a ``.png`` or ``.pdf`` file.
+            by: As in ``compare``.
+            metric: As in ``compare``.
+            mode: As in ``compare``.
+            task: As in ``compare``.
+
+        Returns:
+            The file.
+
+        Raises:
+            ValueError: As in ``compare``, or no trial has a score, or the file has another ending.
+            ImportError: A picture or PDF is asked for, and matplotlib is not installed.
+        """
+        target = Path(path).expanduser()
+        label = metric or self.scores.label
+        figure.write_figure(figure.comparison_figure(self._judged(by, metric, mode, task), label), target)
+        return target
+
+    def importance(self, metric: str | None = None) -> pd.DataFrame:
+        """Return which hyperparameter matters: how much of the differences between scores each one explains.
+
+        It looks at configurations (see ``compare``), from 20 on. A share is that of the variance of the scores' ranks
+        which a hyperparameter explains besides the others that matter: by a trend, by a best value in the middle, or by
+        differences between texts, but not by interplay with another one. The intervals hold for all hyperparameters
+        together in 95 % of sweeps, so that one that does not matter is said to matter in at most one of twenty. They
+        assume that the values were chosen at random or as a grid: a search that goes where scores are high
+        (Optuna, PBT) mixes hyperparameters up.
+
+        Args:
+            metric: A metric of the results. None: the score, see ``best``.
+
+        Returns:
+            One row for each hyperparameter that differs, but for training seeds: ``hyperparameter``, ``share``, the
+            ends ``low`` and ``high`` of its interval, and ``matters``: whether that begins above zero. Those that
+            matter come first. Two hyperparameters with values in the same order have the same share: nobody can tell
+            them apart.
+
+        Raises:
+            ValueError: There are fewer than 20 configurations with a score, or no such metric.
+
+        Example:
+            ``catalog.importance().query("matters")``
+        """
+        self._read_of_all(lambda trial: trial.config)
+        scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
+        return comparison.importance_frame(*comparison.importances_of(self.trials, self.statuses, scores))
 
     def scores_by_configuration(
         self, by: str | Sequence[str] | None = None, metric: str | None = None, *, task: str | None = None

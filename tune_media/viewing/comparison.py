@@ -20,6 +20,7 @@ from tune_media.values.names import full_name
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
+from tune_media.viewing.importance import FEWEST, Importance, importances
 from tune_media.viewing.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -143,6 +144,48 @@ def _of_rates(found: Sequence[Judged], trials: Sequence[TrialFiles], metric: str
         best = (down, up) if one is found[0] else best
         widened.append(replace(one, mean=mean, behind=behind))
     return widened
+
+
+def importances_of(
+    trials: Sequence[TrialFiles], statuses: Sequence[TrialStatus], scores: Sequence[float | None]
+) -> tuple[list[Importance], int]:
+    """Return the importance of each hyperparameter that differs, but for training seeds.
+
+    Args:
+        trials: The trials.
+        statuses: What became of each: one that failed does not count.
+        scores: The score of each trial, or None.
+
+    Returns:
+        The importances, the largest first; none if there are fewer than 20 configurations. And the number of
+        configurations that have a score.
+
+    >>> importances_of([], [], [])
+    ([], 0)
+    """
+    counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
+    means = []
+    for one in configurations([trial.config for trial in trials]):
+        known = [score for number in one.trials if (score := counting[number]) is not None]
+        means += [(one.params, float(np.mean(known)))] if known else []
+    return importances([params for params, _ in means], [mean for _, mean in means]), len(means)
+
+
+def importance_frame(found: Sequence[Importance], count: int) -> pd.DataFrame:
+    """Return importances as a DataFrame, one row each, see ``Catalog.importance``.
+
+    Raises:
+        ValueError: There are too few configurations.
+    """
+    import pandas as pd
+
+    if count < FEWEST:
+        raise ValueError(
+            f"importance() needs {FEWEST} configurations with a score, and there are {count}: with fewer, chance looks "
+            "like importance."
+        )
+    columns = ["hyperparameter", "share", "low", "high", "matters"]
+    return pd.DataFrame([[one.name, one.share, one.low, one.high, one.matters] for one in found], columns=columns)
 
 
 def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:

@@ -87,7 +87,7 @@ class TrialPages:
         return self._page(
             "first",
             (version, reading),
-            lambda: more | first_payload(trials, self._title, metrics, statuses=statuses),
+            lambda: more | first_payload(trials, self._title, metrics, statuses=statuses, is_judged=not reading),
         )
 
     def index(self) -> Page:

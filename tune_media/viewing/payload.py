@@ -24,7 +24,7 @@ from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
 from tune_media.values.secrets import redacted_values
 from tune_media.values.strict_json import finite
-from tune_media.viewing.comparison import clip_scores, judged, returns_by_seed
+from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed
 from tune_media.viewing.param_order import by_effect
 from tune_media.viewing.statistics import Estimate, paired_difference
 
@@ -120,6 +120,7 @@ def first_payload(
     lines_of: Callable[[TrialFiles], Sequence[Line]] = lambda trial: trial.lines,
     *,
     statuses: Sequence[TrialStatus] = (),
+    is_judged: bool = True,
 ) -> dict[str, Any]:
     """Return as much as the first view shows: of each trial and key the last and the best clip, and the scores.
 
@@ -132,6 +133,7 @@ def first_payload(
         metrics: The last metrics of each trial.
         lines_of: Returns the index lines of a trial's clips.
         statuses: What became of each trial; empty if nobody knows yet.
+        is_judged: Whether to rank the configurations; without, the page may come a second earlier.
 
     Example:
         >>> first_payload([], "nothing", [])["metrics"]
@@ -141,7 +143,7 @@ def first_payload(
     scores = [{name: found[name] for name in known if name in found} for found in metrics]
     payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     first = {**payload, "is_first": True, "metrics": metrics_payload(trials, scores, statuses)}
-    if known:
+    if known and is_judged:
         found = configurations_payload(trials, statuses, scores_of(trials, known[0], ""), with_pairs=False)
         first["judged"] = {configurations_key(known[0], "", 1): found}
     return first
@@ -260,6 +262,8 @@ def configurations_payload(
 ) -> dict[str, Any]:
     """Return the configurations, the best first: their hyperparameters, trials, and statistics as [value, low, high].
 
+    ``importance`` has the same of each hyperparameter, after its name, see ``Catalog.importance``.
+
     Args:
         trials: The trials.
         statuses: What became of each trial; empty if nobody knows yet.
@@ -274,11 +278,12 @@ def configurations_payload(
 
     Example:
         >>> configurations_payload([], [], [])
-        {'names': [], 'configurations': [], 'paired': None}
+        {'names': [], 'configurations': [], 'paired': None, 'importance': []}
     """
     known = statuses or [TrialStatus()] * len(trials)
     found = judged(trials, known, scores, by=by, sign=sign, metric=metric) if trials else []
     names = list(found[0].configuration.params) if found else []
+    importance, _ = importances_of(trials, known, scores)
     param = _Params()
     paired = None
     if with_pairs and len(found) > 1 and found[1].n:
@@ -305,6 +310,7 @@ def configurations_payload(
             for one in found
         ],
         "paired": paired,
+        "importance": [[one.name, *_ends(Estimate(one.share, one.low, one.high))] for one in importance],
     }
 
 

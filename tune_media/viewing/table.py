@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.status import FAILED
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.values.checks import name_some
 from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.comparison import importances_of
 from tune_media.viewing.configurations import short
 
 if TYPE_CHECKING:
@@ -133,6 +135,26 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]
         lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
     return lines
+
+
+def importance_line(catalog: Catalog) -> str:
+    """Return which hyperparameters matter, as a line; nothing if nobody can say, see ``Catalog.importance``.
+
+    Args:
+        catalog: What was recorded.
+    """
+    found, count = importances_of(catalog.trials, catalog.statuses, catalog.scores.values)
+    if not found:
+        return ""
+    sure = [
+        f"{one.name} ({100 * one.share:.0f} %, {100 * one.low:.0f} to {100 * one.high:.0f} %)"
+        for one in found
+        if one.matters
+    ]
+    unsure = [one.name for one in found if not one.matters]
+    told = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
+    more = f"{'; not surely' if sure else 'No hyperparameter surely matters:'} {name_some(unsure)}" if unsure else ""
+    return printable(f"{told}{more} ({count} configurations)")
 
 
 def media_table(catalog: Catalog) -> str:

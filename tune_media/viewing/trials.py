@@ -42,7 +42,7 @@ _THREADS = 16
 _Item = TypeVar("_Item")
 _PENDING = "PENDING"
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
-_PATIENCE = 1.0  # seconds that ``known`` waits for all trials before some are enough
+_PATIENCE = 0.5  # seconds that ``known`` waits for all trials before some are enough
 
 
 @dataclass(frozen=True)

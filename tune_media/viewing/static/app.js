@@ -227,7 +227,7 @@
      */
     async readConfigurations({ score, section, smaller, by }) {
       const { data } = this;
-      if (!score) return;
+      if (!score || this.reading) return; // of all trials only
       const mode = smaller ? "min" : "max";
       const own = score === model.CLIP_SCORE ? section : "";
       const wanted = { metric: score, section: own, mode, by: model.listed(by), key: `${score}|${own}|${mode}` };

@@ -47,7 +47,7 @@
         if (FLAGS.has(full)) return (row) => (values[row] == null ? null : Boolean(values[row]));
         return values && (isConfig(full) ? (row) => plain(values[row]) : (row) => values[row]);
       };
-      const filter = tm.filter.parse(where, find, (row) => texts.map((values) => values[row] ?? "").join("\n"), about.columns);
+      const filter = tm.filter.parse(where, find, (row) => texts.map((values) => values[row] ?? "").join("\n"), [...Object.keys(SHORT), ...about.columns.map(last), ...about.columns]);
       if (filter.problem) throw new Error(filter.problem.replace("hyperparameter or metric", "column"));
       return rows.filter((row) => filter.test(row, null));
     }

@@ -95,7 +95,10 @@
           ${found && html`<button onClick=${() => app.setState({ choosing: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
         ${found?.histogram?.counts.length > 0 && html`<${Histogram} ...${found.histogram} />`}
-        ${found && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes"><table class="episodes">
+        ${found && !found.rows.length && found.read >= 1 && html`<p class="message" role="status">${found.total
+          ? html`No episode matches ${state.where ? html`“${state.where}”` : "this"}. <button class="link" onClick=${() => app.set({ where: "", strange: false })}>Show all ${plural(found.total, "episode")}</button>`
+          : "No episodes were recorded."}</p>`}
+        ${found?.rows.length > 0 && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes"><table class="episodes">
           <thead><tr><th scope="col">clip</th>${state.strange && html`<th scope="col">why</th>`}
             ${shown.map(({ name }) => html`<th scope="col" aria-sort=${state.order === name ? (state.orderDown ? "descending" : "ascending") : undefined}>
               <button onClick=${() => this.sort(name)} title=${name}>${header(name)}${state.order === name ? (state.orderDown ? " ↓" : " ↑") : ""}</button></th>`)}</tr></thead>

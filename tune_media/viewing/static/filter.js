@@ -23,13 +23,14 @@
   /**
    * Parse a filter. `find(name)` returns a function from (trial, clip) to the value of that name, or null; `describe`
    * returns the text of a trial that words are looked for in; `known` are the names that there are. Returns
-   * {test(trial, clip), problem}.
+   * {test(trial, clip), problem, equalities: [{value, text}]}: what has to equal which text.
    */
   function parse(text, find, describe, known) {
     const tokens = tokensOf(text);
     let at = 0;
     let level = 0;
     let problem = null;
+    const equalities = [];
     const word = () => (at < tokens.length ? WORDS[tokens[at].toLowerCase()] || tokens[at] : null);
 
     function anyOf() {
@@ -87,7 +88,13 @@
         problem = `no hyperparameter or metric is called “${unquoted(name).trim()}”${meant ? `; did you mean “${meant}”?` : ""}`;
         return () => true;
       }
+      const lacks = lackOf(name.trim(), operator, value.trim());
+      if (lacks) {
+        problem = lacks;
+        return () => true;
+      }
       const compares = comparison(operator, unquoted(value));
+      if (operator === "=" || operator === "==") equalities.push({ value: read, text: unquoted(value) });
       return (trial, clip) => compares(read(trial, clip));
     }
 
@@ -98,7 +105,14 @@
       const rest = anyOf();
       test = (trial, clip) => before(trial, clip) && rest(trial, clip);
     }
-    return { test, problem };
+    return { test, problem, equalities };
+  }
+
+  /** Return what a comparison lacks, or null: a value, or a number to be larger or smaller than. */
+  function lackOf(name, operator, value) {
+    if (value === "") return `“${name}${operator}” lacks a value, such as ${name}${operator}1`;
+    if (/[<>]/.test(operator) && Number.isNaN(Number(unquoted(value) || NaN))) return `“${unquoted(value)}” is no number, which ${name}${operator} needs`;
+    return null;
   }
 
   /** Return the name that a misspelt one most likely means, or null: at most two of five letters are others. */
@@ -165,5 +179,15 @@
     return `${quoted(name)}=${quoted(value == null ? "None" : String(value))}`;
   }
 
-  tm.filter = { parse, token, plain };
+  /** Return the value that was meant by one that no row has, or null; `rows` are [trial, clip]. */
+  function meantValue({ equalities }, rows) {
+    for (const { value, text } of equalities) {
+      const known = [...new Set(rows.map(([trial, clip]) => value(trial, clip)).filter((one) => typeof one === "string").map(plain))];
+      const meant = known.includes(text) ? null : nearest(text, known) || known.find((one) => one.toLowerCase().includes(text.toLowerCase()));
+      if (meant) return meant;
+    }
+    return null;
+  }
+
+  tm.filter = { parse, token, plain, meantValue };
 })((window.tuneMedia = window.tuneMedia || {}));

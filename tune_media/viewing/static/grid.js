@@ -16,7 +16,8 @@
     const sign = state.descending ? -1 : 1;
     const value = ({ trial, clip }) => model.valueOf(trial, state.sort, clip);
     rows.sort((a, b) => model.compare(value(a), value(b), sign) || a.trial.number - b.trial.number);
-    return { rows, problem: filter.problem };
+    const meant = rows.length ? null : tm.filter.meantValue(filter, app.data.trials.map((trial) => [trial, clipOf(trial, state)]));
+    return { rows, problem: filter.problem, meant };
   }
 
   /** Return the trials that the filter lets through, each with its clip. */
@@ -95,7 +96,7 @@
 
   function GridView({ app }) {
     const { state, data } = app;
-    const { rows, problem } = gridRows(app);
+    const { rows, problem, meant } = gridRows(app);
     const step = state.step === "best" ? null : state.step === "last" ? app.steps[app.steps.length - 1] : state.step;
     const hidden = data.trials.length - rows.length;
     return html`<main class="grid-view">
@@ -104,12 +105,12 @@
       ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
       <${tm.failures.Failures} app=${app} />
       <${tm.pins.PinsPanel} app=${app} />
-      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} />`}
+      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} /><${tm.parallel.ParallelPanel} app=${app} />`}
       <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
         ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
             ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
-        : `${app.configurations && !app.isTable ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.`}</p>
-        <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} />`}<${tm.configurations.CardsChoice} app=${app} /></span></div>
+        : `${app.configurations && !app.isTable ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.${meant ? ` Did you mean “${meant}”?` : ""}`}</p>
+        <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} /><${tm.parallel.ParallelSwitch} app=${app} />`}<${tm.configurations.CardsChoice} app=${app} /></span></div>
       ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard} key=${trial.id} app=${app}
           trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)} ticked=${state.ticked}

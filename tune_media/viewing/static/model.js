@@ -205,7 +205,7 @@
    * Turn the server's configurations into the cards' rows: each has its trials, those that count, and the trial whose
    * clip it shows: the one nearest to the mean, so that no lucky seed stands for all.
    */
-  function decodeConfigurations({ names: found, configurations, paired }, model) {
+  function decodeConfigurations({ names: found, configurations, paired, importance }, model) {
     const names = [...found].sort((a, b) => model.params.indexOf(a) - model.params.indexOf(b));
     const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
     const all = configurations.map((one, place) => {
@@ -220,7 +220,7 @@
       };
     });
     const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
-    return { names, all: all.filter(({ typical }) => typical), paired, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
+    return { names, all: all.filter(({ typical }) => typical), paired, importance, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
   /** Return whether an estimate [value, low, high] leaves open if the value is positive or negative. */

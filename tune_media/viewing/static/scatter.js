@@ -18,13 +18,13 @@
 
   const percent = (share) => `${(100 * share).toFixed(2)}%`;
 
-  /** Return the hyperparameters that have a chart: the chosen ones, or those of the configurations first. */
-  function shownNames(app) {
+  /** Return the hyperparameters that have a chart: the chosen ones, or those that matter and those of configurations first. */
+  function shownNames(app, most = MOST_CHARTS) {
     const { params } = app.data;
     const chosen = listed(app.state.axes).filter((name) => params.includes(name));
     if (chosen.length) return chosen;
     const first = app.judged ? params.filter((name) => app.judged.names.includes(name)) : params;
-    return [...first, ...params.filter((name) => !first.includes(name))].slice(0, MOST_CHARTS);
+    return [...new Set([...tm.importance.mattering(app).filter((name) => params.includes(name)), ...first, ...params])].slice(0, most);
   }
 
   /** Return a function from values to shares of an axis, which is logarithmic if that is wanted and all are positive. */
@@ -60,13 +60,24 @@
       const share = (text) => (texts.indexOf(text) + 0.5) / texts.length;
       return { name, at: (trial) => share(trial.texts[name]), ticks: spread(texts.map((text) => ({ text, at: share(text) }))), canBeLog: false, isLog: false };
     }
+    const own = new Map(trials.map((trial) => [trial.params[name], trial.texts[name]]));
     const canBeLog = values.every((value) => value > 0) && Math.max(...values) > Math.min(...values);
     const isLog = canBeLog && (Math.max(...values) / Math.min(...values) >= LOG_FROM) !== isFlipped;
-    const share = scaleOf(values, isLog);
-    const own = new Map(trials.map((trial) => [trial.params[name], trial.texts[name]]));
-    const ticks = own.size <= MOST_TICKS ? [...own].map(([value, text]) => ({ text, at: share(value) }))
-      : roundNumbers(Math.min(...values), Math.max(...values), isLog).map((value) => ({ text: number(value), at: share(value) }));
-    return { name, at: (trial) => share(trial.params[name]), ticks: spread(ticks), canBeLog, isLog };
+    const axis = numericAxis(values, isLog, own.size <= MOST_TICKS ? own : null);
+    return { name, at: (trial) => axis.place(trial.params[name]), canBeLog, ...axis };
+  }
+
+  /** Return an axis of numbers: functions from a value to its share of the axis and back, and ticks, at all `own` values if given. */
+  function numericAxis(values, isWanted, own = null) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const isLog = isWanted && low > 0;
+    const place = scaleOf(values, isLog);
+    const ticks = own ? [...own].map(([value, text]) => ({ text, at: place(value) })) : roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: place(value) }));
+    const valueAt = (share) => {
+      const inside = (share - EDGE) / (1 - 2 * EDGE);
+      return isLog ? low * (high / low) ** inside : low + (high - low) * inside;
+    };
+    return { place, valueAt, ticks: spread(ticks), isLog, isNumeric: true };
   }
 
   /** Return the ticks that leave room for each other. */
@@ -220,6 +231,7 @@
           <button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>
           ${count > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: true })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
           <span class="muted">${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its clip, click to open it.</span></div>
+        <${tm.importance.Importance} app=${app} />
         ${app.state.log && !layout.isLog && html`<p class="muted">Not all scores are positive, so their axis stays linear.</p>`}
         <div class="scatter-place" tabindex="0" role="group" aria-label=${`${plural(layout.trials.length, "trial")} by ${label}; arrow keys choose one, Enter opens it`} onKeyDown=${(event) => this.onKey(event)}
             onPointerLeave=${() => this.choose(null)} onBlur=${() => this.choose(null)}>
@@ -267,5 +279,5 @@
     return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: false })} />`;
   }
 
-  tm.scatter = { ScatterPanel, ScatterSwitch, Axes };
+  tm.scatter = { ScatterPanel, ScatterSwitch, Axes, shownNames, axisOf, numericAxis };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -2,7 +2,7 @@
 // classic scripts as everywhere, in the order of index.html.
 const SCRIPTS = [
   "vendor/htm-preact.js", "vendor/uPlot.js", "filter.js", "model.js", "player.js", "episode_columns.js", "hosts.js", "ui.js", "steps.js",
-  "timeline.js", "config.js", "live.js", "table.js", "configurations.js", "grid.js", "charts.js", "curves.js", "scatter.js", "failures.js", "pins.js", "trial.js", "clip.js",
+  "timeline.js", "config.js", "live.js", "table.js", "configurations.js", "grid.js", "charts.js", "curves.js", "importance.js", "scatter.js", "parallel.js", "failures.js", "pins.js", "trial.js", "clip.js",
   "compare.js", "tape.js", "episodes.js", "bars.js", "keys.js", "app.js",
 ];
 

@@ -1,0 +1,219 @@
+"""Which hyperparameter matters: how much of the differences between scores each one explains, with an interval.
+
+The unit is a configuration with its mean score: its runs are no independent values of a hyperparameter. Scores become
+normal scores of their ranks, and hyperparameters their ranks, so that no scale has to be chosen; a number may have a
+best value in the middle (a parabola), and texts are groups. The hyperparameters that explain most enter a linear model
+one after the other; each one's share is what it adds to the others, less what chance adds. Its interval is that of the
+noncentral F distribution (Steiger 2004), at a level that holds for all hyperparameters together, so that one that does
+not matter is called important in at most one of twenty sweeps. It begins where it would with a hyperparameter that goes
+with this one in the model: two that cannot be told apart are both not called important.
+`tests/benchmarks/bench_importance.py` simulates that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tune_media.experiment.params import comparable
+from tune_media.viewing.statistics import LEVEL
+
+FEWEST = 20
+"""Configurations that are needed."""
+_MOST_GROUPS = 6  # of texts; the rarest are one
+_FEWEST_IN_GROUP = 2
+_TOGETHER = 0.25  # of the variance of one hyperparameter that another one explains
+_NOTHING = 1e-10  # of the variance
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much of the differences between scores a hyperparameter explains.
+
+    Attributes:
+        name: The hyperparameter.
+        share: The share of the variance of the scores' ranks, from 0 to 1; NaN if each configuration has its own text.
+        low: The lower end of its interval.
+        high: The upper end.
+    """
+
+    name: str
+    share: float
+    low: float
+    high: float
+
+    @property
+    def matters(self) -> bool:
+        """Whether chance does not explain what it explains: the interval begins above zero."""
+        return self.low > 0
+
+
+def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> list[Importance]:
+    """Return the importance of each hyperparameter, the largest share first; nothing below 20 configurations.
+
+    Args:
+        params: The hyperparameters of each configuration.
+        scores: Its mean score.
+
+    >>> found = importances([{"lr": n, "odd": n % 2} for n in range(30)], [n * n for n in range(30)])
+    >>> [(one.name, one.matters) for one in found], round(found[0].share, 2)
+    ([('lr', True), ('odd', False)], 0.97)
+    """
+    if len(scores) < FEWEST:
+        return []
+    columns = {name: _columns([own.get(name) for own in params]) for name in (params[0] if params else ())}
+    keys = {name: _key(own) for name, own in columns.items()}
+    first = {key: name for name, key in reversed(keys.items())}  # nobody tells the others with this key from it
+    tested = {name: own for name, own in columns.items() if own.size and first[keys[name]] == name}
+    y = _normal_scores(np.asarray(scores, float))
+    y -= y.mean()
+    level = (1 - LEVEL) / max(1, len(tested))
+    found: list[str] = []
+    while left := [name for name in tested if name not in found]:
+        parts = {name: _part(y, tested[name], [tested[other] for other in found], level) for name in left}
+        name = max(left, key=lambda one: parts[one].low)
+        if not parts[name].low > 0:
+            break
+        found.append(name)
+    shares = {name: _part(y, own, _but(name, found, tested), level) for name, own in tested.items()}
+    for name in found:  # one that goes with it may be what matters
+        near = [other for other in tested if other not in found and _go_together(tested[name], tested[other])]
+        lows = [_part(y, tested[name], [*_but(name, found, tested), tested[other]], level).low for other in near]
+        shares[name] = replace(shares[name], low=min([shares[name].low, *lows]))
+    of = {name: shares.get(first[keys[name]]) for name in columns}
+    nothing = _Part(math.nan, math.nan, math.nan)
+    rows = [Importance(name, *(part or nothing).ends) for name, part in of.items()]
+    return sorted(rows, key=lambda one: (-one.matters, -one.share if one.share == one.share else 1.0))
+
+
+def _go_together(first: Values, second: Values) -> bool:
+    """Return whether one hyperparameter tells much of another one."""
+    return bool(np.linalg.norm(_basis(first).T @ _basis(second), 2) ** 2 > _TOGETHER)
+
+
+def _but(name: str, found: Sequence[str], tested: Mapping[str, Values]) -> list[Values]:
+    return [tested[other] for other in found if other != name]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A share of the variance and the ends of its interval."""
+
+    share: float
+    low: float
+    high: float
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        return self.share, self.low, self.high
+
+
+def _part(y: Values, own: Values, others: Sequence[Values], level: float) -> _Part:
+    """Return the share of the variance of ``y`` that columns explain besides others.
+
+    Args:
+        y: The scores; their mean is zero.
+        own: The columns.
+        others: Those of the hyperparameters that are in the model already.
+        level: How often the interval may miss the true share.
+    """
+    base = _basis(np.hstack([np.ones((len(y), 1)), *others]))
+    left = y - base @ (base.T @ y)
+    new = _basis(own - base @ (base.T @ own), scale=own)
+    freedom, count = len(y) - base.shape[1] - new.shape[1], new.shape[1]
+    total = float(y @ y)
+    if not count or freedom < 1 or total <= 0:
+        return _Part(0.0, 0.0, 0.0 if total <= 0 else 1.0)
+    explained = float(np.sum((new.T @ left) ** 2))
+    before = float(left @ left)
+    noise = max(before - explained, _NOTHING * total) / freedom
+    ratio = explained / count / noise
+    scale = min(1.0, before / (len(y) - base.shape[1]) / (total / (len(y) - 1)))  # what the others leave
+    low, high = (_noncentrality(ratio, count, freedom, p) / len(y) for p in (1 - level / 2, level / 2))
+    share = max(0.0, explained - count * noise) / total
+    low, high = (scale * one / (1 + one) for one in (low, high))
+    return _Part(min(max(share, low), high), low, high)
+
+
+def _noncentrality(ratio: float, count: int, freedom: int, probability: float) -> float:
+    """Return the noncentrality with which an F ratio is at most this large with a probability (Patnaik 1949)."""
+    from scipy import special  # when it is needed: it takes longer to import than all of tune_media.load
+
+    def chance(noncentrality: float) -> float:
+        own = (count + noncentrality) ** 2 / (count + 2 * noncentrality)
+        return float(special.fdtr(own, freedom, ratio / (1 + noncentrality / count)))
+
+    return _zero_of(lambda noncentrality: chance(noncentrality) - probability, 2 * count * (ratio + 10) + 100)
+
+
+def _zero_of(falling: Callable[[float], float], high: float) -> float:
+    """Return where a falling function of positive numbers is zero; 0 if it is negative from the start."""
+    if falling(0.0) <= 0:
+        return 0.0
+    low = 0.0
+    while falling(high) > 0:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
+
+
+def _basis(columns: Values, scale: Values | None = None) -> Values:
+    """Return an orthonormal basis of columns; those that are nothing, measured at ``scale``, are left out."""
+    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    largest = np.linalg.norm(columns if scale is None else scale)
+    return np.asarray(left[:, sizes > 1e-6 * max(float(largest), 1e-300)])
+
+
+def _columns(values: Sequence[Any]) -> Values:
+    """Return the columns of a hyperparameter in the model, with the mean zero; none if nothing can be said."""
+    is_number = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in values]
+    numbers = [float(value) for value, does in zip(values, is_number, strict=True) if does and math.isfinite(value)]
+    others = {comparable(value) for value, does in zip(values, is_number, strict=True) if not does}
+    if len(set(numbers)) > 2 and len(numbers) + sum(value is None for value in values) == len(values):
+        ranks = np.zeros(len(values))
+        ranks[np.array(is_number)] = _standard(_ranks(np.array(numbers)))
+        found = [ranks, np.where(is_number, ranks**2 - np.mean(ranks[np.array(is_number)] ** 2), 0.0)]
+        found += [np.where(is_number, 0.0, 1.0)] if others else []
+    else:
+        texts = [comparable(value) for value in values]
+        counts = Counter(texts).most_common(_MOST_GROUPS)
+        kept = [text for text, count in counts if count >= _FEWEST_IN_GROUP]
+        found = [np.array([text == one for text in texts], float) for one in kept]
+    columns = np.array(found, float).T.reshape(len(values), -1)
+    return np.asarray(columns - columns.mean(axis=0)) if columns.size else columns
+
+
+def _key(columns: Values) -> bytes:
+    """Return what two hyperparameters share if their values are in the same order, in the opposite one, or alike."""
+    signs = [np.sign(column[np.abs(column) > _NOTHING][:1]).sum() or 1.0 for column in columns.T]
+    return np.round(columns * np.array(signs) + 0.0, 6).tobytes() if columns.size else b""
+
+
+def _ranks(values: Values) -> Values:
+    """Return the ranks of values from 1 on; equal ones share the mean of theirs.
+
+    >>> _ranks(np.array([3.0, 1.0, 3.0])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[at])
+
+
+def _standard(values: Values) -> Values:
+    return np.asarray((values - values.mean()) / (values.std() or 1.0))
+
+
+def _normal_scores(values: Values) -> Values:
+    from scipy import special
+
+    return np.asarray(special.ndtri((_ranks(values) - 0.5) / len(values)))
