@@ -21,6 +21,7 @@ IMPORTED_AS = {
 OF_EXTRAS = {  # library: the extras that bring it; all other libraries come with the package itself
     "PIL": {"overlay", "rllib", "tensorboard", "wandb", "mlflow"},
     "gymnasium": {"gym", "rllib"},
+    "matplotlib": {"figure"},
     "minari": {"minari"},
     "mlflow": {"mlflow"},
     "requests": {"mlflow"},

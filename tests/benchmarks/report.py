@@ -62,6 +62,7 @@ BENCHMARKS = (
     Benchmark("index", "The index, with many small media", is_published=False),
     Benchmark("catalog", "A million index lines"),
     Benchmark("viewer", "A thousand trials in the viewer"),
+    Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200"), is_published=False),
     Benchmark("episodes", "A million episodes in the viewer"),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
 )
@@ -120,7 +121,9 @@ FIGURES = (
     Figure("bytes", "the same with JSON alone, without TensorBoard's GIFs", "ratio", ("ours: JSON",),
            ("clips in the trial's folder",)),
     Figure("catalog", "seconds to load a million index lines (parse: into a dict each)", "s", ("load",), ("parse",)),
-    Figure("viewer", "milliseconds until the viewer's first picture, 1,000 trials of 100 clips", "median, ms",
+    Figure("viewer", "seconds from the start of `tune-media watch` to its first picture, 1,000 trials of 100 clips",
+           "median, s", ("`tune-media watch`", "first picture"), ("`tune-media watch`", "all trials read")),
+    Figure("viewer", "milliseconds until the same once it has read the trials", "median, ms",
            ("the viewer", "first picture"), ("a bare page with 12 clips", "first picture")),
     Figure("soak", "the driver's memory in the last tenth of 1,000 trials, relative to the second tenth", "ratio",
            ("ours", "resident memory, MB"), ("Ray's, numbers only", "resident memory, MB")),

@@ -66,4 +66,4 @@ def test_without_matplotlib_the_command_says_how_to_install_it(sweep, tmp_path, 
     monkeypatch.setattr(builtins, "__import__", refuse)
     result = run(sweep, "-o", tmp_path / "a.png")
     assert result.exit_code == 1
-    assert "pip install matplotlib, or name a .svg file" in result.output
+    assert "pip install 'tune-media[figure]', or name a .svg file" in result.output

@@ -19,7 +19,7 @@ from tune_media.viewing.configurations import Judged, short, titles
 ENDINGS = (".svg", ".png", ".pdf")
 _MOST_ROWS = 40
 _MOST_CHARACTERS = 56  # of a title
-_ROW, _TOP, _BOTTOM, _PLOT, _RIGHT = 24.0, 34.0, 44.0, 360.0, 190.0  # points
+_ROW, _TOP, _BOTTOM, _PLOT, _RIGHT = 24.0, 34.0, 44.0, 360.0, 250.0  # points
 _CHARACTER = 5.9  # points that one takes, about
 _SIZE = 11.0
 _TICKS = 5
@@ -172,7 +172,7 @@ def _drawn_by_matplotlib(figure: Figure, ending: str) -> bytes:
         from matplotlib.patches import Circle
     except ImportError as error:
         raise ImportError(
-            f"a {ending} figure is drawn by matplotlib: pip install matplotlib, or name a .svg file, which needs none."
+            f"a {ending} figure is drawn by matplotlib: pip install 'tune-media[figure]', or name a .svg file."
         ) from error
     anchors = {"start": "left", "end": "right", "middle": "center"}
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none"}):  # text stays text

@@ -138,7 +138,7 @@ class Trials:
         """
         if not self._is_read:
             if self._begin():
-                threading.Thread(target=self.read_ahead, name="tune_media-trials", daemon=True).start()
+                threading.Thread(target=self._read_first, name="tune_media-trials", daemon=True).start()
             with self._come:
                 while not (self._is_read or (self._coming and self._waited() > _PATIENCE)):
                     self._come.wait(_PATIENCE / 10)
@@ -150,6 +150,10 @@ class Trials:
         """How many trials are read, and how many there are, while they are read for the first time; otherwise None."""
         with self._come:
             return None if self._is_read or self._begun_at is None else (len(self._coming), self._expected)
+
+    def _read_first(self) -> None:
+        with contextlib.suppress(Exception):  # who waits asks again, and is told
+            self.all()
 
     def _begin(self) -> bool:
         """Note that somebody reads the trials; return whether nobody did before."""
