@@ -211,8 +211,8 @@ def list_media(
     if configurations:
         click.echo(f"{configurations}\n")
     click.echo(media_table(catalog) if of == "media" else trial_table(catalog))
-    if of == "trials" and (line := importance_line(catalog)):
-        click.echo(line)
+    if of == "trials" and (importance := importance_line(catalog)):
+        click.echo(importance)
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
     click.echo(printable(media if len(catalog) else _nothing(catalog.path)))
 
