@@ -181,7 +181,7 @@ def test_a_folder_with_event_files_of_another_writer_is_left_alone(experiment):
     result = CliRunner().invoke(main, ["export", str(experiment), "--to", "tensorboard", "-o", str(experiment)])
     assert result.exit_code == 1
     assert "has event files of another writer" in result.output
-    assert "tensorboard has 1 trials" in result.output
+    assert "tensorboard has 1 trial," in result.output
     assert [path.name for path in first.glob("*tfevents*")] == ["events.out.tfevents.1.host"]
 
 

@@ -680,7 +680,8 @@ def test_any_experiment_is_loaded_listed_and_shown(trials):
         assert len(table.split("\n")) == len(catalog) + 1
         table.encode()
         output = CliRunner().invoke(main, ["list", folder])
-        assert output.exit_code == (0 if len(catalog) else 1), output.exception
+        codes = (0,) if len(catalog) else (0, 1)  # a trial without clips is listed if it has results
+        assert output.exit_code in codes, output.exception
         assert output.exception is None or isinstance(output.exception, SystemExit)
         assert len(catalog.to_pandas()) == len(catalog)
         html = catalog._repr_html_()

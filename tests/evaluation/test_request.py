@@ -1,5 +1,6 @@
 """The arguments of an evaluation: what they mean, and what is refused."""
 
+import functools
 import re
 
 import pytest
@@ -56,3 +57,18 @@ def test_conditions_are_all_combinations_and_their_folders_have_safe_names():
 def test_seeds_are_played_once_each():
     assert evaluation_seeds(["0:3", 2, 9], None) == (0, 1, 2, 9)
     assert evaluation_seeds("0:100000", None) == tuple(range(100_000)) == evaluation_seeds(None, 100_000)
+
+
+def test_two_lambdas_are_two_requests():
+    """They have one name; an evaluation that goes on must not take the rates of the other one."""
+
+    def of(success):
+        return Request.of("last", None, 2, None, None, None, None, None, success)
+
+    assert of(lambda episode: episode.episode_return > 195) != of(lambda episode: episode.episode_return > 300)
+    over = [of(functools.partial(_is_over, least)).default_name for least in (195, 300, 300)]
+    assert over[0] != over[1] == over[2]
+
+
+def _is_over(least, episode):
+    return episode.episode_return > least

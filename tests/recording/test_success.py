@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import tune_media as tm
-from tune_media.recording.success import in_info
+from tune_media.recording.success import as_success, in_info
 from tune_media.storage.episode_files import (
     EpisodeReport,
     RecorderEpisodes,
@@ -150,3 +150,19 @@ def test_it_is_a_column_of_the_parquet_file_and_older_files_have_none():
     pyarrow.parquet.write_table(table, older)
     assert [row["success"] for row in rows_of_parquet(older.getvalue())] == [None, None]
     assert episode_table(io.BytesIO(older.getvalue()), ["seed", "success"])["success"].to_pylist() == [None, None]
+
+
+def test_odd_values_say_nothing_and_cost_no_episode():
+    class Odd:
+        def item(self):
+            raise KeyError("none")
+
+    assert [as_success(value) for value in (10**400, Odd(), "yes", [True])] == [True, None, None, None]
+
+
+def test_a_function_that_returns_no_truth_value_is_reported(caplog):
+    env = tm.gym.RecordEpisodes(gym.make("CartPole-v1"), video=None, success=lambda episode: "yes")
+    env.reset(seed=0)
+    while not any(env.step(0)[2:4]):
+        pass
+    assert "success= returned 'yes'" in caplog.text + repr(env.take())

@@ -114,3 +114,11 @@ def test_runs_of_a_configuration_are_one_and_few_configurations_an_error(tmp_pat
     with pytest.raises(ValueError, match="needs 20 configurations with a score, and there are 6"):
         catalog.importance()
     assert "explains" not in CliRunner().invoke(cli.main, ["list", str(tmp_path / "exp")]).output
+
+
+def test_a_hyperparameter_that_is_constant_among_the_scored_is_left_out():
+    """All trials with another one failed, say."""
+    params = [{"lr": n, "opt": "adam"} for n in range(30)]
+    found = {one.name: one for one in importances(params, [float(n) for n in range(30)])}
+    assert found["lr"].matters
+    assert not found["opt"].matters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
@@ -13,6 +14,7 @@ from tune_media.recording.arguments import MAX_SEEDS
 from tune_media.recording.success import check_success
 from tune_media.rllib.checkpoint_player import CONNECTORS
 from tune_media.values.checks import FLAG, a_count, as_shown, check_each, one_of
+from tune_media.values.foreign import without_address
 from tune_media.values.names import name_digest, safe_name
 
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
@@ -111,7 +113,7 @@ class Request:
             _function_name("env", env),
             _function_name("policy", policy),
             as_conditions(env_config),
-            _function_name("success", success),
+            _function_name("success", success, has_code=True),
         )
 
     @property
@@ -129,6 +131,7 @@ class Request:
         parts += [] if self.explore is None else ["explore" if self.explore else "greedy"]
         parts += [] if self.connectors is None else [f"{self.connectors}-connectors"]
         parts += [safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name]
+        parts += [] if self.success is None else [f"success-{name_digest(self.success)[:6]}"]
         return "-".join(parts)
 
     @property
@@ -273,10 +276,29 @@ def _shown_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _function_name(argument: str, value: Any) -> str | None:
-    """Return the name of a function, by which an evaluation that goes on knows it again."""
+def _function_name(argument: str, value: Any, *, has_code: bool = False) -> str | None:
+    """Return the name of a function, by which an evaluation that goes on knows it again.
+
+    Args:
+        argument: The argument.
+        value: The function, or its name.
+        has_code: Whether the name tells apart lambdas with other code, and partials with other arguments.
+    """
     if value is None or isinstance(value, str):
         return value
     if not callable(value):
         raise TypeError(f"evaluate({argument}=...) takes a function or 'module:function', got {as_shown(value)}.")
-    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
+    name = f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
+    return f"{name} {name_digest(without_address(repr(_code_of(value))))}" if has_code else name
+
+
+def _code_of(function: Any) -> Any:
+    """Return what a function does, as far as it is plain: its code, its defaults, and what it holds."""
+    if isinstance(function, functools.partial):
+        return _code_of(function.func), function.args, function.keywords
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return vars(function) if hasattr(function, "__dict__") else None
+    constants = [one.co_code if hasattr(one, "co_code") else one for one in code.co_consts]
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    return code.co_code, constants, code.co_names, function.__defaults__, held

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow.fs
 
 from tune_media.storage.filesystem import read_if_there
-from tune_media.values.secrets import redacted
+from tune_media.values.secrets import redacted, redacted_values
 
 FAILED = "error"
 _ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
@@ -43,7 +43,7 @@ def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
     """
     with contextlib.suppress(OSError):
         text = _COLOR.sub("", content_of_errors(filesystem, folder).decode("utf-8", "replace")).strip()
-        return redacted(text)[-_MAX_TRACEBACKS:]
+        return str(redacted_values(text[-_MAX_TRACEBACKS:]))
     return ""
 
 

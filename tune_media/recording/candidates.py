@@ -11,6 +11,7 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.series import EpisodeValues, merged_metrics
 from tune_media.recording.success import as_success
 from tune_media.values.artifact import Artifact
+from tune_media.values.checks import as_shown
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import (
     MAX_EPISODES,
@@ -80,7 +81,12 @@ class Candidates:
         """Return whether an episode succeeded, as the user's function says."""
         assert callable(self._plan.success)
         try:
-            return as_success(self._plan.success(record))
+            told = self._plan.success(record)
+            found = as_success(told)
+            if found is None and told is not None:
+                reason = f"success= returned {as_shown(told)}, which is neither true nor false"
+                self._problems.report(reason, "it is not known whether episodes succeeded")
+            return found
         except Exception as error:
             if self._plan.strict:
                 raise
@@ -148,6 +154,8 @@ class Candidates:
         for id, more in self._more.items():
             if id in self._data:
                 data, media = self._with_more(self._data[id], more)
+                if callable(self._plan.success):  # it may depend on what hooks have added since the episode ended
+                    data = replace(data, record=replace(data.record, success=self._success_of(data.record)))
                 self._data[id] = data
                 if id in self._held:
                     self._held[id] = self._held[id].of_record(data.record, media)

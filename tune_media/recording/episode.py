@@ -223,7 +223,7 @@ class RunningEpisode:
             return None
         try:
             return self.tape.packed()
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             self.tape.fault = f"its tape cannot be stored: {error}"
             return None
 

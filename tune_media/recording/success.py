@@ -22,7 +22,7 @@ def check_success(success: Any) -> None:
     Raises:
         TypeError: It is neither a name nor a function of one argument.
     """
-    if success is None or (isinstance(success, str) and success.strip("/ ")):
+    if success is None or (isinstance(success, str) and success and success == success.strip("/ ")):
         return
     if not callable(success):
         raise TypeError(
@@ -71,11 +71,9 @@ def as_success(value: Any) -> bool | None:
     """
     try:
         plain = value if isinstance(value, (bool, int, float)) else value.item()
-    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return bool(plain) if isinstance(plain, (bool, int)) or not math.isnan(plain) else None
+    except Exception:  # of a foreign type
         return None
-    if not isinstance(plain, (bool, int, float)) or math.isnan(plain):
-        return None
-    return bool(plain)
 
 
 def _at(info: Any, name: str) -> Any:

@@ -331,7 +331,7 @@ class Tape:
         assert self.rewards is not None
         try:
             self.rewards.append(reward.item() if isinstance(reward, np.ndarray) else reward)
-        except (TypeError, ValueError, OverflowError):  # of several agents, or nothing that a float holds
+        except Exception:  # of several agents, or of a foreign type that makes no float of itself
             self.rewards = None
 
     def note_state(self, total: float, state: State) -> None:

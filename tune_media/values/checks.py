@@ -213,7 +213,7 @@ def one_of(*choices: str) -> Takes:
         ValueError: Retention(mode=...) takes 'max' or 'min', got 'mx'.
     """
     *others, last = map(repr, choices)
-    return Takes(f"{', '.join(others)} or {last}", fits=lambda value: value in choices)
+    return Takes(f"{', '.join(others)} or {last}", fits=lambda value: isinstance(value, str) and value in choices)
 
 
 def above_0(most: float = math.inf, *, whole: bool = False, or_none: bool = False, example: str = "") -> Takes:

@@ -118,6 +118,8 @@ def _extended_loosely(value: Any, level: int) -> Any:
 
 
 def _extended(value: Any, level: int) -> Any:
+    if level > _MAX_LEVELS:  # as the reader of it will say
+        raise ValueError(_TOO_DEEP)
     if type(value) in _NAMES:
         fields = {name: field for name, field in vars(value).items() if not name.startswith("_")}
         return ExtType(_OBJECT, _packed([_NAMES[type(value)], fields], _extended, level))
@@ -143,6 +145,8 @@ def _extended(value: Any, level: int) -> Any:
 
 
 def _exactly(value: Any, level: int) -> Any:
+    if level > _MAX_LEVELS:
+        raise ValueError(_TOO_DEEP)
     kind = type(value)
     if kind is tuple:
         return ExtType(_TUPLE, _packed(list(value), _exactly, level))

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 from tune_media.values.foreign import shown
 
-_HIDDEN = "***"
+HIDDEN = "***"
 _MIN_LENGTH = 8  # of an environment variable's value: a shorter one may be any word of a message
 _MAX_TEXT = 10_000  # characters: some patterns take the square of it
 _kept: set[str] = set()
@@ -86,14 +86,14 @@ def redacted(text: str) -> str:
     """
     for secret in sorted(_kept | _secrets_of_environment(), key=len, reverse=True):
         for spelling in {secret, quote(secret, safe=""), quote_plus(secret)}:
-            text = text.replace(spelling, _HIDDEN)
+            text = text.replace(spelling, HIDDEN)
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}…"
-    text = _PRIVATE_KEY.sub(rf"\1{_HIDDEN}", text)
-    text = _PASSWORD.sub(lambda found: f"{found[1] or found[2] or found[3]}{_HIDDEN}{'%40' if found[3] else '@'}", text)
-    text = _HEADER.sub(rf"\1\2{_HIDDEN}", text)
-    text = _ASSIGNED.sub(lambda found: f"{next(filter(None, found.groups()))}{_HIDDEN}", text)
-    return _TOKEN.sub(_HIDDEN, _BEARER.sub(rf"\1{_HIDDEN}", text))
+    text = _PRIVATE_KEY.sub(rf"\1{HIDDEN}", text)
+    text = _PASSWORD.sub(lambda found: f"{found[1] or found[2] or found[3]}{HIDDEN}{'%40' if found[3] else '@'}", text)
+    text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
+    text = _ASSIGNED.sub(lambda found: f"{next(filter(None, found.groups()))}{HIDDEN}", text)
+    return _TOKEN.sub(HIDDEN, _BEARER.sub(rf"\1{HIDDEN}", text))
 
 
 def redacted_values(value: Any, name: str = "") -> Any:
@@ -105,12 +105,22 @@ def redacted_values(value: Any, name: str = "") -> Any:
     """
     if isinstance(value, str):
         parts = (value[at : at + _MAX_TEXT] for at in range(0, len(value), _MAX_TEXT))
-        return _HIDDEN if value and _SECRET_NAME.fullmatch(name) else "".join(map(redacted, parts))
+        return HIDDEN if value and _SECRET_NAME.fullmatch(name) else "".join(map(redacted, parts))
     if type(value) is dict:
         return {key: redacted_values(item, str(key)) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(redacted_values(item, name) for item in value)
     return value
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a part of a name, such as that of a hyperparameter, is the name of a secret.
+
+    >>> [is_secret_name(name) for name in ("wandb.api_key", "credentials/value", "api_keys", "auth", "env_config/lr")]
+    [True, True, True, True, False]
+    """
+    parts = re.split(r"[/.]", name)
+    return any(part.lower() == "auth" or _SECRET_NAME.fullmatch(part.removesuffix("s")) for part in parts)
 
 
 def error_text(error: BaseException) -> str:

@@ -22,6 +22,7 @@ SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "t
 _NOT_STRANGE = ("step", "training_iteration", "seed")  # numbers that tell nothing of what happened in an episode
 _CONFIG = "config/"
 _BINS = 30
+_KEPT_ANSWERS = 16  # of the strangest episodes, for as many filters
 _ROUNDING = 1e-9  # of the largest number
 _STRANGE = 3.5  # of a robust z score, as Iglewicz and Hoaglin have it
 
@@ -134,6 +135,8 @@ class EpisodeTable:
             As ``rows``, with ``why``: for each row the column and its z score, which is negative below the median.
         """
         if (count, where) not in self._strangest:
+            if len(self._strangest) >= _KEPT_ANSWERS:
+                self._strangest.pop(next(iter(self._strangest)))
             self._strangest[count, where] = self._find_strangest(count, where)
         found, why = self._strangest[count, where]
         return {"count": len(found), **self._page(found), "why": why}

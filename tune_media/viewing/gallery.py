@@ -187,9 +187,13 @@ class Gallery:
         rest = [(trial, line) for trial in trials for line in reversed(self._lines_of(trial))]
         media: dict[str, str] = {}
         room = max_bytes
-        for (id, path), (trial, _) in {(trial.id, line["path"]): (trial, line) for trial, line in first + rest}.items():
+        for (id, path), (trial, line) in {
+            (trial.id, line["path"]): (trial, line) for trial, line in first + rest
+        }.items():
             progress(1)
-            content = self._content(trial, path) if room > 0 else None
+            size = line.get("bytes")
+            fits = room > 0 and not (isinstance(size, int) and size > room)  # one that does not is not read
+            content = self._content(trial, path) if fits else None
             if content is not None and len(content) <= room:
                 media[f"{id}/{path}"] = data_uri(content, path)
                 room -= len(content)
@@ -197,7 +201,7 @@ class Gallery:
             trial.id: [line for line in self._lines_of(trial) if f"{trial.id}/{line['path']}" in media]
             for trial in self.trials
         }
-        inside = Gallery(self.title, self.trials, self.only, statuses=self.statuses, lines=held)
+        inside = Gallery(self.title, self.trials, self.only, self.missing, statuses=self.statuses, lines=held)
         page = single_page(inside.data(steps=steps, posters=""), media, self.title)
         _write(output, page.encode("utf-8", "replace"))
         return len(media)
@@ -234,7 +238,12 @@ class Gallery:
         """
         metrics = [trial.last_metrics for trial in self.trials]
         more = {"posters": posters} if is_whole and posters else {}
-        yield "first", json_content(first_payload(self.trials, self.title, metrics, self._lines_of) | more)
+        yield (
+            "first",
+            json_content(
+                first_payload(self.trials, self.title, metrics, self._lines_of, statuses=self.statuses) | more
+            ),
+        )
         yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | more)
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()

@@ -72,7 +72,7 @@ def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) ->
     columns = {name: _columns([own.get(name) for own in params]) for name in (params[0] if params else ())}
     keys = {name: _key(own) for name, own in columns.items()}
     first = {key: name for name, key in reversed(keys.items())}  # nobody tells the others with this key from it
-    tested = {name: own for name, own in columns.items() if own.size and first[keys[name]] == name}
+    tested = {name: own for name, own in columns.items() if _basis(own).size and first[keys[name]] == name}
     y = _normal_scores(np.asarray(scores, float))
     y -= y.mean()
     level = (1 - LEVEL) / max(1, len(tested))

@@ -22,7 +22,7 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
-from tune_media.values.secrets import redacted_values
+from tune_media.values.secrets import HIDDEN, is_secret_name, redacted_values
 from tune_media.values.strict_json import finite
 from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed
 from tune_media.viewing.param_order import by_effect
@@ -64,7 +64,7 @@ def index_payload(
         0
     """
     params = shown_params(trials)
-    param = _Params()
+    param = ShownParams()
     rows = [(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]
     lines = [line for _, line in rows]
     clips: dict[str, Any] = {
@@ -284,7 +284,7 @@ def configurations_payload(
     found = judged(trials, known, scores, by=by, sign=sign, metric=metric) if trials else []
     names = list(found[0].configuration.params) if found else []
     importance, _ = importances_of(trials, known, scores)
-    param = _Params()
+    param = ShownParams()
     paired = None
     if with_pairs and len(found) > 1 and found[1].n:
         first, second = (
@@ -361,11 +361,11 @@ def config_payload(trial: TrialFiles) -> dict[str, Any]:
     >>> config_payload(TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial"))
     {}
     """
-    param = _Params(_MAX_SETTING)
+    param = ShownParams(_MAX_SETTING)
     return {name: param(name, value) for name, value in trial.config.items()}
 
 
-class _Params:
+class ShownParams:
     """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once.
 
     Args:
@@ -377,10 +377,13 @@ class _Params:
         self._made: dict[tuple[str, str], str | None] = {}
 
     def __call__(self, name: str, value: Any) -> Any:
-        if not isinstance(value, str):
-            return finite(value)
+        """Return a hyperparameter as the page shows it."""
+        if not isinstance(value, str):  # a number of tokens is no secret, and a switch is none
+            is_plain = value is None or isinstance(value, bool) or "token" in name.lower() or not is_secret_name(name)
+            return finite(value) if is_plain else HIDDEN
         if (name, value) not in self._made:
-            self._made[name, value] = _text(redacted_values(value, name.rpartition("/")[2]), self._most)
+            is_secret = bool(value) and is_secret_name(name)
+            self._made[name, value] = HIDDEN if is_secret else _text(redacted_values(value), self._most)
         return self._made[name, value]
 
 

@@ -107,10 +107,10 @@
     return ` (${percent > 99 ? "> 99" : percent < 1 ? "< 1" : percent} %)`;
   }
 
-  /** Return how many runs would show a difference as large as that of the first two. */
-  function moreRuns(best, second) {
-    if (best.runs_to_decide == null) return "Even 100 runs of each would hardly show a difference this small.";
-    const missing = best.runs_to_decide - Math.min(best.n, second.n);
+  /** Return how many runs would show a difference as large as that of the best to another one. */
+  function moreRuns(best, other) {
+    if (other.runs_to_decide == null) return "Even 100 runs of each would hardly show a difference this small.";
+    const missing = other.runs_to_decide - Math.min(best.n, other.n);
     return missing > 0 && `About ${plural(missing, "more run")} of each would show a difference this large.`;
   }
 
@@ -134,7 +134,7 @@
           ${close.length && close[0].behind[1] == null
             ? html`<b class="unsure">Not surely the best:</b> one run cannot tell. Ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)}.`
             : close.length ? html`<b class="unsure">Not surely the best${chanceText(best)}:</b> ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)},${" "}
-              an interval that holds zero${close.length > 1 && `, as do those of ${close.length - 1} more`}. ${moreRuns(best, second)}`
+              an interval that holds zero${close.length > 1 && `, as do those of ${close.length - 1} more`}. ${moreRuns(best, close[0])}`
             : html`<b class="sure">Surely the best:</b> ahead of #2 (${model.configurationTitle(second)}) by ${estimateText(second.behind)}.`}
           ${paired && html`${" "}On the ${plural(paired.seeds, "evaluation seed")} that both have: ahead of #2 by ${estimateText(ordered(worse))}.`}</p>
         ${other && html`<p class="muted">The best single run is ${seedText(data.winner, other)} of ${model.configurationTitle(other)} with ${number(data.winner.score)};${" "}

@@ -24,7 +24,7 @@
         <th scope="row" title=${name}>${lastPart(name)}</th>
         <td class="bar-place" aria-hidden="true"><i class="bar-of" style=${{ width: `${100 * share}%` }}></i><i class="whisker" style=${{ left: `${100 * low}%`, width: `${100 * (high - low)}%` }}></i></td>
         <td>${percent(share)}</td><td class="muted">${percent(low)} to ${percent(high)}</td></tr>`)}</tbody></table>
-      ${left > 0 && html`<p class="muted">${plural(left, "more hyperparameter")} explain less.</p>`}
+      ${left > 0 && html`<p class="muted">${plural(left, "more hyperparameter")} not shown.</p>`}
     </section>`;
   }
 

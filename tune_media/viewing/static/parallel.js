@@ -25,7 +25,7 @@
   function patternOf(name) {
     const start = tm.filter.token(name, "").replace(/""$/, "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
     const one = `${start}(?:"[^"]*"|[^\\s()"]+)`;
-    return new RegExp(`(?:^|\\s)(?:\\(${one}(?:\\sOR\\s${one})*\\)|${one})(?=\\s|$)`, "g");
+    return new RegExp(`(?<!\\b(?:NOT|OR)\\s*)(?:^|\\s)(?:\\(${one}(?:\\sOR\\s${one})*\\)|${one})(?=\\s|$)(?!\\s+OR\\b)`, "gi");
   }
 
   /** Return the filter without the comparisons of a name, and with another one instead. */
@@ -158,7 +158,7 @@
       const { data, state, judged } = app;
       this.layout = this.held([data, data.metricsAt, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged], () => layoutOf(app));
       const rows = tm.grid.gridRows(app).rows.map(({ trial }) => trial);
-      this.passing = this.heldRows([rows.map(({ number: at }) => at).sort().join()], () => new Set(rows));
+      this.passing = this.heldRows([data, rows.map(({ number: at }) => at).sort().join()], () => new Set(rows));
       const { axes, lines, x } = this.layout;
       if (axes.length < 2) return html`<section class="panel parallel"><h2>Parallel coordinates</h2><p class="muted">No trial has a score yet.</p></section>`;
       const chosen = peek && lines.find(({ trial }) => trial === peek.trial);

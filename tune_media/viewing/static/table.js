@@ -103,7 +103,7 @@
       return html`<section class="run-table" aria-label="Run table">
         <div class="table-place" tabindex="0" role="region" aria-label="Trials"><table class="episodes runs-of-all" aria-rowcount=${rows.length + 1}>
           <thead><tr>${head({ key: "name", name: "trial", label: "trial" })}${columns.map(head)}</tr></thead>
-          <tbody onKeyDown=${(event) => this.onKey(event)} onFocusIn=${(event) => this.setState({ current: event.target.closest("tr").dataset.trial })}>
+          <tbody onKeyDown=${(event) => this.onKey(event)} onfocusin=${(event) => this.setState({ current: event.target.closest("tr").dataset.trial })}>
             ${shown.map((row) => html`<${Row} key=${row.trial.id} app=${app} row=${row} columns=${columns} isStop=${row.trial.name === stop} />`)}</tbody>
         </table></div>
         ${rows.length > most && html`<button class="more" onClick=${() => this.setState({ pages: pages + 1 })}>Show ${number(Math.min(page, rows.length - most))} more</button>`}

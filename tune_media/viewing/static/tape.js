@@ -156,7 +156,7 @@
   /** Return the command that adds the clip of an episode to its experiment. */
   function commandOf(app, trial, episode) {
     const quoted = (text) => (/^[\w.,=+@%/:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-    return `tune-media render ${quoted(`path/to/${lastPart(app.data.title)}`)} --trial ${quoted(trial)} --episodes ${episode} --storage`;
+    return `tune-media render ${quoted(`path/to/${lastPart(app.data.title)}`)} --trial ${quoted(trial)} --episodes ${quoted(episode)} --storage`;
   }
 
   /** The clip of the trial that was left a tape, under the key that is shown. */

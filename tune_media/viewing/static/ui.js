@@ -228,7 +228,7 @@
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
       return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey}
-          onFocusIn=${() => app.group.choose(this.base.querySelector("video"))} data-trial=${trial.name} aria-label=${label}>
+          onfocusin=${() => app.group.choose(this.base.querySelector("video"))} data-trial=${trial.name} aria-label=${label}>
         ${ribbon && html`<span class="ribbon">★ ${ribbon}</span>`}
         ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} /><${tm.compare.Tick} app=${app} trial=${trial} />`}
         ${isVisible && clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
