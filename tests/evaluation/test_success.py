@@ -76,7 +76,7 @@ def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(old_st
     none = tm.evaluate(tmp_path / "sweep", episodes=SEEDS, clips=None, name="none", success=never)
     assert none.checkpoints[0].success_rate == 0
     with pytest.raises(ValueError, match="success was None and is"):
-        tm.evaluate(tmp_path / "sweep", episodes=SEEDS, clips=None, success=never)
+        tm.evaluate(tmp_path / "sweep", episodes=SEEDS, clips=None, name=evaluated.name, success=never)
 
 
 def never(episode):
