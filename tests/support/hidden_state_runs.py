@@ -35,6 +35,7 @@ from tune_media.encoding import decode_video
 WAYS = ("rllib-new", "rllib-old", "gym", "tune")
 WARM_SECONDS = 8.0
 """How long a run waits, in all, for the proof that its env repeats its episodes: real evaluations take longer."""
+_LONGEST_WARM_SECONDS = 90.0  # of an env that surely repeats its episodes, on a busy machine
 _KEEP = ("best", "worst")  # record_episodes' own
 _WARM_PAUSE, _LAST_EVALUATIONS, _LAST_PAUSE = 0.25, 3, 0.5
 
@@ -281,7 +282,7 @@ def run_rllib(cell: Cell, folder: Path, evaluations: int, env_runners: int = 0) 
             result = algorithm.train()["evaluation"] if number % 10 == 0 else algorithm.evaluate()
             taken(seen, result["env_runners"].get("episodes", {}))
 
-        until = time.monotonic() + WARM_SECONDS
+        until = time.monotonic() + (_LONGEST_WARM_SECONDS if cell.kind == "plain" else WARM_SECONDS)
         while not (seen.has_replays or seen.problems) and time.monotonic() < until:
             evaluate()
             time.sleep(_WARM_PAUSE)
