@@ -284,20 +284,20 @@ def outliers(tables: Sequence[Scores]) -> list[list[int]]:
     >>> outliers([np.append(steady, 9.0), steady])
     [[4], []]
     """
-    tested = [table for table in tables if len(table) > 2]
-    looks = sum(map(len, tested))
+    looks = sum(len(table) for table in tables if len(table) > 2)
+    squares = [float(np.sum((table - np.mean(table)) ** 2)) for table in tables]
+    squares_of_all, freedom_of_all = sum(squares), sum(max(0, len(table) - 1) for table in tables)
+    noise = (_NOISE * _largest(tables)) ** 2
+    needed = _quantile(freedom_of_all - 1, 1 - (1 - LEVEL) / looks) if looks else math.inf
     found: list[list[int]] = []
-    for at, table in enumerate(tables):
+    for table, own in zip(tables, squares, strict=True):
         high: list[int] = []
         for run in range(len(table)) if len(table) > 2 else ():
             others = np.delete(table, run)
-            rest = [others, *(other for place, other in enumerate(tables) if place != at and len(other) > 1)]
-            freedom = sum(len(other) - 1 for other in rest)
-            pooled = sum(float(np.var(other, ddof=1)) * (len(other) - 1) for other in rest) / freedom
-            variance = max(pooled, float(np.var(others, ddof=1)), (_NOISE * _largest(tables)) ** 2)
-            ahead = float(table[run] - np.mean(others))
-            needed = _quantile(freedom, 1 - (1 - LEVEL) / looks) if looks else math.inf
-            if ahead > needed * math.sqrt(variance * (1 + 1 / len(others))) > 0:
+            without = float(np.sum((others - np.mean(others)) ** 2))
+            pooled = (squares_of_all - own + without) / (freedom_of_all - 1)
+            variance = max(pooled, without / (len(others) - 1), noise)
+            if table[run] - np.mean(others) > needed * math.sqrt(variance * (1 + 1 / len(others))) > 0:
                 high.append(run)
         found.append(high)
     return found
