@@ -123,7 +123,7 @@ class WandbRun:
             self._run.log_artifact(artifact)
 
     def suspect(self, key: str, media_step: int, note: str) -> None:
-        """Name in the summary the clips of a key may not show their episodes, and why."""
+        """Name in the summary the clips of a key that may not show their episodes, and why."""
         steps = self._suspects.setdefault(key, set())
         steps.add(media_step)
         shown = ", ".join(map(str, sorted(steps)))
