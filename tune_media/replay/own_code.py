@@ -122,15 +122,20 @@ def code_hashes(classes: Iterable[type]) -> dict[str, str]:
 
 def _hash_of(function: types.FunctionType) -> str:
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    told = (_told(function.__code__), [repr(value) for value in defaults if isinstance(value, _UNCHANGING)])
+    told = (facts_of_code(function.__code__), [repr(value) for value in defaults if isinstance(value, _UNCHANGING)])
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
-def _told(code: types.CodeType) -> Any:
-    """Return what a code object does, without its lines and its docstring."""
+def facts_of_code(code: types.CodeType) -> Any:
+    """Return what a code object does, without its lines and its docstring; its ``repr`` is the same in every process.
+
+    >>> facts_of_code((lambda: 3).__code__) == facts_of_code((lambda: 4).__code__)
+    False
+    """
     first = code.co_consts[:1]
-    constants = code.co_consts[1:] if first and isinstance(first[0], str) else code.co_consts
-    told = [_told(one) if isinstance(one, types.CodeType) else _constant(one) for one in constants]
+    has_docstring = first and isinstance(first[0], str) and not code.co_name.startswith("<")  # as comprehensions have
+    constants = code.co_consts[1:] if has_docstring else code.co_consts
+    told = [facts_of_code(one) if isinstance(one, types.CodeType) else _constant(one) for one in constants]
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, told
 
 
