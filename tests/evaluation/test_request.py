@@ -66,8 +66,20 @@ def test_two_lambdas_are_two_requests():
         return Request.of("last", None, 2, None, None, None, None, None, success)
 
     assert of(lambda episode: episode.episode_return > 195) != of(lambda episode: episode.episode_return > 300)
+    assert of(lambda episode: any(length > 3 for length in episode.lengths)) != of(
+        lambda episode: any(length > 5 for length in episode.lengths)
+    )
+    assert of(lambda episode, *, least=1: episode.seed > least) != of(lambda episode, *, least=2: episode.seed > least)
     over = [of(functools.partial(_is_over, least)).default_name for least in (195, 300, 300)]
     assert over[0] != over[1] == over[2]
+
+
+def test_a_lambda_with_a_set_is_the_same_request_in_another_process():
+    """Python orders the texts of a set anew in every process, and there these two numbers as they come."""
+    one, other = (eval(f"lambda episode: episode.seed in {{{seeds}}}") for seeds in ("0, 8", "8, 0"))
+    assert repr(one.__code__.co_consts) != repr(other.__code__.co_consts)
+    first, second = (Request.of("last", None, 2, None, None, None, None, None, one) for one in (one, other))
+    assert first == second
 
 
 def _is_over(least, episode):

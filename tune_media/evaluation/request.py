@@ -12,6 +12,7 @@ from typing import Any
 
 from tune_media.recording.arguments import MAX_SEEDS
 from tune_media.recording.success import check_success
+from tune_media.replay.own_code import facts_of_code
 from tune_media.rllib.checkpoint_player import CONNECTORS
 from tune_media.values.checks import FLAG, a_count, as_shown, check_each, one_of
 from tune_media.values.foreign import without_address
@@ -299,6 +300,5 @@ def _code_of(function: Any) -> Any:
     code = getattr(function, "__code__", None)
     if code is None:
         return vars(function) if hasattr(function, "__dict__") else None
-    constants = [one.co_code if hasattr(one, "co_code") else one for one in code.co_consts]
     held = [cell.cell_contents for cell in function.__closure__ or ()]
-    return code.co_code, constants, code.co_names, function.__defaults__, held
+    return facts_of_code(code), function.__defaults__, function.__kwdefaults__, held
