@@ -104,10 +104,13 @@ def _pack_loosely(value: Any) -> bytes:
 
 
 def _packed(value: Any, extended: Callable[[Any, int], Any], level: int = 0, *, is_strict: bool = True) -> bytes:
-    if level > _MAX_LEVELS:
-        raise ValueError(_TOO_DEEP)
+    def of_inside(inside: Any) -> Any:
+        if level >= _MAX_LEVELS:  # as the reader of it will say
+            raise ValueError(_TOO_DEEP)
+        return extended(inside, level + 1)
+
     how = {"strict_types": is_strict, "unicode_errors": "surrogatepass", "buf_size": _BUFFER}
-    packed: bytes = msgpack.packb(value, default=lambda inside: extended(inside, level + 1), **how)
+    packed: bytes = msgpack.packb(value, default=of_inside, **how)
     return packed
 
 
@@ -118,8 +121,6 @@ def _extended_loosely(value: Any, level: int) -> Any:
 
 
 def _extended(value: Any, level: int) -> Any:
-    if level > _MAX_LEVELS:  # as the reader of it will say
-        raise ValueError(_TOO_DEEP)
     if type(value) in _NAMES:
         fields = {name: field for name, field in vars(value).items() if not name.startswith("_")}
         return ExtType(_OBJECT, _packed([_NAMES[type(value)], fields], _extended, level))
@@ -145,8 +146,6 @@ def _extended(value: Any, level: int) -> Any:
 
 
 def _exactly(value: Any, level: int) -> Any:
-    if level > _MAX_LEVELS:
-        raise ValueError(_TOO_DEEP)
     kind = type(value)
     if kind is tuple:
         return ExtType(_TUPLE, _packed(list(value), _exactly, level))
