@@ -70,28 +70,27 @@ class Candidates:
         if more is not None:
             self._more[data.record.id] = more
             data, _ = self._with_more(data, more)
-        if callable(self._plan.success):
-            data = replace(data, record=replace(data.record, success=self._success_of(data.record)))
+        data = self._judged(data)
         self._data[data.record.id] = data
         self._points += points_of(data)
         self._bound_data(data.record.id)
         return data.record
 
-    def _success_of(self, record: EpisodeRecord) -> bool | None:
-        """Return whether an episode succeeded, as the user's function says."""
-        assert callable(self._plan.success)
+    def _judged(self, data: EpisodeData) -> EpisodeData:
+        """Return an episode's data with its success, if a function of the user's says it."""
+        if not callable(self._plan.success):
+            return data
+        found, unknown = None, "it is not known whether episodes succeeded"
         try:
-            told = self._plan.success(record)
+            told = self._plan.success(data.record)
             found = as_success(told)
             if found is None and told is not None:
-                reason = f"success= returned {as_shown(told)}, which is neither true nor false"
-                self._problems.report(reason, "it is not known whether episodes succeeded")
-            return found
+                self._problems.report(f"success= returned {as_shown(told)}, which is neither true nor false", unknown)
         except Exception as error:
             if self._plan.strict:
                 raise
-            self._problems.report_error("success=", error, "it is not known whether episodes succeeded")
-            return None
+            self._problems.report_error("success=", error, unknown)
+        return replace(data, record=replace(data.record, success=found))
 
     def leads(self, record: EpisodeRecord) -> bool:
         """Return whether a selector of few episodes, such as ``best``, would choose an episode now."""
@@ -154,8 +153,7 @@ class Candidates:
         for id, more in self._more.items():
             if id in self._data:
                 data, media = self._with_more(self._data[id], more)
-                if callable(self._plan.success):  # it may depend on what hooks have added since the episode ended
-                    data = replace(data, record=replace(data.record, success=self._success_of(data.record)))
+                data = self._judged(data)  # it may depend on what hooks have added since the episode ended
                 self._data[id] = data
                 if id in self._held:
                     self._held[id] = self._held[id].of_record(data.record, media)
