@@ -24,7 +24,7 @@ def evaluation(*returns, successes=None, condition=""):
             facts |= {"success_low": 0.1, "success_high": 0.9}
         counted = (len(own), mean.value, mean.low, mean.high)
         lines.append(EvaluatedCheckpoint(f"t{number}", condition, "checkpoint_000001", 1, *counted, **facts))
-    return Evaluation("name", "folder", None, compared(lines, returns, successes))
+    return Evaluation("name", "folder", None, compared(lines, returns, successes or [{} for _ in returns]))
 
 
 def planted():

@@ -127,7 +127,7 @@ class Evaluation:
 def compared(
     checkpoints: Sequence[EvaluatedCheckpoint],
     returns: Sequence[Mapping[int, float]],
-    successes: Sequence[Mapping[int, bool]] | None = None,
+    successes: Sequence[Mapping[int, bool]],
 ) -> list[EvaluatedCheckpoint]:
     """Return the lines with their differences to the best one under the same condition, on equal seeds.
 
@@ -139,7 +139,8 @@ def compared(
     Example:
         >>> means = {"a": 5.0, "b": 3.0}
         >>> lines = [EvaluatedCheckpoint(name, "", "checkpoint_000000", 1, 2, mean) for name, mean in means.items()]
-        >>> [(one.behind, one.seeds_compared) for one in compared(lines, [{0: 4.0, 1: 6.0}, {0: 2.0, 1: 4.0}])]
+        >>> returns = [{0: 4.0, 1: 6.0}, {0: 2.0, 1: 4.0}]
+        >>> [(one.behind, one.seeds_compared) for one in compared(lines, returns, [{}, {}])]
         [(nan, 0), (2.0, 2)]
     """
     best: dict[str, int] = {}
@@ -152,12 +153,17 @@ def compared(
         first = best.get(one.condition)
         if first is not None and first != number:
             ahead, seeds = paired_difference(returns[first], returns[number])
-            one = replace(one, behind=ahead.value, behind_low=ahead.low, behind_high=ahead.high, seeds_compared=seeds)
-            if successes is not None:
-                rate, _ = paired_rates(successes[first], successes[number])
-                one = replace(
-                    one, success_behind=rate.value, success_behind_low=rate.low, success_behind_high=rate.high
-                )
+            rate, _ = paired_rates(successes[first], successes[number])
+            one = replace(
+                one,
+                behind=ahead.value,
+                behind_low=ahead.low,
+                behind_high=ahead.high,
+                seeds_compared=seeds,
+                success_behind=rate.value,
+                success_behind_low=rate.low,
+                success_behind_high=rate.high,
+            )
         found.append(one)
     return found
 

@@ -40,10 +40,8 @@ def tables(evaluation: Evaluation) -> str:
         return -values[0] if values else math.inf
 
     is_one = len(conditions) == 1  # then there is room to compare
-    compares, tells = (
-        is_one and len(places) > 1,
-        is_one and any(not math.isnan(one.success_rate) for one in checkpoints),
-    )
+    compares = is_one and len(places) > 1
+    tells = is_one and any(not math.isnan(one.success_rate) for one in checkpoints)
     params = list(checkpoints[0].params) if checkpoints else []
     header = ["trial", *params, *(["checkpoint"] if several else []), *(one or "mean return" for one in conditions)]
     header += [*(["behind the best"] if compares else []), *(["success"] if tells else []), "episodes"]
@@ -101,11 +99,13 @@ def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoi
 def _success_of(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
     """Return how many of the others succeed less often on the same seeds, by Newcombe's interval for paired rates."""
     others = [one for one in checkpoints if one.condition == best.condition and not math.isnan(one.success_behind)]
+    if not others:
+        return ""
     fewer = sum(one.success_behind_low > 0 for one in others)
-    whom = "the other one" if len(others) == 1 else f"{fewer} of the {len(others)} others"
-    if not others or (len(others) == 1 and not fewer):
-        return f"; on the same seeds, {whom} does not surely succeed less often" if others else ""
-    return f"; on the same seeds, {whom} surely succeed{'s' if fewer == 1 else ''} less often"
+    whom = f"{fewer} of the {len(others)} others surely succeed{'s' if fewer == 1 else ''}"
+    if len(others) == 1:
+        whom = f"the other one {'surely succeeds' if fewer else 'does not surely succeed'}"
+    return f"; on the same seeds, {whom} less often"
 
 
 def value_of(one: EvaluatedCheckpoint) -> str:
