@@ -59,9 +59,9 @@ without a clip).
         self.has_new = self.had_media = self.has_recorder = self.has_results = False
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
         self._files = self._episodes = self._lost = self._nbytes = 0
-        self._tapes = self._unrendered = self._suspects = self._parked = 0
+        self._tapes = self._unrendered = self._suspects = self._left = 0
         self._lost_names: list[str] = []
-        self._parked_names: list[str] = []
+        self._left_names: list[str] = []
         self._trials: set[str] = set()
         self._pending: dict[str, dict[str, int]] = {}  # of each trial, by the key
 
@@ -108,9 +108,9 @@ without a clip).
     def left_in_outbox(self, path: str, count: int = 1) -> None:
         """Count media that the storage has not taken, and that wait in the outbox; name the first ones."""
         with self._lock:
-            self._parked += count
-            if len(self._parked_names) < _MAX_NAMES:
-                self._parked_names.append(path)
+            self._left += count
+            if len(self._left_names) < _MAX_NAMES:
+                self._left_names.append(path)
 
     def taped(self) -> None:
         """Count a clip that is to be rendered of a tape."""
@@ -183,18 +183,18 @@ without a clip).
             line += f" {self._suspects} clip(s) may not show their episodes: {self._settles()}."
         if self._lost:
             line += f" {self._lost_text()}: see the lines of the index whose status is not 'stored'."
-        if self._parked:
-            line += f" {self._parked_text()}."
+        if self._left:
+            line += f" {self._left_text()}."
         if texts:
             line += f" Not recorded: {'; '.join(texts)}."
         if warnings:
             line += f" Warnings: {'; '.join(warnings)}."
         return line + self._fault_text()
 
-    def _parked_text(self) -> str:
-        names = _names(self._parked_names, self._parked)
+    def _left_text(self) -> str:
+        names = _names(self._left_names, self._left)
         return (
-            f"The storage did not take {self._parked} media ({names}); they wait on this machine for a week. "
+            f"The storage did not take {self._left} media ({names}); they wait on this machine for a week. "
             f"`tune-media deliver {self._argument}` stores them, and so does Tuner.restore"
         )
 
