@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tune_media.callbacks.mlflow import private_names
-from tune_media.values.secrets import redacted
+from tune_media.values.secrets import HIDDEN, redacted
 
 _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
 _REFUSED = (401, 403)
@@ -45,7 +45,7 @@ def known(uri: str | None) -> str | None:
         >>> known("s3://bucket/runs"), known("s3://***@elsewhere/runs")
         ('s3://bucket/runs', None)
     """
-    return uri if uri is None or "***" not in uri else _HIDDEN.get(uri)
+    return uri if uri is None or HIDDEN not in uri else _HIDDEN.get(uri)
 
 
 def with_password(uri: str | None, variable: str) -> str | None:
