@@ -141,9 +141,9 @@ class RoundChoice:
     def _taped_clip(self, id: str) -> TapedClip | None:
         """Return the clip of an episode's tape, not rendered yet; None: the tape or its recipe is missing."""
         episode = self._episodes[id]
-        if episode.recipe not in self._recipes or not episode.tape:
+        if episode.recipe is None or episode.recipe not in self._recipes or not episode.tape:
             return None
-        recipe = Recipe(str(episode.recipe), self._recipes[str(episode.recipe)])
+        recipe = Recipe(episode.recipe, self._recipes[episode.recipe])
         return TapedClip(episode.tape, recipe, episode.record, self._nodes.get(episode.record.env_runner or 0, ""))
 
     def _all_episodes(self) -> list[EpisodeData]:
