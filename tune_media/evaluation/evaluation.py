@@ -35,7 +35,7 @@ class EvaluatedCheckpoint:
         error: Why episodes are missing, or None.
         params: The hyperparameters of the trial that differ between the evaluated trials.
         behind: How much lower its mean return is than that of the best checkpoint under the same condition, on the
-            seeds that both have played; NaN for the best one, and as long as not all have been played.
+            seeds that both have played; NaN for the best one, and for one without such a seed.
         behind_low, behind_high: The 95 % interval of this difference, Student's t over the seeds.
         seeds_compared: The number of these seeds.
         success_rate: The share of its episodes that succeeded; NaN if that is not known.
