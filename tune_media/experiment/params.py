@@ -176,8 +176,7 @@ def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _differs(values: Sequence[Any]) -> bool:
-    first = values[0]
-    if all(type(value) is type(first) and value == first for value in values):  # most are, and texts take long to make
+    if len(set(map(type, values))) == 1 and values.count(values[0]) == len(values):  # most are; texts take long to make
         return False
     return len({comparable(value) for value in values}) > 1
 
