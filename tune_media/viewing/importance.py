@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.experiment.params import comparable
-from tune_media.viewing.statistics import LEVEL
+from tune_media.viewing.statistics import LEVEL, ranks_of
 
 FEWEST = 20
 """Configurations that are needed."""
@@ -181,7 +181,7 @@ def _columns(values: Sequence[Any]) -> Values:
     others = {comparable(value) for value, does in zip(values, is_number, strict=True) if not does}
     if len(set(numbers)) > 2 and len(numbers) + sum(value is None for value in values) == len(values):
         ranks = np.zeros(len(values))
-        ranks[np.array(is_number)] = _standard(_ranks(np.array(numbers)))
+        ranks[np.array(is_number)] = _standard(ranks_of(np.array(numbers)))
         found = [ranks, np.where(is_number, ranks**2 - np.mean(ranks[np.array(is_number)] ** 2), 0.0)]
         found += [np.where(is_number, 0.0, 1.0)] if others else []
     else:
@@ -199,16 +199,6 @@ def _key(columns: Values) -> bytes:
     return np.round(columns * np.array(signs) + 0.0, 6).tobytes() if columns.size else b""
 
 
-def _ranks(values: Values) -> Values:
-    """Return the ranks of values from 1 on; equal ones share the mean of theirs.
-
-    >>> _ranks(np.array([3.0, 1.0, 3.0])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[at])
-
-
 def _standard(values: Values) -> Values:
     return np.asarray((values - values.mean()) / (values.std() or 1.0))
 
@@ -216,4 +206,4 @@ def _standard(values: Values) -> Values:
 def _normal_scores(values: Values) -> Values:
     from scipy import special
 
-    return np.asarray(special.ndtri((_ranks(values) - 0.5) / len(values)))
+    return np.asarray(special.ndtri((ranks_of(values) - 0.5) / len(values)))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tune_media.experiment.params import comparable
 from tune_media.values.number import as_number
 from tune_media.viewing.configurations import is_seed
+from tune_media.viewing.statistics import ranks_of
 
 _FEWEST = 8  # trials with a score: of fewer, nobody can say what the score depends on
 _MOST_GROUPS = 5  # a number with more values is put into quarters
@@ -36,7 +37,7 @@ def by_effect(names: Sequence[str], params: Sequence[Mapping[str, Any]], scores:
     counting = [number for number, score in enumerate(scores) if score is not None]
     effects = dict.fromkeys(names, 0.0)
     if len(counting) >= _FEWEST:
-        ranks = _ranks(np.array([scores[number] for number in counting], float))
+        ranks = ranks_of(np.array([scores[number] for number in counting], float))
         for name in names:
             effects[name] = _effect(_groups([params[number].get(name) for number in counting]), ranks)
     return sorted(names, key=lambda name: (is_seed(name), -round(_STEPS * effects[name])))
@@ -67,10 +68,3 @@ def _effect(groups: npt.NDArray[np.int64], ranks: npt.NDArray[np.float64]) -> fl
     if left and float(special.fdtrc(between, within, explained / between / (left / within))) > _LEVEL:
         return 0.0
     return max(0.0, 1 - left / within / (total / (len(groups) - 1)))
-
-
-def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the rank of each value; equal ones share the mean of theirs."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts - 1) / 2)[places], float)

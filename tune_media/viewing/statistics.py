@@ -271,6 +271,16 @@ def runs_to_decide(first: Spread, second: Spread) -> int | None:
     return None
 
 
+def ranks_of(values: Scores) -> Scores:
+    """Return the ranks of values from 1 on; equal ones share the mean of theirs.
+
+    >>> ranks_of(np.array([3.0, 1.0, 3.0])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[at])
+
+
 def outliers(tables: Sequence[Scores]) -> list[list[int]]:
     """Return the runs of each configuration that score higher than chance explains, of all runs one in twenty sweeps.
 
