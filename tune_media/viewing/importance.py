@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.experiment.params import comparable
-from tune_media.viewing.statistics import LEVEL, ranks_of
+from tune_media.viewing.statistics import LEVEL, Estimate, ranks_of
 
 FEWEST = 20
 """Configurations that are needed."""
@@ -88,9 +88,8 @@ def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) ->
         near = [other for other in tested if other not in found and _go_together(tested[name], tested[other])]
         lows = [_part(y, tested[name], [*_but(name, found, tested), tested[other]], level).low for other in near]
         shares[name] = replace(shares[name], low=min([shares[name].low, *lows]))
-    of = {name: shares.get(first[keys[name]]) for name in columns}
-    nothing = _Part(math.nan, math.nan, math.nan)
-    rows = [Importance(name, *(part or nothing).ends) for name, part in of.items()]
+    of = {name: shares.get(first[keys[name]], Estimate(math.nan)) for name in columns}
+    rows = [Importance(name, part.value, part.low, part.high) for name, part in of.items()]
     return sorted(rows, key=lambda one: (-one.matters, -one.share if one.share == one.share else 1.0))
 
 
@@ -103,20 +102,7 @@ def _but(name: str, found: Sequence[str], tested: Mapping[str, Values]) -> list[
     return [tested[other] for other in found if other != name]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A share of the variance and the ends of its interval."""
-
-    share: float
-    low: float
-    high: float
-
-    @property
-    def ends(self) -> tuple[float, float, float]:
-        return self.share, self.low, self.high
-
-
-def _part(y: Values, own: Values, others: Sequence[Values], level: float) -> _Part:
+def _part(y: Values, own: Values, others: Sequence[Values], level: float) -> Estimate:
     """Return the share of the variance of ``y`` that columns explain besides others.
 
     Args:
@@ -131,7 +117,7 @@ def _part(y: Values, own: Values, others: Sequence[Values], level: float) -> _Pa
     freedom, count = len(y) - base.shape[1] - new.shape[1], new.shape[1]
     total = float(y @ y)
     if not count or freedom < 1 or total <= 0:
-        return _Part(0.0, 0.0, 0.0 if total <= 0 else 1.0)
+        return Estimate(0.0, 0.0, 0.0 if total <= 0 else 1.0)
     explained = float(np.sum((new.T @ left) ** 2))
     before = float(left @ left)
     noise = max(before - explained, _NOTHING * total) / freedom
@@ -140,7 +126,7 @@ def _part(y: Values, own: Values, others: Sequence[Values], level: float) -> _Pa
     low, high = (_noncentrality(ratio, count, freedom, p) / len(y) for p in (1 - level / 2, level / 2))
     share = max(0.0, explained - count * noise) / total
     low, high = (scale * one / (1 + one) for one in (low, high))
-    return _Part(min(max(share, low), high), low, high)
+    return Estimate(min(max(share, low), high), low, high)
 
 
 def _noncentrality(ratio: float, count: int, freedom: int, probability: float) -> float:
