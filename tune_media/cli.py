@@ -135,14 +135,12 @@ def demo(storage: str, iterations: int) -> None:
     click.echo(f"See the four trials side by side, the best first:\n\n    {watch_command(catalog.path)}\n")
 
 
-_chooses_trials = click.option(
-    "--trial",
-    "--trials",
-    "trials",
-    multiple=True,
-    metavar="NAME",
-    help="Names or parts of names, with commas; may be repeated. Default: all.",
-)
+def _trials_option(told: str, **more: Any) -> Callable[..., Any]:
+    """Return the option that names trials, which has two names."""
+    return click.option("--trial", "--trials", "trials", multiple=True, metavar="NAME", help=told, **more)
+
+
+_chooses_trials = _trials_option("Names or parts of names, with commas; may be repeated. Default: all.")
 
 
 @main.command("list", short_help="Print a table of the trials and their best clips.")
@@ -363,11 +361,9 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> Non
 
     Example: tune-media watch --open ~/ray_results/my_sweep
     """
-    from tune_media.viewing.watch import make_watch_server
+    from tune_media.viewing.watch import make_watch_server, reachable_at, ssh_line
 
     server = make_watch_server(experiment, host, port, wait=wait)
-    from tune_media.viewing.watch import reachable_at, ssh_line
-
     url = reachable_at(host, server.port)
     click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
     if line := ssh_line(host, server.port):
@@ -421,23 +417,17 @@ def gallery(
         told = f"{media} in {page} ({human_size(page.stat().st_size)})"
         more = f"; {left_out} more did not fit: -o FOLDER takes all, --only some" if left_out else ""
         click.echo(f"{told}{more}")
-        _tell_missing(made.missing)
-        click.echo(f"Open {page.resolve().as_uri()}")
-        return
-    folder = Path(output) if output else default_folder(made.title)
-    media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
-    click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
-    if made.nbytes > _MUCH and not yes:
-        click.confirm("Copy them?", abort=True)
-    with click.progressbar(length=made.count, label="Copying") as bar:
-        page = made.write(folder, bar.update, steps=steps)
-    _tell_missing(made.missing)
+    else:
+        folder = Path(output) if output else default_folder(made.title)
+        media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
+        click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
+        if made.nbytes > _MUCH and not yes:
+            click.confirm("Copy them?", abort=True)
+        with click.progressbar(length=made.count, label="Copying") as bar:
+            page = made.write(folder, bar.update, steps=steps)
+    if made.missing:
+        click.echo(f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")
-
-
-def _tell_missing(missing: Sequence[str]) -> None:
-    if missing:
-        click.echo(f"{counted(len(missing), 'file')} could not be read; the first: {missing[0]}", err=True)
 
 
 @main.command(short_help="Store what a driver left on this machine.")
@@ -470,14 +460,8 @@ def deliver(experiment: str, seconds: float) -> None:
 
 @main.command(short_help="Make clips of episodes that were recorded as tapes.")
 @click.argument("experiment")
-@click.option(
-    "--trial",
-    "--trials",
-    "trials",
-    multiple=True,
-    metavar="NAME",
-    help="best, all, or a trial's name, or a part of it; may be repeated. Default: best; all with waiting, suspect or "
-    "an id.",
+@_trials_option(
+    "best, all, or a trial's name, or a part of it; may be repeated. Default: best; all with waiting, suspect or an id."
 )
 @click.option(
     "--episodes",
@@ -622,15 +606,7 @@ def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
 
 @main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")
 @click.argument("experiment")
-@click.option(
-    "--trial",
-    "--trials",
-    "trials",
-    multiple=True,
-    metavar="NAME",
-    default=["all"],
-    help="all, best:5, or a trial's name, or a part of it; may be repeated.",
-)
+@_trials_option("all, best:5, or a trial's name, or a part of it; may be repeated.", default=["all"])
 @click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
 @click.option("--episodes", type=click.IntRange(1), help="Episodes of each checkpoint. Default: 40.")
 @click.option("--seeds", help="The seeds of the episodes instead, such as 0:40 or 3,7.")
@@ -912,7 +888,6 @@ def doctor(env: str, config: str, as_json: bool) -> None:
       tune-media doctor --json mazes:Maze | jq .facts.render_ms
     """
     import json
-    import sys
 
     from tune_media.values.strict_json import json_bytes
     from tune_media.viewing.doctor import examine_in_actor
