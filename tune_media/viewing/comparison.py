@@ -105,9 +105,13 @@ def judged(
         (name,) = configurations(params, [task])[0].params
         tasks = [str(own.get(name)) for own in params]
         params = [{other: value for other, value in own.items() if other != name} for own in params]
-    counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
-    found = judge(configurations(params, by), counting, tasks, params=params, sign=sign)
+    found = judge(configurations(params, by), _counting(scores, statuses), tasks, params=params, sign=sign)
     return _of_rates(found, trials, metric) if sign > 0 and metric is not None and is_rate(metric) else found
+
+
+def _counting(scores: Sequence[float | None], statuses: Sequence[TrialStatus]) -> list[float | None]:
+    """Return the scores without those of trials that failed."""
+    return [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
 
 
 def is_rate(metric: str) -> bool:
@@ -163,8 +167,7 @@ def importances_of(
     >>> importances_of([], [], [])
     ([], 0)
     """
-    counting = [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
-    means = []
+    counting, means = _counting(scores, statuses), []
     for one in configurations([trial.config for trial in trials]):
         known = [score for number in one.trials if (score := counting[number]) is not None]
         means += [(one.params, float(np.mean(known)))] if known else []
