@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
 from tune_media.values.number import counted
 from tune_media.viewing.configurations import short
-from tune_media.viewing.table import laid_out, printable
+from tune_media.viewing.table import laid_out, printable, with_interval
 
 
 def checkpoint_line(one: EvaluatedCheckpoint) -> str:
@@ -50,7 +50,7 @@ def tables(evaluation: Evaluation) -> str:
         of_place = [found[(*place, condition)] for condition in conditions if (*place, condition) in found]
         first = of_place[0]
         cells = [value_of(found[(*place, one)]) if (*place, one) in found else "" for one in conditions]
-        cells += [_with_interval(first.behind, first.behind_low, first.behind_high)] if compares else []
+        cells += [with_interval(first.behind, first.behind_low, first.behind_high)] if compares else []
         cells += [_rate(first)] if tells else []
         cells.append("/".join(dict.fromkeys(str(one.episodes) for one in of_place)))
         told = "best" if first is evaluation.best else "not surely worse" if first.is_not_surely_worse else ""
@@ -115,19 +115,11 @@ def value_of(one: EvaluatedCheckpoint) -> str:
         >>> value_of(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 0))
         'none'
     """
-    return _with_interval(one.return_mean, one.return_low, one.return_high) or "none"
-
-
-def _with_interval(value: float, low: float, high: float, digits: int = 5) -> str:
-    """Return a number with its interval, if it has one; nothing for NaN."""
-    if math.isnan(value):
-        return ""
-    shown = f"{value:.{digits}g}"
-    return shown if math.isnan(low) else f"{shown} [{low:.{digits}g}, {high:.{digits}g}]"
+    return with_interval(one.return_mean, one.return_low, one.return_high) or "none"
 
 
 def _rate(one: EvaluatedCheckpoint) -> str:
-    return _with_interval(one.success_rate, one.success_low, one.success_high, digits=3)
+    return with_interval(one.success_rate, one.success_low, one.success_high, digits=3)
 
 
 def _how(one: EvaluatedCheckpoint) -> str:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from tune_media.experiment.status import FAILED
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.checks import name_some
-from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.comparison import importances_of
+from tune_media.viewing.comparison import importances_of, is_rate
 from tune_media.viewing.configurations import short
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
 
 def success_of(trial: TrialFiles) -> tuple[float, float, float]:
     """Return the success rate of a trial's last evaluation, or of its training, with its interval; NaN if unknown."""
-    names = sorted(name for name in trial.last_metrics if name.rpartition("/")[2] == SUCCESS_RATE)
+    names = sorted(filter(is_rate, trial.last_metrics))
     if not names or trial.is_abandoned:
         return math.nan, math.nan, math.nan
     name = next((one for one in names if one.startswith("evaluation/")), names[0])
@@ -100,9 +99,20 @@ def success_of(trial: TrialFiles) -> tuple[float, float, float]:
     return known[name], known.get(f"{name}_low", math.nan), known.get(f"{name}_high", math.nan)
 
 
+def with_interval(value: float, low: float, high: float, digits: int = 5) -> str:
+    """Return a number with its interval, if it has one; nothing for NaN.
+
+    >>> with_interval(0.5, 0.123456, 0.9), with_interval(0.5, math.nan, math.nan), with_interval(math.nan, 0.0, 1.0)
+    ('0.5 [0.12346, 0.9]', '0.5', '')
+    """
+    if math.isnan(value):
+        return ""
+    shown = f"{value:.{digits}g}"
+    return shown if math.isnan(low) else f"{shown} [{low:.{digits}g}, {high:.{digits}g}]"
+
+
 def _rate(trial: TrialFiles) -> str:
-    rate, low, high = success_of(trial)
-    return "" if math.isnan(rate) else f"{rate:.3g}" if math.isnan(low) else f"{rate:.3g} [{low:.3g}, {high:.3g}]"
+    return with_interval(*success_of(trial), digits=3)
 
 
 def configuration_table(catalog: Catalog, width: float | None = None) -> str:
