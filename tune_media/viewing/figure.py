@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tune_media.values.number import counted
 from tune_media.viewing.configurations import Judged, short, titles
 
 ENDINGS = (".svg", ".png", ".pdf")
@@ -208,10 +209,10 @@ def _drawn_by_matplotlib(figure: Figure, ending: str) -> bytes:
 
 def _told(one: Judged, place: int) -> str:
     """Return the numbers of a row as text."""
-    runs = f"{one.n} run{'' if one.n == 1 else 's'}"
+    runs = counted(one.n, "run")
     if not math.isfinite(one.mean.low):
         return f"{short(one.mean.value)}  {runs}"
-    word = "" if place == 0 else "" if one.is_not_surely_worse else ", surely worse"
+    word = ", surely worse" if place > 0 and not one.is_not_surely_worse else ""
     return f"{one.mean.value:.4g} [{one.mean.low:.4g}, {one.mean.high:.4g}]  {runs}{word}"
 
 
