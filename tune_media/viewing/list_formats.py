@@ -14,13 +14,14 @@ from tune_media.viewing.table import (
     lines_of_media,
     lines_of_trials,
     printable,
+    state_of,
     success_of,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TRIALS, CONFIGURATIONS, MEDIA = ROWS = ("trials", "configurations", "media")
+TRIALS, CONFIGURATIONS, MEDIA = ("trials", "configurations", "media")
 """What one line is."""
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "…": r"\dots{}"}
 _SPECIAL |= {c: rf"\{c}" for c in "&%$#_{}"}
@@ -99,14 +100,13 @@ def _of_trials(catalog: Catalog) -> pd.DataFrame:
     videos, rows = catalog.filter(kind="video"), []
     counts = videos.counts
     for trial, score, best in videos.best_first():
-        status = trial.status
         known: Mapping[str, Any] = {} if best is None else best
-        row: dict[str, Any] = {"trial": trial.name, "status": "abandoned" if trial.is_abandoned else status.word}
+        row: dict[str, Any] = {"trial": trial.name, "status": state_of(trial)}
         row |= {f"config/{name}": trial.config.get(name) for name in catalog.differing_params}
         rate, low, high = success_of(trial)
         row |= {"score": score, "success_rate": rate, "success_low": low, "success_high": high}
         row |= {name: known.get(name) for name in ("episode_return", "episode_length", "step")}
-        row |= {"clips": counts[trial.name], "best_clip": known.get("file"), "error": status.error or None}
+        row |= {"clips": counts[trial.name], "best_clip": known.get("file"), "error": trial.status.error or None}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -84,9 +84,13 @@ def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
     for trial, *_ in catalog.best_first():
         values = [trial.config.get(name, "") for name in params]
         values += [trial.last_metrics.get(name, "") for name in ("training_iteration", *names)]
-        status = "abandoned" if trial.is_abandoned else trial.status.word
-        lines.append([trial.name, status, *map(short, values), *([_rate(trial)] if tells else [])])
+        lines.append([trial.name, state_of(trial), *map(short, values), *([_rate(trial)] if tells else [])])
     return lines
+
+
+def state_of(trial: TrialFiles) -> str:
+    """Return what became of a trial, in Tune's words, or that a killed driver left it."""
+    return "abandoned" if trial.is_abandoned else trial.status.word
 
 
 def success_of(trial: TrialFiles) -> tuple[float, float, float]:
