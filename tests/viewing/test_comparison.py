@@ -144,4 +144,6 @@ def test_success_rates_have_room_for_the_chance_in_the_episodes(tmp_path):
     assert table["behind_low"][1] < 0 < table["behind_high"][1]
     truth = tm.load(tmp_path / "exp").compare(metric="evaluation/env_runners/custom_metrics/success_rate")
     pd.testing.assert_frame_equal(table, truth)
+    with pytest.raises(ValueError, match="needs 20 configurations with a score, and there are 3"):
+        catalog.importance("success_rate")
     assert 0 <= table["low"][2] < table["high"][2] <= 1

@@ -374,7 +374,7 @@ class Catalog(Sequence[CatalogRow]):
         (Optuna, PBT) mixes hyperparameters up.
 
         Args:
-            metric: A metric of the results. None: the score, see ``best``.
+            metric: As in ``compare``.
 
         Returns:
             One row for each hyperparameter that differs, but for training seeds: ``hyperparameter``, ``share``, the
@@ -389,7 +389,7 @@ class Catalog(Sequence[CatalogRow]):
             ``catalog.importance().query("matters")``
         """
         self._read_of_all(lambda trial: trial.config)
-        scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
+        _, scores = self._scores_by(metric)
         return comparison.importance_frame(*comparison.importances_of(self.trials, self.statuses, scores))
 
     def scores_by_configuration(
@@ -444,10 +444,16 @@ class Catalog(Sequence[CatalogRow]):
         names = None if by is None else _texts("by", by, "compare", "'lr'")
         a_text("'env'", or_none=True).check("compare(task=...)", task)
         self._read_of_all(lambda trial: trial.config)
-        metric = None if metric is None else comparison.metric_named(self.trials, metric)
-        scores = self.scores.values if metric is None else comparison.scores_by(self.trials, metric)
+        metric, scores = self._scores_by(metric)
         sign = 1 if mode == "max" else -1
         return comparison.judged(self.trials, self.statuses, scores, by=names, task=task, sign=sign, metric=metric)
+
+    def _scores_by(self, metric: str | None) -> tuple[str | None, Sequence[float | None]]:
+        """Return the whole name of a metric and its value of each trial; of None the scores."""
+        if metric is None:
+            return None, self.scores.values
+        metric = comparison.metric_named(self.trials, metric)
+        return metric, comparison.scores_by(self.trials, metric)
 
     def to_pandas(
         self, *, params: str = "differing", metrics: bool | str | Sequence[str] | None = True
