@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tune_media.experiment.trial_files import trials_named
 from tune_media.values.checks import name_some
 from tune_media.values.names import full_name
 from tune_media.values.number import counted
 from tune_media.values.score import clip_rank, does_count
-from tune_media.viewing.catalog import Catalog, load
+from tune_media.viewing.catalog import Catalog, load, names_of_trials
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import short
 from tune_media.viewing.filmstrip import Strip
@@ -76,9 +75,9 @@ def choose_tiles(
     Raises:
         ValueError: There is no such clip, or no such trial.
     """
-    trials = [trial.name for name in trials for trial in trials_named(name, catalog.trials)]
+    trials = names_of_trials(catalog, trials)
     if over_training:
-        over_training = trials_named(over_training, catalog.trials)[0].name
+        over_training = names_of_trials(catalog, [over_training])[0]
     if over_training and (trials or step != "best"):
         raise ValueError("--over-training shows all steps of one trial: leave --trials and --step out.")
     clips = catalog.filter(kind="video")
