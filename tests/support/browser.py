@@ -78,6 +78,15 @@ class Viewer:
         )
         return found
 
+    def axe_violations(self) -> dict[str, list[str]]:
+        """Return what axe-core finds on the page: the first elements of each fault. A test is skipped without it."""
+        axe = pytest.importorskip("axe_playwright_python.base", reason="needs axe-core")
+        if not self.frame.evaluate("'axe' in window"):
+            self.frame.evaluate(axe.AXE_SCRIPT)
+        result = self.frame.evaluate("axe.run({ resultTypes: ['violations'] })")
+        assert result["passes"]
+        return {fault["help"]: [node["html"] for node in fault["nodes"]][:3] for fault in result["violations"]}
+
 
 @contextlib.contextmanager
 def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import tune_media as tm
-from tests.support.browser import served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar
 
@@ -37,19 +36,10 @@ def sweep(tmp_path_factory):
     return experiment
 
 
-@pytest.fixture(scope="module")
-def url(sweep, tmp_path_factory):
-    with served("watch", sweep, tmp_path_factory.mktemp("files")) as url:
-        yield url
-
-
 @pytest.fixture
-def viewer(browser, url):
-    with viewer_page(browser, "watch") as viewer:
-        viewer.page.set_viewport_size(SMALL_LAPTOP)
-        viewer.url = url
-        yield viewer
-        assert viewer.errors == []
+def viewer(viewer):
+    viewer.page.set_viewport_size(SMALL_LAPTOP)
+    return viewer
 
 
 @pytest.mark.parametrize("cards", ["configurations", "trials"])

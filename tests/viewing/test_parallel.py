@@ -23,20 +23,6 @@ def sweep(tmp_path_factory):
     return experiment
 
 
-@pytest.fixture(scope="module")
-def url(sweep, tmp_path_factory):
-    with served("watch", sweep, tmp_path_factory.mktemp("files")) as url:
-        yield url
-
-
-@pytest.fixture
-def viewer(browser, url):
-    with viewer_page(browser, "watch") as viewer:
-        viewer.url = url
-        yield viewer
-        assert viewer.errors == []
-
-
 def show(viewer, link=""):
     viewer.open(viewer.url, link)
     viewer.wait("document.querySelectorAll('.card').length > 0 && tuneMedia.app.instance.judged?.importance")
