@@ -105,7 +105,7 @@
       ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
       <${tm.failures.Failures} app=${app} />
       <${tm.pins.PinsPanel} app=${app} />
-      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} /><${tm.parallel.ParallelPanel} app=${app} />`}
+      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} rows=${rows} /><${tm.parallel.ParallelPanel} app=${app} rows=${rows} />`}
       <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
         ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
             ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`

@@ -154,11 +154,10 @@
       if (peek) this.props.app.go({ view: peek.clip ? "clip" : "trial", trial: peek.trial.name, clip: peek.clip ? peek.clip.path : "" });
     }
 
-    render({ app }, { drag, peek }) {
+    render({ app, rows }, { drag, peek }) {
       const { data, state, judged } = app;
       this.layout = this.held([data, data.metricsAt, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged], () => layoutOf(app));
-      const rows = tm.grid.gridRows(app).rows.map(({ trial }) => trial);
-      this.passing = this.heldRows([data, rows.map(({ number: at }) => at).sort().join()], () => new Set(rows));
+      this.passing = this.heldRows([data, rows.map(({ trial }) => trial.number).sort().join()], () => new Set(rows.map(({ trial }) => trial)));
       const { axes, lines, x } = this.layout;
       if (axes.length < 2) return html`<section class="panel parallel"><h2>Parallel coordinates</h2><p class="muted">No trial has a score yet.</p></section>`;
       const chosen = peek && lines.find(({ trial }) => trial === peek.trial);
@@ -196,8 +195,8 @@
   const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
 
   /** The panel, if it is wanted. */
-  function ParallelPanel({ app }) {
-    return isPossible(app) && app.state.parallel && app.hasPicture ? html`<${Parallel} app=${app} />` : null;
+  function ParallelPanel({ app, rows }) {
+    return isPossible(app) && app.state.parallel && app.hasPicture ? html`<${Parallel} app=${app} rows=${rows} />` : null;
   }
 
   /** The button that shows and hides the panel. */

@@ -219,8 +219,8 @@
       app.set({ flipped: model.toggled(listed(app.state.flipped), name).join("\n") });
     }
 
-    render({ app }, { peek }) {
-      const passing = new Set(tm.grid.gridRows(app).rows.map(({ trial }) => trial));
+    render({ app, rows }, { peek }) {
+      const passing = new Set(rows.map(({ trial }) => trial));
       const layout = this.held(partsOf(app, passing), () => layoutOf(app, passing));
       this.layout = layout;
       const { charts } = layout;
@@ -263,8 +263,8 @@
   }
 
   /** The panel, if it is wanted and there is a hyperparameter to show. */
-  function ScatterPanel({ app }) {
-    return isPossible(app) && app.state.params && app.hasPicture ? html`<${Scatter} app=${app} />` : null;
+  function ScatterPanel({ app, rows }) {
+    return isPossible(app) && app.state.params && app.hasPicture ? html`<${Scatter} app=${app} rows=${rows} />` : null;
   }
 
   const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
