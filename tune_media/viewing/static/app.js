@@ -206,6 +206,11 @@
       this.set({ frame: 0, menu: false, ...patch }, true);
     }
 
+    /** Open a clip of a trial, or the trial if there is none. */
+    open(trial, clip) {
+      this.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
+    }
+
     /** Another view begins at its top, with the focus on its heading; the grid is as it was left. */
     enter(left) {
       const isGrid = this.state.view === "grid";

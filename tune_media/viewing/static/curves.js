@@ -198,7 +198,7 @@
         this.hasBrushed = false;
         return;
       }
-      this.props.app.go({ view: peek.clip ? "clip" : "trial", trial: peek.line.typical.name, clip: peek.clip?.path || "" });
+      this.props.app.open(peek.line.typical, peek.clip);
     }
 
     /** Keep the trials whose curves pass through the box that was drawn. */

@@ -6,6 +6,7 @@
   const { html, number, plural, lastPart, titleOf, captionOf, PeekClip } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
+  const { isPossible } = tm.scatter;
   const SCORE = "score"; // as the filter calls it
   const MOST_AXES = 8;
   const NEAR = 14; // pixels from the pointer to a line that it is on
@@ -48,7 +49,7 @@
   function tokenOf(axis, from, to) {
     if (axis.isNumeric) {
       const [low, high] = [from, to].map((share) => Number(axis.valueAt(share).toPrecision(DIGITS)));
-      return `${tm.filter.token(axis.filterName, "").replace(/""$/, "")}${low}..${high}`;
+      return tm.filter.token(axis.filterName, `${low}..${high}`);
     }
     const held = axis.groups.filter(({ at }) => at >= from && at <= to).map(({ value }) => tm.filter.token(axis.filterName, value));
     return held.length > 1 ? `(${held.join(" OR ")})` : held[0] || "";
@@ -64,9 +65,11 @@
       const groups = axis.isNumeric ? [] : [...new Map(trials.map((trial) => [trial.texts[name], { value: trial.params[name], at: axis.at(trial) }])).values()].sort((a, b) => a.at - b.at);
       return { ...axis, groups, half: 0.45 / Math.max(1, groups.length), label: lastPart(name), filterName: shortName(app, name) };
     });
-    const scored = trials.filter((trial) => trial.score != null);
-    if (scored.length) axes.push({ ...tm.scatter.numericAxis(scored.map((trial) => trial.score), state.log), name: SCORE, label: model.scoreLabel(state.score), filterName: SCORE, at: null });
-    for (const axis of axes) if (!axis.at) axis.at = (trial) => (trial.score == null ? null : axis.place(trial.score));
+    const scores = trials.map((trial) => trial.score).filter((score) => score != null);
+    if (scores.length) {
+      const axis = tm.scatter.numericAxis(scores, state.log);
+      axes.push({ ...axis, name: SCORE, label: model.scoreLabel(state.score), filterName: SCORE, at: ({ score }) => (score == null ? null : axis.place(score)) });
+    }
     const x = (at) => (axes.length > 1 ? at / (axes.length - 1) : 0.5);
     const lines = trials.map((trial, place) => ({
       trial, strength: Math.round(20 + (75 * place) / Math.max(1, trials.length - 1)), heights: axes.map((axis) => axis.at(trial)),
@@ -151,7 +154,7 @@
 
     open() {
       const { peek } = this.state;
-      if (peek) this.props.app.go({ view: peek.clip ? "clip" : "trial", trial: peek.trial.name, clip: peek.clip ? peek.clip.path : "" });
+      if (peek) this.props.app.open(peek.trial, peek.clip);
     }
 
     render({ app, rows }, { drag, peek }) {
@@ -191,8 +194,6 @@
         ${axis.ticks.map(({ text, at }) => html`<span style=${{ bottom: `${100 * at}%` }} title=${text}>${text.length > 12 ? `${text.slice(0, 11)}…` : text}</span>`)}
       </div></div>`;
   }
-
-  const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
 
   /** The panel, if it is wanted. */
   function ParallelPanel({ app, rows }) {

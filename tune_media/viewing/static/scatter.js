@@ -118,8 +118,7 @@
     const scores = [...scored.map((trial) => trial.score), ...means.flatMap((one) => one.mean.filter((value) => value != null))];
     const isLog = state.log && scored.every(({ score }) => score > 0) && means.every(({ mean: [value] }) => value > 0);
     const shown = isLog ? scores.filter((value) => value > 0) : scores; // an interval may reach below zero, and ends at the axis then
-    const [low, high] = [Math.min(...shown), Math.max(...shown)];
-    const height = scaleOf(shown, isLog);
+    const { place: height, ticks } = numericAxis(shown, isLog);
     const flipped = listed(state.flipped);
     const charts = scored.length ? shownNames(app).map((name) => {
       const axis = axisOf(name, trials, flipped.includes(name));
@@ -129,7 +128,6 @@
         points: new Map(trials.map((trial) => [trial, { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? FLOOR : height(trial.score) }])),
       };
     }) : [];
-    const ticks = spread(roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: height(value) })));
     const colors = new Map(trials.map((trial) => [trial, app.colorOf(trial)]));
     for (const one of means) for (const trial of one.trials) colors.set(trial, app.colorOf(one.trials[0]));
     return { trials, passing, charts, ticks, height, colors, isLog, hasMeans: means.length > 0, failed: trials.filter(model.isFailed).length };
@@ -211,7 +209,7 @@
 
     open() {
       const { peek } = this.state;
-      if (peek) this.props.app.go({ view: peek.clip ? "clip" : "trial", trial: peek.trial.name, clip: peek.clip ? peek.clip.path : "" });
+      if (peek) this.props.app.open(peek.trial, peek.clip);
     }
 
     flip(name) {
@@ -262,12 +260,13 @@
     </div>`;
   }
 
-  /** The panel, if it is wanted and there is a hyperparameter to show. */
+  /** Return whether there is a hyperparameter to show. */
+  const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
+
+  /** The panel, if it is wanted. */
   function ScatterPanel({ app, rows }) {
     return isPossible(app) && app.state.params && app.hasPicture ? html`<${Scatter} app=${app} rows=${rows} />` : null;
   }
-
-  const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
 
   /** The button that shows and hides the panel. */
   function ScatterSwitch({ app }) {
@@ -279,5 +278,5 @@
     return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: false })} />`;
   }
 
-  tm.scatter = { ScatterPanel, ScatterSwitch, Axes, shownNames, axisOf, numericAxis };
+  tm.scatter = { ScatterPanel, ScatterSwitch, Axes, isPossible, shownNames, axisOf, numericAxis };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -223,7 +223,7 @@
     frame({ trial, clip, kind, ribbon, label }, facts) {
       const { app } = this.props;
       const { isVisible } = this.state;
-      const open = () => app.go({ view: clip ? "clip" : "trial", trial: trial.name, clip: clip ? clip.path : "" });
+      const open = () => app.open(trial, clip);
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
