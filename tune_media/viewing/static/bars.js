@@ -35,8 +35,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const { state, data } = app;
     const scores = model.scoresOf(data, state.section);
     const sorts = [
-      ["score", "score"], ["name", "trial name"],
-      ["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"], ["status", "status"],
+      ["score", "score"], ["name", "trial name"], ...tm.table.CLIP_FACTS, ["status", "status"],
     ];
     const option = ([value, label]) => html`<option value=${value} selected=${value === state.sort}>${label}</option>`;
     const known = scores.filter((name) => name === state.score || !data.metricNames.includes(name) || model.knownScores().includes(name));

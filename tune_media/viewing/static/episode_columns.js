@@ -5,14 +5,15 @@
 
   const SHORT = { return: "episode_return", length: "episode_length", iteration: "training_iteration" };
   const NOT_STRANGE = new Set(["step", "training_iteration", "seed"]);
-  const FLAGS = new Set(["terminated", "success"]); // numbers here, and truth values to people
+  const FLAGS = new Set(["terminated", "success"]); // columns of numbers that are truth values to people
   const BINS = 30;
   const ROUNDING = 1e-9; // of the largest number
   const STRANGE = 3.5; // of a robust z score
   const last = (name) => name.split("/").pop();
   const [CLIPS, TAPES] = [Symbol("clips"), Symbol("tapes")]; // not columns, whose names are anything
   const ABOUT = [CLIPS, TAPES];
-  const isConfig = (name) => name.startsWith("config/");
+  const CONFIG = "config/";
+  const isConfig = (name) => name.startsWith(CONFIG);
 
   /** Return a function that answers what the table asks for; `load(name)` reads a data file of the gallery. */
   function table(load) {
@@ -162,5 +163,5 @@
     return (order[(order.length - 1) >> 1] + order[order.length >> 1]) / 2;
   }
 
-  tm.episodeColumns = { table };
+  tm.episodeColumns = { table, CONFIG, FLAGS, isConfig };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, Checks, PeekClip } = tm.ui;
+  const { html, number, plural, Checks, PeekClip, SortHead } = tm.ui;
   const { Component } = window.htmPreact;
   const PAGE = 100;
   const STRANGEST = 10;
@@ -10,10 +10,8 @@
   const AGAIN_MS = 700; // at most, while the server reads files; few are read soon
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
-  const FLAGS = new Set(["terminated", "success"]);
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
-  const CONFIG = "config/";
-  const isConfig = (name) => name.startsWith(CONFIG);
+  const { CONFIG, FLAGS, isConfig } = tm.episodeColumns;
   const header = (name) => SHORT[name] || name.replace(/^metrics\//, "").replace(/^config\//, "⚙ ");
 
   class EpisodesView extends Component {
@@ -83,6 +81,7 @@
       const { state } = app;
       const hidden = tm.model.listed(state.hidden);
       const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) => !hidden.includes(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
+      const order = state.orderDown ? "descending" : "ascending";
       const more = found && !state.strange && found.rows.length < found.count;
       return html`<main class="episodes-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
@@ -100,8 +99,7 @@
           : "No episodes were recorded."}</p>`}
         ${found?.rows.length > 0 && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes"><table class="episodes">
           <thead><tr><th scope="col">clip</th>${state.strange && html`<th scope="col">why</th>`}
-            ${shown.map(({ name }) => html`<th scope="col" aria-sort=${state.order === name ? (state.orderDown ? "descending" : "ascending") : undefined}>
-              <button onClick=${() => this.sort(name)} title=${name}>${header(name)}${state.order === name ? (state.orderDown ? " ↓" : " ↑") : ""}</button></th>`)}</tr></thead>
+            ${shown.map(({ name }) => html`<${SortHead} label=${header(name)} title=${name} order=${state.order === name ? order : undefined} onClick=${() => this.sort(name)} />`)}</tr></thead>
           <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} episode=${row[found.columns.indexOf("episode_id")]} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
         </table></div>`}
         ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}><${PeekClip} key=${peek.clip.url} clip=${peek.clip} /></div>`}

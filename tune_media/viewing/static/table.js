@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, Checks } = tm.ui;
+  const { html, number, plural, lastPart, titleOf, Checks, SortHead } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
   const [FEWEST_ROWS, MOST_ROWS, CELLS] = [50, 200, 6000]; // that are drawn at once; a click shows more
@@ -68,12 +68,6 @@
     return [["trial", ...columns.map(({ name }) => name)], ...lines].map((line) => `${line.map(cell).join(",")}\n`).join("");
   }
 
-  function save(app, rows, columns) {
-    const url = URL.createObjectURL(new Blob([csvOf(rows, columns)], { type: "text/csv" }));
-    Object.assign(document.createElement("a"), { href: url, download: `${lastPart(app.data.title) || "trials"}.csv` }).click();
-    setTimeout(() => URL.revokeObjectURL(url));
-  }
-
   class RunTable extends Component {
     constructor() {
       super();
@@ -98,8 +92,8 @@
       const { state } = app;
       const shown = rows.slice(0, most);
       const stop = shown.some(({ trial }) => trial.name === current) ? current : shown[0]?.trial.name;
-      const head = (column) => html`<th scope="col" class=${column.isNumber ? "number" : ""} aria-sort=${state.sort === column.key ? (state.descending ? "descending" : "ascending") : undefined}>
-        <button onClick=${() => sort(app, column)} title=${column.name}>${column.label}${state.sort === column.key ? (state.descending ? " ↓" : " ↑") : ""}</button></th>`;
+      const order = state.descending ? "descending" : "ascending";
+      const head = (column) => html`<${SortHead} label=${column.label} title=${column.name} isNumber=${column.isNumber} order=${state.sort === column.key ? order : undefined} onClick=${() => sort(app, column)} />`;
       return html`<section class="run-table" aria-label="Run table">
         <div class="table-place" tabindex="0" role="region" aria-label="Trials"><table class="episodes runs-of-all" aria-rowcount=${rows.length + 1}>
           <thead><tr>${head({ key: "name", name: "trial", label: "trial" })}${columns.map(head)}</tr></thead>
@@ -115,8 +109,9 @@
   function Tools({ app, rows }) {
     const all = columnsOf(app);
     const columns = shownOf(all, app);
+    const save = () => tm.ui.save(new Blob([csvOf(rows, columns)], { type: "text/csv" }), `${lastPart(app.data.title) || "trials"}.csv`);
     return html`<button onClick=${() => app.setState({ columning: true })}>${columns.length === all.length ? plural(all.length, "column") : `${columns.length} of ${plural(all.length, "column")}`} …</button>
-      <button onClick=${() => save(app, rows, columns)} title="The trials that the filter lets through, in this order, with these columns and all digits">Export CSV</button>`;
+      <button onClick=${save} title="The trials that the filter lets through, in this order, with these columns and all digits">Export CSV</button>`;
   }
 
   function Row({ app, row, columns, isStop }) {
@@ -150,5 +145,5 @@
       <p>In each case, add <code>tm.JsonMediaLoggerCallback()</code> to the run's callbacks, or the one for TensorBoard, W&B or MLflow.</p></details>`;
   }
 
-  tm.table = { RunTable, Tools, Columns, NoClips };
+  tm.table = { RunTable, Tools, Columns, NoClips, CLIP_FACTS };
 })((window.tuneMedia = window.tuneMedia || {}));

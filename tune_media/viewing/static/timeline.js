@@ -137,9 +137,7 @@
     }
     try {
       const content = await new Promise((resolve) => picture.toBlob(resolve));
-      const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(content), download: `${name}_filmstrip.png` });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      tm.ui.save(content, `${name}_filmstrip.png`);
     } catch (error) { // a page from disk may show the frames, and not read them
       app.setState({ picture });
     }

@@ -11,6 +11,7 @@
   const PEEK_AFTER_MS = 120;
   const MANY_NAMES = 15; // from which on one searches
   const FIRST_MS = 500; // after this long, the others no longer wait for it
+  const SAVED_AFTER_MS = 1000; // the browser has read what it saves
 
   let scrolledAt = -Infinity;
   addEventListener("scroll", () => { scrolledAt = performance.now(); }, { capture: true, passive: true });
@@ -284,6 +285,19 @@
     (clip.return != null ? `, return ${number(clip.return)}` : "") +
     (clip.length != null ? `, ${plural(clip.length, "step")} long` : "");
 
+  /** The head of a column by which a table can be sorted. `order` is "ascending" or "descending" if it is. */
+  function SortHead({ label, title, order, isNumber, onClick }) {
+    return html`<th scope="col" class=${isNumber ? "number" : undefined} aria-sort=${order}>
+      <button onClick=${onClick} title=${title}>${label}${order ? (order === "descending" ? " ↓" : " ↑") : ""}</button></th>`;
+  }
+
+  /** Save a Blob on the disk of whoever looks at the page. */
+  function save(content, name) {
+    const url = URL.createObjectURL(content);
+    Object.assign(document.createElement("a"), { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), SAVED_AFTER_MS);
+  }
+
   /** A row of buttons of which one is pressed; a menu if there are many. */
   function Choice({ label, values, value, names, onChange }) {
     if (values.length < 2) return null;
@@ -353,5 +367,5 @@
     }
   }
 
-  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, ratioOf, downloadName, Player, Card, BestClip, Sparkline, Choice, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, ratioOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));
