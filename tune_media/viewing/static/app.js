@@ -408,8 +408,12 @@
       const { trial, state } = this;
       if (!trial) return null;
       if (!state.clip) return model.clipAt(trial, state.section, state.key, Infinity);
-      if (tm.tape.isTape(state.clip)) return this.tapes.clipOf(trial, state.clip);
-      return model.clipNamed(trial, state.clip) || (this.isGone ? this.watched : null);
+      return this.clipNamed(trial, state.clip) || (this.isGone ? this.watched : null);
+    }
+
+    /** Return the clip that a link names: one of the trial's files, or of a tape's episode. */
+    clipNamed(trial, path) {
+      return tm.tape.isTape(path) ? this.tapes.clipOf(trial, path) : model.clipNamed(trial, path);
     }
 
     /** Whether the clip that is watched is no longer listed. */

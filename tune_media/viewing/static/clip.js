@@ -29,14 +29,20 @@
       return this.props.clip;
     }
 
+    /** What is known of the clip's episode, once it has been read. */
+    get details() {
+      const { clip } = this.props;
+      return clip.tape ? clip.details : this.state.details;
+    }
+
     componentDidUpdate(before) {
       const { clip } = this.props;
-      if (before.clip.url !== clip.url || before.clip.details !== clip.details) this.load(); // the same clip, read again, keeps its frame
+      if (before.clip.url !== clip.url) this.load(); // the same clip, read again, keeps its frame
     }
 
     async load() {
       const { app, clip } = this.props;
-      this.setState({ details: clip.details || null, problem: null, frame: 0 });
+      this.setState({ details: null, problem: null, frame: 0 });
       if (clip.tape) return;
       try {
         const details = await app.source.clip(clip);
@@ -57,14 +63,12 @@
 
     /** Lay out the series; the same objects are returned until something changes, so that no chart is drawn again. */
     get plotted() {
-      const { app, clip } = this.props;
-      const { details, toggled } = this.state;
+      const { details, props: { app, clip }, state: { toggled } } = this;
       return this.held([clip.url, details, toggled, app.theme, app.state.terms, app.state.stack], () => this.layOut());
     }
 
     layOut() {
-      const { app, clip } = this.props;
-      const { details, toggled } = this.state;
+      const { details, props: { app, clip }, state: { toggled } } = this;
       const inside = this.insideHeld([details], () => insideOf(details, clip)); // it is searched for once
       const all = inside.series;
       const terms = app.state.terms ? tm.model.listed(app.state.terms) : inside.terms;
@@ -90,8 +94,9 @@
       this.setState({ toggled });
     }
 
-    render({ app, trial, clip, isGone }, { details, problem, frame }) {
-      const { plotted } = this;
+    render({ app, trial, clip, isGone }, { problem, frame }) {
+      const { details, plotted } = this;
+      const hasStrip = clip.kind === "video" && !clip.isUnplayed;
       return html`<main class="clip-view">
         <${Heading} app=${app} trial=${trial}>
           <${tm.tape.Views} app=${app} clip=${clip} />
@@ -115,8 +120,8 @@
             <${Record} record=${details?.record || fallbackRecord(clip)} more=${{ ...details?.metrics, ...details?.values }} /></section>
         </div>
         <section class="panel inside"><div class="panel-head"><h3>Over the episode</h3>
-            ${clip.kind === "video" && !clip.isUnplayed && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip).replace(/\.\w+$/, ""))} title="Save the filmstrip as a picture">Filmstrip as PNG</button>`}</div>
-          ${clip.kind === "video" && !clip.isUnplayed && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips} moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
+            ${hasStrip && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip).replace(/\.\w+$/, ""))} title="Save the filmstrip as a picture">Filmstrip as PNG</button>`}</div>
+          ${hasStrip && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips} moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
           ${problem && html`<p class="problem">The episode's data could not be read: ${problem}</p>`}
           ${details && html`<${Terms} view=${this} plotted=${plotted} app=${app} clip=${clip} />`}
           ${plotted.all.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>

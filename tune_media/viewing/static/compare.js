@@ -104,11 +104,8 @@
       <button onClick=${() => app.set({ ticked: "" })}>Clear</button></aside>`;
   }
 
-  /** Return the clip of a pick: one of the trial's files, or of a tape's episode. */
-  const clipOf = (app, trial, path) => (tm.tape.isTape(path) ? app.tapes.clipOf(trial, path) : model.clipNamed(trial, path));
-
   function clipText(app, trial, path) {
-    const clip = clipOf(app, trial, path);
+    const clip = app.clipNamed(trial, path);
     if (!clip) return "a clip that is gone";
     return `${clip.step == null ? "an episode" : `step ${number(clip.step)}`}${clip.return == null ? "" : `, return ${number(clip.return)}`}`;
   }
@@ -116,7 +113,7 @@
   /** Return the clips among which a pick has its own, first the one that it shows without a wish for a seed. */
   function candidates(app, { trial, path }) {
     const { state } = app;
-    const shown = path ? clipOf(app, trial, path) : tm.grid.clipOf(trial, state);
+    const shown = path ? app.clipNamed(trial, path) : tm.grid.clipOf(trial, state);
     if (!shown) return [];
     const others = [...trial.groups].filter(([group]) => JSON.parse(group)[0] === shown.section).flatMap(([, clips]) => clips)
       .filter((clip) => clip !== shown && clip.step === shown.step && clip.kind === "video" && !clip.rolled_back);

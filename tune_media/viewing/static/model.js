@@ -330,13 +330,13 @@
     return values.map((value) => (value == null ? "None" : typeof value === "number" && !Number.isInteger(value) ? short(value) : tm.filter.plain(String(value))));
   }
 
-  /** Return the name of a trial as people read it: Tune's own name, without the hyperparameters and the time that follow it. */
   /** Return the names that a trial may be called by: its own, the one that is shown, and its id. */
   function namesOf({ name }) {
     const shown = shownName({ name });
     return [name, shown, TUNES_NAME.exec(shown)?.[2] || shown];
   }
 
+  /** Return the name of a trial as people read it: Tune's own name, without the hyperparameters and the time that follow it. */
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
