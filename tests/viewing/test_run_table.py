@@ -196,7 +196,7 @@ def test_a_running_sweep_says_how_many_run_how_far_they_are_and_how_old_its_resu
     write_snapshot(experiment, t0="RUNNING", t1="RUNNING", t2="TERMINATED", t3="ERROR", t4="PENDING", t5="PENDING")
     with served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
-        viewer.wait("document.querySelector('.live')?.innerText.includes('newest result')")
+        viewer.wait("document.querySelector('.live')?.innerText.includes('pending')")  # not known at first
         told = " ".join(viewer.all(".live")[0].split())
         assert told.startswith("2 running 2 pending 1 ended 1 failed iteration 10 to 20 newest result ")
         assert told.endswith(" s ago")
