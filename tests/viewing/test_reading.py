@@ -3,12 +3,12 @@
 import json
 import os
 import threading
-import time
 
 import pytest
 from werkzeug.test import Client
 
 from tests.support.browser import served, viewer_page
+from tests.support.faults import wait_until
 from tests.support.viewing import write_trial
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.viewing import trials as module
@@ -43,20 +43,13 @@ def gate(monkeypatch):
     gate.release(100)
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_the_newest_trials_are_shown_while_the_others_are_read(sweep, gate):
     trials = Trials([LogDirectory.of(str(sweep))])
     client = Client(ViewerApp(trials, "exp"))
     assert trials.reading is None
     gate.release(3)
     trials.known()
-    wait_for(lambda: trials.reading == (3, COUNT))
+    wait_until(lambda: trials.reading == (3, COUNT))
     first = client.get("/data/first.json").json
     assert first["reading"] == [3, COUNT]
     assert [trial["name"] for trial in first["trials"]] == ["trial_0", "trial_1", "trial_2"]
@@ -64,7 +57,7 @@ def test_the_newest_trials_are_shown_while_the_others_are_read(sweep, gate):
     line = trials.known()[0].lines[0]
     assert client.get(f"/media/{first['trials'][0]['id']}/{line['path']}").status_code == 200
     gate.release(100)
-    wait_for(lambda: trials.reading is None)
+    wait_until(lambda: trials.reading is None)
     whole = client.get("/data/first.json").json
     assert "reading" not in whole
     assert len(whole["trials"]) == COUNT
