@@ -425,7 +425,7 @@ VIEWS = {
     "strangest episodes": ("view=episodes&strange=true&where=return<100", ""),
     "help": ("", "help: true"),
     "group by": ("", "grouping: true"),
-    "hyperparameters": ("", "axing: true"),
+    "hyperparameters": ("", "axing: 6"),
     "metrics": ("", "picking: 'score'"),
     "columns": ("", "choosing: ['trial', 'metrics/x']"),
     "columns of the table": ("cards=table", "columning: true"),
@@ -444,7 +444,7 @@ def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser
             viewer.open(url)
             viewer.wait("tuneMedia.app.instance.data?.trials[0].status !== ''")
             for name, (link, dialog) in VIEWS.items():
-                closed = "help: false, grouping: false, axing: false, picking: '', choosing: null, columning: false"
+                closed = "help: false, grouping: false, axing: null, picking: '', choosing: null, columning: false"
                 viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.setState({{ {closed} }}); }}", link)
                 viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.setState({{ {dialog} }}); }}")
                 if dialog:

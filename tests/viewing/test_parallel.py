@@ -134,3 +134,19 @@ def test_a_gallery_knows_the_short_names_of_columns(browser, sweep, tmp_path):
         viewer.open(url, "view=episodes&where=retrun%3E2")
         viewer.wait("document.querySelector('.episodes-view .problem')?.innerText.includes('did you mean “return”?')")
         assert viewer.errors == []
+
+
+def test_the_choice_of_axes_begins_with_those_that_are_shown(browser, tmp_path):
+    for number in range(3):
+        params = {f"p{at}": number + at for at in range(9)}  # and lr
+        write_trial(tmp_path / "exp" / f"t_{number}", number, steps=(1,), **params)
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        for panel, shown in (("params", 6), ("parallel", 8)):
+            viewer.open(url, f"{panel}=true")
+            viewer.wait("document.querySelector('.panel .chip + .chip')")
+            viewer.frame.click(f"text={shown} of 10 hyperparameters …")
+            checked = viewer.all("dialog .checks input", "e.checked")
+            assert (len(checked), sum(checked)) == (10, shown)
+            viewer.frame.click("dialog .checks label >> nth=0")  # without it, the others stay
+            viewer.wait(f"document.body.innerText.includes('{shown - 1} of 10 hyperparameters …')")
+        assert viewer.errors == []

@@ -28,7 +28,7 @@
       this.problem = null;
       this.reading = null; // [trials that the server has read, trials that there are], until it has read all
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: false, choosing: null, columning: false, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: null, choosing: null, columning: false, toast: "" };
       this.touched = false;
       this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training

@@ -167,7 +167,7 @@
       return html`<section class="panel parallel">
         <div class="panel-head"><h2>Parallel coordinates</h2>
           <button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale of the score">log</button>
-          ${data.params.length > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: true })}>${axes.length - 1} of ${plural(data.params.length, "hyperparameter")} …</button>`}
+          ${data.params.length > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_AXES })}>${axes.length - 1} of ${plural(data.params.length, "hyperparameter")} …</button>`}
           <span class="muted">A line is a trial: the stronger its colour, the better its score; the best is gold. Drag along an axis to keep a range, which goes into the filter.</span></div>
         <div class="parallel-scroll" tabindex="0" role="region" aria-label="Parallel coordinates of the hyperparameters and the score; the filter takes the same ranges as text">
           <div class="parallel-place" style=${{ minWidth: `${92 * axes.length}px` }} ref=${(place) => { this.place = place; }} onPointerMove=${(event) => this.point(event)} onPointerLeave=${() => this.choose(null)} onClick=${() => this.open()}>

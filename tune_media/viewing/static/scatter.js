@@ -227,7 +227,7 @@
       return html`<section class="panel scatter">
         <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
           <button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>
-          ${count > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: true })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
+          ${count > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
           <span class="muted">${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its clip, click to open it.</span></div>
         <${tm.importance.Importance} app=${app} />
         ${app.state.log && !layout.isLog && html`<p class="muted">Not all scores are positive, so their axis stays linear.</p>`}
@@ -273,9 +273,9 @@
     return isPossible(app) && html`<button aria-pressed=${app.state.params} onClick=${() => app.set({ params: !app.state.params })} title="Each hyperparameter against the score">Hyperparameters</button>`;
   }
 
-  /** The dialog in which the hyperparameters are chosen that have a chart. */
+  /** The dialog in which the hyperparameters are chosen that have a chart, or an axis; `axing` is how many have one unless some are chosen. */
   function Axes({ app }) {
-    return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: false })} />`;
+    return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app, app.state.axing)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: null })} />`;
   }
 
   tm.scatter = { ScatterPanel, ScatterSwitch, Axes, isPossible, shownNames, axisOf, numericAxis };
