@@ -113,6 +113,7 @@
 
   /** Save the filmstrips on the page as one picture: a row for each clip, the step under each frame. */
   async function savePicture(app, place, clips, name) {
+    await shooting; // all strips are drawn
     const rows = [...place.querySelectorAll(".filmstrip")].map((strip, at) => ({ clip: clips[at].clip, label: clips[at].label, cells: [...strip.querySelectorAll("canvas")] }));
     const widest = Math.max(...rows.map(({ cells }) => cells.reduce((sum, cell) => sum + cell.width + 4, 4)));
     const heights = rows.map(({ cells, label }) => Math.max(...cells.map((cell) => cell.height)) + LABEL + (label ? LABEL : 0));
