@@ -160,6 +160,15 @@ def test_odd_values_say_nothing_and_cost_no_episode():
     assert [as_success(value) for value in (10**400, Odd(), "yes", [True])] == [True, None, None, None]
 
 
+def test_a_misspelt_name_is_reported(caplog):
+    env = tm.gym.RecordEpisodes(gym.make("CartPole-v1"), video=None, success="sucess")
+    env.reset(seed=0)
+    while not any(env.step(0)[2:4]):
+        pass
+    env.take()
+    assert "success='sucess' is no truth value in the info of an episode's last step" in caplog.text
+
+
 def test_a_function_that_returns_no_truth_value_is_reported(caplog):
     env = tm.gym.RecordEpisodes(gym.make("CartPole-v1"), video=None, success=lambda episode: "yes")
     env.reset(seed=0)

@@ -122,3 +122,8 @@ def test_a_hyperparameter_that_is_constant_among_the_scored_is_left_out():
     found = {one.name: one for one in importances(params, [float(n) for n in range(30)])}
     assert found["lr"].matters
     assert not found["opt"].matters
+
+
+def test_a_number_that_no_float_holds_breaks_nothing():
+    params = [{"lr": n, "huge": 10**400 + n} for n in range(30)]
+    assert importances(params, [float(n) for n in range(30)])[0].name == "lr"

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.recorded import make_trial
+from tests.support.viewing import write_trial
 from tune_media.cli import main
 from tune_media.viewing.list_formats import latex_of
 
@@ -105,3 +106,20 @@ def test_options_that_contradict_each_other_are_refused(sweep, arguments, told):
     result = CliRunner().invoke(main, ["list", str(sweep), *arguments])
     assert result.exit_code == 2
     assert told in result.output
+
+
+def test_no_key_or_password_is_in_any_table_or_figure(tmp_path):
+    experiment = tmp_path / "exp"
+    for number in range(4):
+        secrets = {"api_key": f"SESAME{number // 2}", "login": {"password": f"OPEN{number // 2}"}}
+        write_trial(experiment / f"t{number}", number, lr=0.1 * (1 + number // 2), seed=number, **secrets)
+    forms = [["--csv"], ["--json"], ["--latex"], []]
+    for rows in (["--rows", "trials"], ["--rows", "configurations"], ["--rows", "media"], []):
+        for form in forms:
+            found = CliRunner().invoke(main, ["list", str(experiment), *rows, *form])
+            assert "SESAME" not in found.output and "OPEN" not in found.output, (rows, form)
+    found = CliRunner().invoke(main, ["list", str(experiment), "--json", "--config"])
+    assert found.exit_code == 0 and "SESAME" not in found.output and '"lr"' in found.output
+    assert CliRunner().invoke(main, ["figure", str(experiment), "-o", str(tmp_path / "f.svg")]).exit_code == 0
+    drawn = (tmp_path / "f.svg").read_text()
+    assert "lr 0.1" in drawn and "SESAME" not in drawn

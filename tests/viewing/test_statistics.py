@@ -155,6 +155,23 @@ def test_an_interval_over_many_values_is_bounded_in_memory():
     assert found.high - found.low < 0.05
 
 
+@pytest.mark.parametrize("score", [1e160, 1e200, 1.7e308, -1.7e308])
+def test_a_score_near_the_largest_number_costs_its_own_interval_only(score):
+    first, second, diverged = np.array([5.0, 6.0, 7.0]), np.array([1.0, 2.0, 3.0]), np.array([score, 1.0, 2.0])
+    (behind,) = differences([first, second])
+    assert not behind.has_zero
+    assert not differences([first, second, diverged])[0].has_zero
+    assert differences([first, second, diverged])[1].has_zero
+    assert np.isnan(estimate(diverged).low)
+    assert outliers([first, second, diverged]) == [[], [], []]
+    assert np.isnan(chances_to_be_best(spreads([first, second, diverged]))).all()
+
+
+def test_large_scores_of_one_configuration_are_no_rounding_of_another():
+    """A spread of one beside a score of 1e12 is a spread."""
+    assert spreads([np.array([1.0, 2.0, 3.0]), np.full(3, 1e12)], borrowed=0)[0].variance == 1.0
+
+
 def test_one_run_has_no_interval():
     assert np.isnan(estimate(np.array([3.0])).low)
     assert np.isnan(paired_difference({1: 3.0}, {1: 2.0})[0].low)

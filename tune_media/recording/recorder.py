@@ -234,6 +234,9 @@ class Recorder:
             self._show_last(episode)
         with self.guard(slot, "the end of an episode"):
             facts["success"] = in_info(info, self._tells_success)
+            if facts["success"] is None and isinstance(self.plan.success, str):
+                reason = f"success={self.plan.success!r} is no truth value in the info of an episode's last step"
+                self.problems.report(reason, "it is not known whether episodes succeeded")
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             if proof is not None and episode.has_whole_tape():
                 with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else

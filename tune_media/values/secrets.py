@@ -123,6 +123,19 @@ def is_secret_name(name: str) -> bool:
     return any(part.lower() == "auth" or _SECRET_NAME.fullmatch(part.removesuffix("s")) for part in parts)
 
 
+def without_secret(name: str, value: Any) -> Any:
+    """Return a hyperparameter as people may see it: without keys and passwords.
+
+    A number of tokens is no secret, and a switch is none.
+
+    >>> without_secret("login/password", "abc"), without_secret("model/max_tokens", 512), without_secret("lr", 0.1)
+    ('***', 512, 0.1)
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_plain = "token" in name.lower() if is_number else not value or isinstance(value, bool)
+    return redacted_values(value) if is_plain or not is_secret_name(name) else HIDDEN
+
+
 def error_text(error: BaseException) -> str:
     """Return the type and the message of an exception, without secrets; it never raises.
 

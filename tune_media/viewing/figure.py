@@ -10,12 +10,13 @@ import html
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from tune_media.values.number import counted
-from tune_media.viewing.configurations import Judged, short, titles
+from tune_media.values.secrets import without_secret
+from tune_media.viewing.configurations import Configuration, Judged, short, titles
 
 ENDINGS = (".svg", ".png", ".pdf")
 _MOST_ROWS = 40
@@ -88,7 +89,7 @@ def comparison_figure(found: Sequence[Judged], label: str) -> Figure:
     Traceback (most recent call last):
     ValueError: There is nothing to draw: no trial has a score.
     """
-    names = titles([one.configuration for one in found])
+    names = titles([_without_secrets(one.configuration) for one in found])
     rows = [(_cut(name), one) for name, one in zip(names, found, strict=True) if one.n]
     if not rows:
         raise ValueError("There is nothing to draw: no trial has a score.")
@@ -96,7 +97,10 @@ def comparison_figure(found: Sequence[Judged], label: str) -> Figure:
     runs = [[float(run.mean()) for run in one.scores] for _, one in rows]
     ends = [end for _, one in rows for end in (one.mean.low, one.mean.high) if math.isfinite(end)]
     low, high = min(map(min, [*runs, ends or runs[0]])), max(map(max, [*runs, ends or runs[0]]))
-    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    if not math.isfinite(high - low):
+        raise ValueError("There is nothing to draw: the scores lie too far apart.")
+    room = max(0.5, 0.01 * max(abs(low), abs(high))) if high - low <= 1e-9 * max(abs(low), abs(high)) else 0.0
+    low, high = low - room, high + room
     start = 20 + _CHARACTER * max(len(name) for name, _ in rows)
     bottom = _TOP + _ROW * len(rows)
     figure = Figure(start + _PLOT + _RIGHT, bottom + _BOTTOM + (16 if left > 0 else 0))
@@ -226,6 +230,10 @@ def _ticks(low: float, high: float) -> list[float]:
     power = 10 ** math.floor(math.log10(rough))
     step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= rough * (1 - 1e-9))
     return [round(number * step, 12) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _without_secrets(one: Configuration) -> Configuration:
+    return replace(one, params={name: without_secret(name, value) for name, value in one.params.items()})
 
 
 def _cut(text: str) -> str:

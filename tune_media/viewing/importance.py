@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.experiment.params import comparable
+from tune_media.values.number import as_number
 from tune_media.viewing.statistics import LEVEL, Estimate, ranks_of
 
 FEWEST = 20
@@ -163,7 +164,8 @@ def _basis(columns: Values, scale: Values | None = None) -> Values:
 def _columns(values: Sequence[Any]) -> Values:
     """Return the columns of a hyperparameter in the model, with the mean zero; none if nothing can be said."""
     is_number = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in values]
-    numbers = [float(value) for value, does in zip(values, is_number, strict=True) if does and math.isfinite(value)]
+    known = [as_number(value) for value, does in zip(values, is_number, strict=True) if does]
+    numbers = [value for value in known if math.isfinite(value)]
     others = {comparable(value) for value, does in zip(values, is_number, strict=True) if not does}
     if len(set(numbers)) > 2 and len(numbers) + sum(value is None for value in values) == len(values):
         ranks = np.zeros(len(values))

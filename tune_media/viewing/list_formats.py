@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.table import (
@@ -34,7 +35,7 @@ def as_csv(catalog: Catalog, of: str) -> str:
         catalog: What was recorded.
         of: What one line is: ``trials``, ``configurations`` or ``media``.
     """
-    frame = catalog.to_pandas() if of == MEDIA else _frame(catalog, of)
+    frame = _without_secrets(catalog.to_pandas()) if of == MEDIA else _frame(catalog, of)
     for name in ("trials", "left_out"):
         if name in frame:
             frame[name] = [";".join(names) for names in frame[name]]
@@ -52,10 +53,13 @@ def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator
     """
     if of == MEDIA:
         for row in catalog:
-            yield json_bytes({**row, "config": row.config} if with_config else dict(row))
+            line = {**row, "config": row.config} if with_config else dict(row)
+            for settings in line.keys() & {"params", "config"}:
+                line[settings] = {name: without_secret(name, value) for name, value in line[settings].items()}
+            yield json_bytes(line)
         return
-    for line in _frame(catalog, of).to_dict("records"):
-        yield json_bytes({str(name): _plain(value) for name, value in line.items()})
+    for record in _frame(catalog, of).to_dict("records"):
+        yield json_bytes({str(name): _plain(value) for name, value in record.items()})
 
 
 def as_latex(catalog: Catalog, of: str) -> str:
@@ -90,7 +94,17 @@ def latex_of(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _frame(catalog: Catalog, of: str) -> pd.DataFrame:
-    return catalog.compare() if of == CONFIGURATIONS else _of_trials(catalog)
+    return _without_secrets(catalog.compare() if of == CONFIGURATIONS else _of_trials(catalog))
+
+
+def _without_secrets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Hide keys and passwords in the columns of hyperparameters; return the frame."""
+    for name in [str(one) for one in frame.columns if str(one).startswith("config/")]:
+        values = list(frame[name])
+        shown = [without_secret(name, value) for value in values]
+        if any(one is not value for one, value in zip(shown, values, strict=True)):
+            frame[name] = shown
+    return frame
 
 
 def _of_trials(catalog: Catalog) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
-from tune_media.values.secrets import HIDDEN, is_secret_name, redacted_values
+from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import finite
 from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed
 from tune_media.viewing.param_order import by_effect
@@ -378,12 +378,10 @@ class ShownParams:
 
     def __call__(self, name: str, value: Any) -> Any:
         """Return a hyperparameter as the page shows it."""
-        if not isinstance(value, str):  # a number of tokens is no secret, and a switch is none
-            is_plain = value is None or isinstance(value, bool) or "token" in name.lower() or not is_secret_name(name)
-            return finite(value) if is_plain else HIDDEN
+        if not isinstance(value, str):
+            return finite(without_secret(name, value))
         if (name, value) not in self._made:
-            is_secret = bool(value) and is_secret_name(name)
-            self._made[name, value] = HIDDEN if is_secret else _text(redacted_values(value), self._most)
+            self._made[name, value] = _text(without_secret(name, value), self._most)
         return self._made[name, value]
 
 

@@ -130,26 +130,37 @@ def spreads(tables: Sequence[Scores], borrowed: int = 1, largest: float | None =
     Args:
         tables: The scores of each configuration, of shape (runs,) or (runs, tasks), with the same tasks.
         borrowed: The degrees of freedom that each variance takes from the mean variance of all configurations.
-        largest: The largest score, if it is not in the tables: a spread is nothing if it may be its rounding.
+        largest: The score whose rounding counts as no spread, if it is not in the tables. None: each one's largest.
 
     >>> [spread.variance for spread in spreads([np.array([1.0, 3.0]), np.array([2.0, 2.0])])]
     [1.5, 0.5]
     """
     shaped = [_table(scores) for scores in tables]
-    noise = _NOISE * (_largest(tables) if largest is None else largest)
-    own = [np.var(table, axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1]) for table in shaped]
-    own = [np.where(variance <= noise**2, 0.0, variance) for variance in own]
     freedoms = [len(table) - 1 for table in shaped]
-    shared = np.average(own, axis=0, weights=freedoms) if borrowed and sum(freedoms) else np.zeros(shaped[0].shape[1])
     found = []
-    for table, variance, freedom in zip(shaped, own, freedoms, strict=True):
-        tasks, degrees = table.shape[1], freedom + borrowed
-        of_tasks = (borrowed * shared + freedom * variance) / max(1, degrees) / tasks**2
-        total = float(np.sum(of_tasks))
-        # Welch and Satterthwaite: the degrees of freedom of a sum of variances.
-        degrees_of_sum = degrees * total**2 / float(np.sum(of_tasks**2)) if total else float(degrees * tasks)
-        found.append(Spread(float(np.mean(table)), total, degrees_of_sum, len(table)))
+    with np.errstate(over="ignore", invalid="ignore"):  # of a score near the largest number: it has no interval
+        own = [_own_variances(table, _largest([table]) if largest is None else largest) for table in shaped]
+        counting = [(of, n) for of, n in zip(own, freedoms, strict=True) if n and np.all(np.isfinite(of))]
+        shared = np.zeros(shaped[0].shape[1])
+        if borrowed and counting:
+            shared = np.average([of for of, _ in counting], axis=0, weights=[n for _, n in counting])
+        for table, variance, freedom in zip(shaped, own, freedoms, strict=True):
+            tasks, degrees = table.shape[1], freedom + borrowed
+            of_tasks = (borrowed * shared + freedom * variance) / max(1, degrees) / tasks**2
+            total = float(np.sum(of_tasks))
+            degrees_of_sum = float(degrees * tasks)
+            if 0 < total < math.inf:  # Welch and Satterthwaite: the degrees of freedom of a sum of variances
+                degrees_of_sum = degrees / float(np.sum((of_tasks / total) ** 2))
+            found.append(Spread(float(np.mean(table)), total, degrees_of_sum, len(table)))
     return found
+
+
+def _own_variances(table: Scores, largest: float) -> Scores:
+    """Return the variance of each task over the runs; what may be rounding of the largest score is nothing."""
+    if len(table) < 2:
+        return np.zeros(table.shape[1])
+    variances = np.var(table, axis=0, ddof=1)
+    return np.where(np.sqrt(variances) <= _NOISE * largest, 0.0, variances)
 
 
 def differences(tables: Sequence[Scores]) -> list[Estimate]:
@@ -166,10 +177,12 @@ def differences(tables: Sequence[Scores]) -> list[Estimate]:
     >>> differences([np.array([3.0, 3.0]), np.array([1.0, 1.0])])
     [Estimate(value=2.0, low=2.0, high=2.0)]
     """
-    found, largest = spreads(tables), _largest(tables)
+    first, *others = spreads(tables)
     most = float(sum(np.size(table) - _table(table).shape[1] for table in tables))
-    first = found[0]
-    return [_estimate(first.mean - other.mean, [first, other], largest, most) for other in found[1:]]
+    return [
+        _estimate(first.mean - other.mean, [first, other], _largest([tables[0], table]), most)
+        for other, table in zip(others, tables[1:], strict=True)
+    ]
 
 
 def paired_difference(first: Mapping[int, float], second: Mapping[int, float]) -> tuple[Estimate, int]:
@@ -232,14 +245,15 @@ def paired_rates(first: Mapping[int, bool], second: Mapping[int, bool]) -> tuple
 
 
 def chances_to_be_best(found: Sequence[Spread]) -> list[float]:
-    """Return the probability of each configuration that its true mean is the highest; NaN if all have a single run.
+    """Return the probability of each configuration that its true mean is the highest; NaN if all have a single
+    run, or if a score is near the largest number.
 
     Each true mean is drawn 5,000 times from the t distribution around what was seen; 2,000,000 numbers at most.
 
     >>> chances_to_be_best(spreads([np.array([5.0, 5.1]), np.array([1.0, 1.1])]))[0] > 0.95
     True
     """
-    if all(one.runs < 2 for one in found):
+    if all(one.runs < 2 for one in found) or not all(math.isfinite(one.mean + one.variance) for one in found):
         return [math.nan] * len(found)
     draws = max(500, min(5000, 2_000_000 // len(found)))
     scale = np.array([math.sqrt(one.variance / one.runs) for one in found])
@@ -295,22 +309,29 @@ def outliers(tables: Sequence[Scores]) -> list[list[int]]:
     [[4], []]
     """
     looks = sum(len(table) for table in tables if len(table) > 2)
-    squares = [float(np.sum((table - np.mean(table)) ** 2)) for table in tables]
+    squares = [_squares(table) for table in tables]
     squares_of_all, freedom_of_all = sum(squares), sum(max(0, len(table) - 1) for table in tables)
-    noise = (_NOISE * _largest(tables)) ** 2
     needed = _quantile(freedom_of_all - 1, 1 - (1 - LEVEL) / looks) if looks else math.inf
     found: list[list[int]] = []
     for table, own in zip(tables, squares, strict=True):
         high: list[int] = []
         for run in range(len(table)) if len(table) > 2 else ():
             others = np.delete(table, run)
-            without = float(np.sum((others - np.mean(others)) ** 2))
+            without = _squares(others)
             pooled = (squares_of_all - own + without) / (freedom_of_all - 1)
-            variance = max(pooled, without / (len(others) - 1), noise)
-            if table[run] - np.mean(others) > needed * math.sqrt(variance * (1 + 1 / len(others))) > 0:
+            deviation = max(math.sqrt(max(pooled, without / (len(others) - 1))), _NOISE * _largest(tables))
+            ahead = float(table[run] - np.mean(others))
+            if ahead > needed * deviation * math.sqrt(1 + 1 / len(others)) > 0:
                 high.append(run)
         found.append(high)
     return found
+
+
+def _squares(scores: Scores) -> float:
+    """Return the sum of the squared distances from the mean; infinite if a score is near the largest number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = float(np.sum((scores - np.mean(scores)) ** 2))
+    return found if found == found else math.inf
 
 
 def _estimate(value: float, found: Sequence[Spread], largest: float, most: float = math.inf) -> Estimate:
@@ -323,13 +344,13 @@ def _estimate(value: float, found: Sequence[Spread], largest: float, most: float
         most: The most degrees of freedom.
     """
     value = 0.0 if abs(value) <= _NOISE * largest else value
-    if any(one.runs < 2 for one in found):
-        return Estimate(value)
     variances = [one.variance / one.runs for one in found]
     variance = sum(variances)
+    if any(one.runs < 2 for one in found) or not math.isfinite(variance):
+        return Estimate(value)
     if variance == 0:
         return Estimate(value, value, value)
-    freedom = variance**2 / sum(own**2 / one.freedom for own, one in zip(variances, found, strict=True))
+    freedom = 1 / sum((own / variance) ** 2 / one.freedom for own, one in zip(variances, found, strict=True))
     half = _quantile(min(freedom, most)) * math.sqrt(variance)
     return Estimate(value, value - half, value + half)
 

@@ -16,6 +16,7 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.checks import name_some
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.score import CLIP_LABEL, RETURNS
+from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, is_rate
 from tune_media.viewing.configurations import short
@@ -57,7 +58,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     ranks_by_clip = label == CLIP_LABEL
     rows = []
     for trial, score, best in videos.best_first():
-        told = [short(trial.config.get(name, "")) for name in params]
+        told = [_setting(trial, name) for name in params]
         told += [] if ranks_by_clip else ["" if score is None else short(score)]
         told += [_rate(trial)] if tells else []
         clips = str(counts[trial.name])
@@ -82,10 +83,14 @@ def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
     lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]]
     lines[0] += ["success"] if tells else []
     for trial, *_ in catalog.best_first():
-        values = [trial.config.get(name, "") for name in params]
-        values += [trial.last_metrics.get(name, "") for name in ("training_iteration", *names)]
-        lines.append([trial.name, state_of(trial), *map(short, values), *([_rate(trial)] if tells else [])])
+        values = [_setting(trial, name) for name in params]
+        values += [short(trial.last_metrics.get(name, "")) for name in ("training_iteration", *names)]
+        lines.append([trial.name, state_of(trial), *values, *([_rate(trial)] if tells else [])])
     return lines
+
+
+def _setting(trial: TrialFiles, name: str) -> str:
+    return short(without_secret(name, trial.config.get(name, "")))
 
 
 def state_of(trial: TrialFiles) -> str:
@@ -145,7 +150,7 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
         told = "best" if row["rank"] == 1 else "not surely worse" if row["not_surely_worse"] else ""
         interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] > 1 else ""
-        values = [short(row[name]) for name in params]
+        values = [short(without_secret(name, row[f"config/{name}"])) for name in names]
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]
         lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
     return lines
