@@ -1,3 +1,5 @@
+import math
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -123,3 +125,57 @@ def test_statistics_are_written_whoever_calls():
     env.reset()
     env.step(0)
     assert env.step(0)[-1]["episode"]["l"] == 2
+
+
+class OddReward(gym.Wrapper):
+    """The second reward of each episode is no number."""
+
+    def __init__(self, env, odd):
+        super().__init__(env)
+        self.odd, self.steps = odd, 0
+
+    def reset(self, **options):
+        self.steps = 0
+        return super().reset(**options)
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        self.steps += 1
+        return observation, self.odd if self.steps == 2 else reward, *rest
+
+
+@pytest.mark.parametrize("odd", [None, {"left": 1.0}, "many", [1.0, [2.0]]], ids=["none", "dict", "text", "ragged"])
+def test_a_reward_that_is_no_number_costs_the_return_and_not_the_loop(odd, caplog):
+    env = tm.gym.RecordEpisodes(OddReward(gym.make("CartPole-v1"), odd), video=None, keep="all")
+    for _ in range(2):
+        env.reset(seed=0)
+        over, rewards = False, []
+        while not over:
+            _, reward, over, _, info = env.step(0)
+            rewards.append(reward)
+        assert rewards[1] is odd
+        assert math.isnan(info["episode"]["r"])
+        assert info["episode"]["l"] == len(rewards)
+    assert all(math.isnan(episode.record.episode_return) for episode in env.take()["data"].episodes)
+    (warning,) = (text for text in caplog.messages if "reward" in text)
+    assert "which is not a number" in warning
+    strict = tm.gym.RecordEpisodes(OddReward(gym.make("CartPole-v1"), odd), video=None, strict=True)
+    strict.reset(seed=0)
+    strict.step(0)
+    with pytest.raises((TypeError, ValueError)):
+        strict.step(0)
+
+
+@pytest.mark.parametrize("odd", [[1.0, None], [1.0, {}], {"a": 1.0}], ids=["none", "dict", "all"])
+def test_a_reward_of_a_vector_env_that_is_no_number_is_named(odd, caplog):
+    class Odd(gym.vector.VectorWrapper):
+        def step(self, actions):
+            observations, _, *rest = super().step(actions)
+            return observations, odd, *rest
+
+    env = tm.gym.RecordVectorEpisodes(Odd(gym.make_vec("CartPole-v1", num_envs=2)), video=None)
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(np.zeros(2, int))
+    assert np.isnan(env.episode_returns).tolist() == ([True, True] if isinstance(odd, dict) else [False, True])
+    assert sum("which is not a number" in text for text in caplog.messages) == 1

@@ -134,11 +134,17 @@ def test_vector_envs_tell_it_of_each_sub_env(mode):
 
 def test_all_agents_that_say_something_must_have_succeeded():
     names = ("success",)
-    assert in_info({"a": {"success": True}, "b": {"success": True}, "c": {}}, names) is True
-    assert in_info({"a": {"success": True}, "b": {"success": False}}, names) is False
-    assert in_info({"__common__": {"success": True}, "a": {"success": False}}, names) is True
-    assert in_info({"a": {}}, names) is None
-    assert in_info(None, names) is None
+    assert in_info({"a": {"success": True}, "b": {"success": True}, "c": {}}, names, of_agents=True) is True
+    assert in_info({"a": {"success": True}, "b": {"success": False}}, names, of_agents=True) is False
+    assert in_info({"__common__": {"success": True}, "a": {"success": False}}, names, of_agents=True) is True
+    assert in_info({"a": {}}, names, of_agents=True) is None
+    assert in_info(None, names, of_agents=True) is None
+
+
+def test_parts_of_a_single_agents_info_are_no_agents():
+    last = {"robot": {"success": True}, "camera": {"success": False}}
+    assert successes(told([{}, {}, last])) == [None]
+    assert successes(told([{}, {}, last], success="robot/success")) == [True]
 
 
 def test_it_is_a_column_of_the_parquet_file_and_older_files_have_none():
@@ -166,7 +172,21 @@ def test_a_misspelt_name_is_reported(caplog):
     while not any(env.step(0)[2:4]):
         pass
     env.take()
-    assert "success='sucess' is no truth value in the info of an episode's last step" in caplog.text
+    assert "success='sucess' is no truth value in the info of an episode's last step; there are none" in caplog.text
+
+
+def test_a_misspelt_name_is_reported_once_with_the_names_that_there_are(caplog):
+    last = {"data": {"final": {"solved": True}}, "speed": 2.5, "text": "a"}
+    told([{}, {}, last], episodes=3, success="data/final/solvd")
+    told([{}, {}, last], success="won")
+    meant, all_names = (text for text in caplog.messages if "success=" in text)
+    assert "did you mean 'data/final/solved'?" in meant
+    assert "there are 'data/final/solved', 'speed'" in all_names
+
+
+def test_a_name_that_some_episodes_have_is_right(caplog):
+    assert successes(told([{}, {}, {"won": True}], [{}, {}, {}], success="won")) == [True, None]
+    assert "success=" not in caplog.text
 
 
 def test_a_function_that_returns_no_truth_value_is_reported(caplog):

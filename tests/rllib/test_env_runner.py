@@ -336,3 +336,25 @@ def test_a_render_budget_counts_samples_of_one_step():
     answer = env_runner_requests.ask(env_runner, "episodes", ())
     assert len(answer.data) >= 14
     assert len(answer.candidates) > len(answer.data) / 2
+
+
+class OfAgents(MultiAgentCountingEnv):
+    def step(self, actions):
+        *others, infos = super().step(actions)
+        return *others, {agent: {"success": agent != "right"} for agent in infos}
+
+
+class OfParts(CountingEnv):
+    def step(self, action):
+        *others, _ = super().step(action)
+        return *others, {"robot": {"success": True}}
+
+
+def test_infos_inside_an_info_are_those_of_agents_only_if_the_env_has_agents():
+    recorder = record_episodes(sections="train", keep="all", video=None)
+    agents = MultiAgentEnvRunner(config=maker(OfAgents, recorder).multi_agent(**multi_agent()), worker_index=0)
+    parts = SingleAgentEnvRunner(config=maker(OfParts, recorder), worker_index=0)
+    for env_runner, success in ((agents, False), (parts, None)):
+        env_runner.sample(num_episodes=2, random_actions=True)
+        data = env_runner_requests.ask_and_take(env_runner, "episodes", ()).data
+        assert {episode.record.success for episode in data} == {success}

@@ -1,6 +1,7 @@
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 
+import tune_media as tm
 from tune_media import selection
 from tune_media.recording.plan import Plan
 from tune_media.rllib.will_record import reasons_for_nothing
@@ -98,3 +99,14 @@ def test_an_env_outside_of_rllib_is_said_to_be_recorded_there():
     config = PPOConfig().env_runners(env_runner_cls=module.EnvRunnerServerForExternalInference)
     (found,) = reasons(config, sections=("train", "evaluation"))
     assert "EnvRunnerServerForExternalInference play no episode" in found
+
+
+def test_recorders_of_one_section_that_disagree_about_success_are_named():
+    first, second = (tm.rllib.record_episodes(name=name, success=f"data/{name}") for name in ("first", "second"))
+    config = evaluating().callbacks([first, second])
+    plans = {recorder.args[0].plan.name: recorder.args[0].plan for recorder in (first, second)}
+    assert list(reasons_for_nothing(plans["first"], ["evaluation"], None, None, config)) == []
+    (reason,) = reasons_for_nothing(plans["second"], ["evaluation"], None, None, config)
+    assert "'first' and 'second' have different success=" in reason
+    assert "custom_metrics/success_rate for the evaluation episodes: that of 'first'" in reason
+    assert list(reasons_for_nothing(plans["second"], ["train"], None, None, config)) == []

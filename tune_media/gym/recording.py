@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.gym.arguments import Arguments
 from tune_media.gym.fixed_length import FixedLengthClips
 from tune_media.gym.replays import WrapperTaping
-from tune_media.gym.statistics import EpisodeStatistics, Reward, by_objective, total
+from tune_media.gym.statistics import EpisodeStatistics, Reward, as_reward, by_objective, total
 from tune_media.gym.video_folder import VideoFolder
 from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
 from tune_media.recording.collector import unmatched
@@ -22,7 +23,7 @@ from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, rese
 from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import result_of
 from tune_media.selection import RenderBudget, Trigger, every
-from tune_media.values.checks import above_0
+from tune_media.values.checks import above_0, as_shown
 from tune_media.values.episodes import thinned
 from tune_media.values.medium import new_id
 from tune_media.values.video import Video
@@ -188,6 +189,17 @@ class Recording:
         self.recorder.step(index, number, action, info, picture=picture, observation=observation, env_index=index)
         if self._clips is not None and picture:
             self._record_clip(index, self._due)
+
+    def reward(self, reward: Any) -> Reward:
+        """Return the reward of a step; NaN, with a warning, of one that is no number: the user's loop goes on."""
+        try:
+            return as_reward(reward)
+        except Exception:
+            if self._plan.strict:
+                raise
+            text = f"{describe(self._env)} gave the reward {as_shown(reward)}, which is not a number"
+            self.recorder.problems.report(text, "the returns of such episodes are NaN", kind="reward")
+            return math.nan
 
     def end(self, index: int, *, terminated: bool, picture: bool = True, info: Any = None) -> dict[str, Any]:
         """The episode of a sub-env is over: return its statistics.

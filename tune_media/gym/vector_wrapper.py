@@ -12,7 +12,7 @@ from typing_extensions import override
 from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
 from tune_media.gym.autoreset import Autoreset
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import Reward, as_reward
+from tune_media.gym.statistics import Reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
 from tune_media.values.convert import as_array
 
@@ -95,7 +95,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         if over.any():
             self._autoreset.check(infos)
         ended = {}
-        each = zip(_each_reward(rewards), self._restarts.tolist(), over.tolist(), strict=True)
+        each = zip(self._each_reward(rewards), self._restarts.tolist(), over.tolist(), strict=True)
         for index, (reward, restarts, is_over) in enumerate(each):
             if restarts:
                 self._start(index, now)
@@ -178,8 +178,9 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
             self._recording.recorder.problems.report_error("infos", error, "infos are left out")
             return None
 
-
-def _each_reward(rewards: Any) -> list[Reward]:
-    """Return the reward of each sub-env; vectors if the rewards have a second axis (MO-Gymnasium)."""
-    array = as_array(rewards).astype(np.float64)
-    return array.tolist() if array.ndim == 1 else [as_reward(reward) for reward in array]
+    def _each_reward(self, rewards: Any) -> list[Reward]:
+        """Return the reward of each sub-env; vectors if the rewards have a second axis (MO-Gymnasium)."""
+        array = as_array(rewards)
+        if array.ndim == 1 and array.dtype != object:
+            return array.astype(np.float64).tolist()
+        return [self._recording.reward(reward) for reward in (array if array.ndim else [rewards] * self.num_envs)]

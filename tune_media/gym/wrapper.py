@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import KEY, Reward, as_reward
+from tune_media.gym.statistics import KEY, Reward
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes
 from tune_media.recording.rendering import describe, inside
 
@@ -153,7 +153,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         if self._has_ended and not (terminated or truncated):
             self._start_again(observation)
             return observation, reward, terminated, truncated, info
-        recording.step(0, as_reward(reward), action, info, observation=observation)
+        recording.step(0, recording.reward(reward), action, info, observation=observation)
         if terminated or truncated:
             self._has_ended = True
             ended = recording.end(0, terminated=bool(terminated), info=info)

@@ -22,7 +22,7 @@ from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
-from tune_media.recording.success import in_info
+from tune_media.recording.success import in_info, why_unknown
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
@@ -83,7 +83,7 @@ class Recorder:
         self.abandoned = 0
         self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
         self.looks_at_every_step = self.collector.may_find({})
-        self._tells_success = plan.tells_success
+        self._tells_success, self._has_seen_success = plan.tells_success, False
         self._on_finished = on_finished
         self._running: dict[Hashable, RunningEpisode] = {}
         self.starts = Starts(plan.trigger, self.clock)
@@ -214,6 +214,7 @@ class Recorder:
         metrics: Mapping[str, float] | None = None,
         proof: Proof | None = None,
         info: Any = None,
+        of_agents: bool = False,
         **facts: Any,
     ) -> EpisodeRecord | None:
         """Record the end of the episode in ``slot``, drop candidates that cannot win any more, and return its record.
@@ -226,6 +227,7 @@ class Recorder:
             metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
             proof: Decides what of its frames proves its tape. None: nothing does.
             info: The info of its last step, which may say whether it succeeded.
+            of_agents: Whether the env has several agents, and the info one for each of them.
         """
         episode = self._running.pop(slot, None)
         if episode is None:
@@ -233,10 +235,13 @@ class Recorder:
         with self.clock.render():
             self._show_last(episode)
         with self.guard(slot, "the end of an episode"):
-            facts["success"] = in_info(info, self._tells_success)
-            if facts["success"] is None and isinstance(self.plan.success, str):
-                reason = f"success={self.plan.success!r} is no truth value in the info of an episode's last step"
-                self.problems.report(reason, "it is not known whether episodes succeeded")
+            name = self.plan.success
+            facts["success"] = in_info(info, self._tells_success, of_agents=of_agents)
+            if facts["success"] is not None:
+                self._has_seen_success = True
+            elif isinstance(name, str) and not self._has_seen_success:
+                reason = why_unknown(info, name, of_agents=of_agents)
+                self.problems.report(reason, "it is not known whether episodes succeeded", kind="success=")
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             if proof is not None and episode.has_whole_tape():
                 with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else

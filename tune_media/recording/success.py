@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tune_media.recording.collector import COMMON
-from tune_media.values.checks import a_function, as_shown
+from tune_media.values.checks import a_function, as_shown, did_you_mean
 from tune_media.values.episode_record import EpisodeRecord
 
 NAMES = ("success", "is_success")
@@ -41,26 +41,42 @@ def names_of(success: Success | None) -> tuple[str, ...]:
     return NAMES if success is None else (success,) if isinstance(success, str) else ()
 
 
-def in_info(info: Any, names: tuple[str, ...]) -> bool | None:
+def in_info(info: Any, names: tuple[str, ...], *, of_agents: bool = False) -> bool | None:
     """Return what the info of an episode's last step says; None if it says nothing.
 
-    In a multi-agent env it is the common info, or else all agents that say something must have succeeded.
+    Args:
+        info: The info.
+        names: The paths inside it that may tell.
+        of_agents: Whether the env has several agents. Then the common info tells, or else all agents that say something
+            must have succeeded.
 
     >>> in_info({"is_success": 1.0}, NAMES), in_info({}, NAMES)
     (True, None)
-    >>> in_info({"a": {"success": True}, "b": {"success": False}, "c": {}}, NAMES)
+    >>> in_info({"a": {"success": True}, "b": {"success": False}, "c": {}}, NAMES, of_agents=True)
     False
     """
     if not isinstance(info, Mapping):
         return None
-    for one in (info, info.get(COMMON)):
+    for one in (info, info.get(COMMON) if of_agents else None):
         for name in names:
             found = as_success(_at(one, name))
             if found is not None:
                 return found
-    own = [as_success(_at(one, name)) for one in info.values() for name in names]
+    own = [as_success(_at(one, name)) for one in info.values() for name in names] if of_agents else []
     said = [one for one in own if one is not None]
     return all(said) if said else None
+
+
+def why_unknown(info: Any, name: str, *, of_agents: bool) -> str:
+    """Return why an info does not say whether its episode succeeded, with the names in it that could.
+
+    >>> why_unknown({"data": {"solved": True}, "text": "a"}, "data/solvd", of_agents=False)
+    "success='data/solvd' is no truth value in the info of an episode's last step; did you mean 'data/solved'?"
+    """
+    infos = [one for one in info.values() if isinstance(one, Mapping)] if of_agents and info else [info]
+    known = sorted({name for one in infos for name in _paths(one, "")})
+    meant = did_you_mean(name, known, "there are")
+    return f"success={name!r} is no truth value in the info of an episode's last step; {meant.rstrip('.')}"
 
 
 def as_success(value: Any) -> bool | None:
@@ -74,6 +90,15 @@ def as_success(value: Any) -> bool | None:
         return bool(plain) if isinstance(plain, (bool, int)) or not math.isnan(plain) else None
     except Exception:  # of a foreign type
         return None
+
+
+def _paths(info: Any, prefix: str) -> Iterator[str]:
+    """Yield the paths of the numbers and truth values inside an info."""
+    if isinstance(info, Mapping):
+        for key, value in info.items():
+            yield from _paths(value, f"{prefix}/{key}" if prefix else str(key))
+    elif as_success(info) is not None:
+        yield prefix
 
 
 def _at(info: Any, name: str) -> Any:

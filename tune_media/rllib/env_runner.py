@@ -229,6 +229,7 @@ class EnvRunnerRecording:
             self._fetched.ended(running.id)
             own = functools.partial(add_own_values, fields_of(episode))
             returns = agent_returns(episode, earlier_chunks, running.rewards)
+            facts["of_agents"] = bool(returns)
             self.recorder.end(index, own, metrics=returns, task=running.task, proof=self.replays.proof, **facts)
 
     def fail(self, index: int) -> None:

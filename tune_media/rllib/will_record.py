@@ -13,6 +13,7 @@ from tune_media.recording.plan import Plan
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.secrets import error_text
 
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
@@ -72,15 +73,34 @@ runner, and not be recorded.
             f"two recorders are named {plan.name!r}, and only the first records: config.callbacks([...]) holds "
             "record_episodes(...) twice. Leave one out, or give one of them another name=."
         )
+    yield from _other_success(plan, sections, config)
     for selector in plan.selectors:
         yield from _doubts(selector, plan)
 
 
 def recorder_names(config: Any) -> list[str]:
     """Return the names of the recorders in ``config.callbacks(...)``."""
+    return [settings.plan.name for settings in _recorders(config)]
+
+
+def _recorders(config: Any) -> list[RecorderSettings]:
     given = config.callbacks_class if isinstance(config.callbacks_class, (list, tuple)) else [config.callbacks_class]
     arguments = [argument for one in given for argument in getattr(one, "args", ())]  # record_episodes gives partials
-    return [argument.plan.name for argument in arguments if isinstance(argument, RecorderSettings)]
+    return [argument for argument in arguments if isinstance(argument, RecorderSettings)]
+
+
+def _other_success(plan: Plan, sections: Collection[str], config: Any) -> Iterator[str]:
+    """Yield why a recorder's success rate is not in the results: there is one rate a section, of the first recorder."""
+    for first in _recorders(config):
+        if first.plan.name == plan.name:
+            return
+        shared = [section for section in sections if section in first.sections]
+        if shared and first.plan.success != plan.success:
+            yield (
+                f"the recorders {first.plan.name!r} and {plan.name!r} have different success=, and the results have "
+                f"one custom_metrics/{SUCCESS_RATE} for the {shared[0]} episodes: that of {first.plan.name!r}, if it "
+                "has one. Pass the same success= to both."
+            )
 
 
 def _unmatched_indices(
