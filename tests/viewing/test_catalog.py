@@ -281,6 +281,21 @@ def test_a_field_that_no_row_has_does_not_hide_a_hyperparameter(experiment):
     assert len(catalog.filter(seed=2)) == 0
 
 
+def test_a_field_of_the_episodes_that_hides_a_hyperparameter_is_told(tmp_path, caplog):
+    store = StoredTrial.in_folder(tmp_path / "exp" / "trial")
+    frames = [np.zeros((32, 48, 3), np.uint8)] * 3
+    store.add(tm.Video(frames, fps=30, episode=tm.EpisodeRecord("e", 1.0, 3, seed=100)), step=1)
+    store.finish()
+    (tmp_path / "exp" / "trial" / "params.json").write_text(json.dumps({"env_config": {"seed": 3}}))
+    catalog = tm.load(tmp_path / "exp")
+    assert len(catalog.filter(seed=3)) == len(catalog.filter(seed_max=3)) == 0
+    told = "'seed' is a field of the episodes; the hyperparameter is 'config/env_config/seed"
+    assert [text.count(told) for text in caplog.messages] == [1, 1]
+    assert "'config/env_config/seed_max'." in caplog.messages[1]
+    assert len(catalog.filter(**{"config/env_config/seed": 3})) == len(catalog.filter(seed=100)) == 1
+    assert len(caplog.messages) == 2
+
+
 def test_a_bound_that_is_a_metric_of_its_own_is_told(tmp_path, caplog):
     store = StoredTrial.in_folder(tmp_path / "exp" / "trial")
     for step, most in ((1, 3.0), (2, 5.0)):
@@ -379,6 +394,9 @@ def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
         (lambda c: c.compare(by=["lr", 3]), TypeError, r"compare\(by=\.\.\.\) takes text, .*, got 3"),
         (lambda c: c.compare(task=3), TypeError, r"compare\(task=\.\.\.\) takes text or None, .*, got 3"),
         (lambda c: c.to_pandas(metrics=3), TypeError, r"to_pandas\(metrics=\.\.\.\) takes text, .*, got 3"),
+        (lambda c: c.compare(task="nope"), ValueError, r"^task= has 'nope', which is no hyperparameter"),
+        (lambda c: c.save_figure(5), TypeError, r"save_figure\(path\) takes a path, got 5"),
+        (lambda c: c.best().save(5), TypeError, r"save\(path\) takes a path, got 5"),
         (lambda c: c.compare(by="x"), ValueError, "no hyperparameter; there are 'lr'"),  # what differs comes first
         (lambda c: c.best().save("best.mp4", width=9), ValueError, r"are for GIFs; 'best\.mp4' gets the clip as it is"),
         (

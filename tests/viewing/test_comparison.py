@@ -2,15 +2,18 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
 from tests.support.viewing import write_snapshot
+from tune_media.cli import main
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, success_rate
 from tune_media.values.rates import wilson
 from tune_media.viewing.table import configuration_table
@@ -47,7 +50,31 @@ def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
 def test_the_grouping_and_the_metric_can_be_chosen(sweep):
     catalog = tm.load(sweep)
     assert list(catalog.compare(by="env_seed")["n"]) == [2, 2, 2, 2, 0]
+    assert list(catalog.compare(by="config/env_config/env_seed")["n"]) == [2, 2, 2, 2, 0]
+    assert list(catalog.compare(by=["config/lr", "env_seed"])["n"]) == [1] * 8 + [0]
     assert list(catalog.compare(["lr", "env_seed"], "training_iteration")["n"]) == [1] * 8 + [0]
+
+
+def test_whole_numbers_stay_whole_if_some_configurations_have_none(tmp_path):
+    for number, own in enumerate([{"layers": 2}, {"layers": 3, "size": 64}, {"layers": 4, "size": 128}]):
+        make_trial(tmp_path / "exp" / f"t{number}", own, {10: float(number)})
+    write_snapshot(tmp_path / "exp", t0="ERROR")
+    table = tm.load(tmp_path / "exp").compare()
+    assert list(table["rank"][:2]) == [1, 2] and table["rank"].isna().tolist() == [False, False, True]
+    assert str(table["rank"].dtype) == str(table["config/size"].dtype) == "Int64"
+    assert list(table["config/size"][:2]) == [128, 64]
+    assert str(table["config/layers"].dtype) == "int64"
+    rows = tm.load(tmp_path / "exp").to_pandas()
+    assert rows["config/size"].tolist()[1:] == [64, 128] and rows["config/size"].isna()[0]
+    run = partial(CliRunner().invoke, main)
+    for of, places in (("configurations", "128,64,"), ("trials", "128,64,")):
+        lines = run(["list", str(tmp_path / "exp"), "--rows", of, "--csv"]).output.splitlines()
+        at = lines[0].split(",").index("config/size")
+        assert ",".join(line.split(",")[at] for line in lines[1:]) == places
+        last = json.loads(run(["list", str(tmp_path / "exp"), "--rows", of, "--json"]).output.splitlines()[-1])
+        assert last["config/size"] is None
+    assert "128" in run(["list", str(tmp_path / "exp"), "--rows", "configurations", "--latex"]).output
+    assert "NA" not in run(["list", str(tmp_path / "exp"), "--rows", "configurations"]).output
 
 
 def test_repetitions_without_any_seed_are_one_configuration(tmp_path):

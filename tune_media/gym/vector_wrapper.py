@@ -182,5 +182,5 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         """Return the reward of each sub-env; vectors if the rewards have a second axis (MO-Gymnasium)."""
         array = as_array(rewards)
         if array.ndim == 1 and array.dtype != object:
-            return array.astype(np.float64).tolist()
+            return list(array.astype(np.float64).tolist())
         return [self._recording.reward(reward) for reward in (array if array.ndim else [rewards] * self.num_envs)]

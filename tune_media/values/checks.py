@@ -284,10 +284,11 @@ def _takes_one(function: Callable[..., Any]) -> bool:
     return True
 
 
-def local_path(argument: str, path: str | os.PathLike[str]) -> Path:
+def local_path(argument: str, path: Any) -> Path:
     """Return a path on this machine; a ``~`` at its beginning is the user's home.
 
     Raises:
+        TypeError: It is no path.
         ValueError: No path can be this text.
 
     Example:
@@ -295,6 +296,8 @@ def local_path(argument: str, path: str | os.PathLike[str]) -> Path:
         Traceback (most recent call last):
         ValueError: Video.from_file(path) takes a path, and 'clip\\x00.mp4' holds a NUL character.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{argument} takes a path, got {as_shown(path)}.")
     if "\0" in os.fspath(path):
         raise ValueError(f"{argument} takes a path, and {os.fspath(path)!r} holds a NUL character.")
     try:

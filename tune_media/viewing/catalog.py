@@ -23,7 +23,7 @@ from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandon
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
-from tune_media.values.checks import a_text, as_shown, did_you_mean, name_some, number_range, one_of
+from tune_media.values.checks import a_text, as_shown, did_you_mean, local_path, name_some, number_range, one_of
 from tune_media.values.names import shown_names
 from tune_media.values.number import counted
 from tune_media.values.score import Scores
@@ -318,7 +318,8 @@ class Catalog(Sequence[CatalogRow]):
         percentile bootstrap, which is too narrow with few runs. With one run, there is none.
 
         Args:
-            by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
+            by: The hyperparameters that make a configuration, with or without ``config/``. None: all that differ but
+                for training seeds.
             metric: A metric of the results, by its name or the last part of it, such as ``"success_rate"``: its
                 intervals also have room for the chance in the episodes. None: the score, see ``best``.
             mode: ``"max"`` or ``"min"``.
@@ -356,9 +357,10 @@ class Catalog(Sequence[CatalogRow]):
 
         Raises:
             ValueError: As in ``compare``, or no trial has a score, or the file has another ending.
+            TypeError: ``path`` is no path.
             ImportError: A picture or PDF is asked for, and matplotlib is not installed.
         """
-        target = Path(path).expanduser()
+        target = local_path("save_figure(path)", path)
         label = metric or self.scores.label
         figure.write_figure(figure.comparison_figure(self._judged(by, metric, mode, task), label), target)
         return target

@@ -94,6 +94,7 @@ class CatalogRow(dict[str, Any]):
 
         Raises:
             ValueError: The medium cannot be saved in this format, width or frame rate.
+            TypeError: ``path`` is no path, or a number is none.
             OSError: The file cannot be read or written.
 
         Example:

@@ -20,6 +20,7 @@ from tune_media.values.names import full_name
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
+from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances
 from tune_media.viewing.statistics import Estimate
 
@@ -102,7 +103,7 @@ def judged(
     """
     params, tasks = [trial.config for trial in trials], None
     if task is not None:
-        (name,) = configurations(params, [task])[0].params
+        (name,) = configurations(params, [task], "task=")[0].params
         tasks = [str(own.get(name)) for own in params]
         params = [{other: value for other, value in own.items() if other != name} for own in params]
     found = judge(configurations(params, by), _counting(scores, statuses), tasks, params=params, sign=sign)
@@ -193,8 +194,6 @@ def importance_frame(found: Sequence[Importance], count: int) -> pd.DataFrame:
 
 def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:
     """Return judged configurations as a DataFrame, one row each, see ``Catalog.compare``."""
-    import pandas as pd
-
     params = list(dict.fromkeys(name for one in found for name in one.configuration.params))
     rows = []
     for place, one in enumerate(found, 1):
@@ -210,7 +209,7 @@ def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFr
         row["left_out"] = [trials[number].name for number in one.left_out]
         rows.append(row)
     columns = [*(f"config/{name}" for name in params), *_COLUMNS]
-    return pd.DataFrame(rows, columns=columns)
+    return data_frame(rows, columns)
 
 
 def returns_by_seed(trials: Sequence[TrialFiles]) -> dict[int, float]:

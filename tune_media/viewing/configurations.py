@@ -110,13 +110,16 @@ def is_seed(name: str) -> bool:
     return bool(_SEED.search(name.rpartition("/")[2]))
 
 
-def configurations(params: Sequence[Mapping[str, Any]], by: Sequence[str] | None = None) -> list[Configuration]:
+def configurations(
+    params: Sequence[Mapping[str, Any]], by: Sequence[str] | None = None, argument: str = "by="
+) -> list[Configuration]:
     """Group trials into configurations, in the order of their first trials.
 
     Args:
         params: The hyperparameters of each trial.
         by: The hyperparameters that make a configuration; the last part of a name is enough. None: all that differ
             between the trials but for training seeds.
+        argument: What the user calls ``by``.
 
     Raises:
         ValueError: No trial has such a hyperparameter.
@@ -125,7 +128,9 @@ def configurations(params: Sequence[Mapping[str, Any]], by: Sequence[str] | None
     >>> [(one.params, one.trials) for one in found]
     [({'lr': 1}, [0, 2]), ({'lr': 2}, [1])]
     """
-    names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names("by=", params, by)
+    names = (
+        [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(argument, params, by)
+    )
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, found in enumerate(params):
         groups.setdefault(tuple(comparable(found.get(name)) for name in names), []).append(number)
@@ -231,7 +236,7 @@ def _full_names(argument: str, params: Sequence[Mapping[str, Any]], wanted_names
     known = dict.fromkeys([*differing(params), *(name for found in params for name in found)])
     names = []
     for wanted in wanted_names:
-        full = full_name(wanted, known)
+        full = full_name(wanted, known) or full_name(wanted.removeprefix("config/"), known)
         if full is None:
             raise ValueError(f"{argument} has {wanted!r}, which is no hyperparameter; {did_you_mean(wanted, known)}")
         names.append(full)

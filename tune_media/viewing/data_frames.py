@@ -51,6 +51,7 @@ MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_PROOF, *_FILE]
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
 _OF_EPISODES = ("rolled_back", "abandoned")
+_WHOLE = ("rank", "runs_to_decide")  # of configurations
 _FLAGS = (*_OF_EPISODES, "suspect")  # columns of truth values; False if a row says nothing
 _Row = TypeVar("_Row", bound=dict[str, Any])
 
@@ -218,10 +219,27 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
         return pd.DataFrame(columns=columns).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, bool)})
     rows = [{**row, **{name: bool(row.get(name)) for name in flags}} for row in rows]
     try:
-        return pd.DataFrame(rows, columns=columns)
+        return data_frame(rows, columns)
     except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes
         whole = [{_whole(name): _whole(value) for name, value in row.items()} for row in rows]
-        return pd.DataFrame(whole, columns=[_whole(name) for name in columns])
+        return data_frame(whole, [_whole(name) for name in columns])
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
+    """Return rows as a DataFrame; a hyperparameter or rank that is a whole number stays one if some rows have none.
+
+    >>> data_frame([{"rank": 1}, {"rank": None}], ["rank"])["rank"].tolist()
+    [1, <NA>]
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=list(columns))
+    for name in (one for one in frame.columns if one in _WHOLE or str(one).startswith("config/")):
+        values = [row.get(name) for row in rows]
+        numbers = [value for value in values if value is not None]
+        if len(numbers) < len(values) and numbers and all(type(one) is int and abs(one) < 2**63 for one in numbers):
+            frame[name] = pd.array(values, dtype="Int64")
+    return frame
 
 
 def _whole(value: Any) -> Any:

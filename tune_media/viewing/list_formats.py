@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.table import (
     is_numeric,
     lines_of_configurations,
@@ -99,9 +100,11 @@ def _frame(catalog: Catalog, of: str) -> pd.DataFrame:
 
 def _without_secrets(frame: pd.DataFrame) -> pd.DataFrame:
     """Hide keys and passwords in the columns of hyperparameters; return the frame."""
+    import pandas as pd
+
     for name in [str(one) for one in frame.columns if str(one).startswith("config/")]:
         values = list(frame[name])
-        shown = [without_secret(name, value) for value in values]
+        shown = [value if value is pd.NA else without_secret(name, value) for value in values]
         if any(one is not value for one, value in zip(shown, values, strict=True)):
             frame[name] = shown
     return frame
@@ -109,8 +112,6 @@ def _without_secrets(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of_trials(catalog: Catalog) -> pd.DataFrame:
     """Return one row a trial, the highest score first: its hyperparameters that differ, its scores, its best clip."""
-    import pandas as pd
-
     videos, rows = catalog.filter(kind="video"), []
     counts = videos.counts
     for trial, score, best in videos.best_first():
@@ -122,13 +123,15 @@ def _of_trials(catalog: Catalog) -> pd.DataFrame:
         row |= {name: known.get(name) for name in ("episode_return", "episode_length", "step")}
         row |= {"clips": counts[trial.name], "best_clip": known.get("file"), "error": trial.status.error or None}
         rows.append(row)
-    return pd.DataFrame(rows)
+    return data_frame(rows, rows[0] if rows else ())
 
 
 def _plain(value: Any) -> Any:
     """Return a value of a frame as JSON has it: NaN is nothing."""
+    import pandas as pd
+
     value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if value is pd.NA or (isinstance(value, float) and math.isnan(value)) else value
 
 
 def _escaped(cell: str) -> str:

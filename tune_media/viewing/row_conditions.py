@@ -66,8 +66,8 @@ def conditions(
         TypeError: A bound that is no number.
         ValueError: A range whose first number is larger than its last.
     """
-    of_rows = list(fields)
-    known = [(of_rows, False), (list(params), True), (list(empty_fields), False)]
+    of_rows, of_trials = list(fields), list(params)
+    known = [(of_rows, False), (of_trials, True), (list(empty_fields), False)]
     found = []
     for argument, wanted in given.items():
         base, suffix = argument[:-4], argument[-4:]
@@ -79,7 +79,7 @@ def conditions(
             hint = f"{meant[0]!r} is a name of its own; {argument}{suffix}={wanted!r} is a bound" if bound else ""
             if values and not any(map(holds, values)):
                 hint = hint or f"the values of {meant[0]!r} are {name_some(values)}."
-            found.append(Condition(*meant, holds, hint))
+            found.append(Condition(*meant, holds, hint or _of_param(argument, meant, of_trials)))
             continue
         meant = None if bound is None else _find(base, known)
         if (meant is None or bound is None) and not of_rows:
@@ -90,7 +90,7 @@ def conditions(
             raise ValueError(f"filter({argument}=...): no row and no hyperparameter has this name; {hint}")
         if not is_number(wanted):
             raise TypeError(f"filter({argument}=...) takes a number, got {as_shown(wanted)}.")
-        found.append(Condition(*meant, _bound(bound, float(wanted))))
+        found.append(Condition(*meant, _bound(bound, float(wanted)), _of_param(base, meant, of_trials, suffix)))
     return found
 
 
@@ -102,6 +102,14 @@ def _find(name: str, known: Iterable[tuple[Sequence[str], bool]]) -> tuple[str, 
         if full is not None:
             return full, is_param
     return None
+
+
+def _of_param(name: str, meant: tuple[str, bool], params: Sequence[str], suffix: str = "") -> str:
+    """Return that the hyperparameter of the same name may have been meant; nothing if there is none."""
+    param = None if meant[1] else full_name(name, params)
+    if param is None:
+        return ""
+    return f"{meant[0]!r} is a field of the episodes; the hyperparameter is {_PARAM + param + suffix!r}."
 
 
 def _bound(holds: Callable[[float, float], bool], limit: float) -> Callable[[Any], bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 
-from tune_media.values.checks import above_0, between
+from tune_media.values.checks import above_0, between, local_path
 
 _FASTEST = 50  # frames per second: viewers show GIFs no faster
 _NO_LIMIT = 2**31
@@ -27,7 +27,7 @@ def save_medium(
 
     Raises:
         ValueError: The medium cannot be saved in this format, width or frame rate, or the clip is broken.
-        TypeError: A width or frame rate that is no number.
+        TypeError: A width or frame rate that is no number, or an output that is no path.
         OSError: The file cannot be written.
 
     Example:
@@ -37,7 +37,7 @@ def save_medium(
     """
     above_0(whole=True, or_none=True).check("save(width=...)", width)
     between(1, _FASTEST, or_none=True).check("save(fps=...)", fps)
-    path, stored = Path(output).expanduser(), posixpath.splitext(stored_as)[1].lower()
+    path, stored = local_path("save(path)", output), posixpath.splitext(stored_as)[1].lower()
     wanted = path.suffix.lower()
     if wanted == ".gif" and stored in _CLIPS:
         from tune_media.encoding.gif import gif_from_video

@@ -148,12 +148,19 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm", ""]]
     for _, row in table.iterrows():
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
-        told = "best" if row["rank"] == 1 else "not surely worse" if row["not_surely_worse"] else ""
+        told = "best" if row["n"] and row["rank"] == 1 else "not surely worse" if row["not_surely_worse"] else ""
         interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] > 1 else ""
-        values = [short(without_secret(name, row[f"config/{name}"])) for name in names]
+        values = [_shown(name, row[f"config/{name}"]) for name in names]
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]
         lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
     return lines
+
+
+def _shown(name: str, value: Any) -> str:
+    import pandas as pd
+
+    is_missing = value is pd.NA or value != value  # as a frame has the numbers that a row has not
+    return "" if is_missing else short(without_secret(name, value))
 
 
 def importance_line(catalog: Catalog) -> str:
