@@ -37,7 +37,7 @@ def test_a_notebook_shows_the_viewer_with_the_clips_inside(tmp_path):
         )
         assert viewer.all(".card", "e.dataset.trial") == ["trial_b", "trial_a", "trial_c"]
         viewer.frame.click(".card[data-trial=trial_b] .name")
-        viewer.wait("document.querySelectorAll('.film').length === 2")  # its best clip and its last one
+        viewer.wait("document.querySelectorAll('.film').length === 3")
         viewer.frame.click(".film:first-of-type .film-facts")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.moment')")
         viewer.wait("document.querySelector('.no-steps')?.innerText.includes('collect=')")  # no values of its steps
@@ -58,7 +58,11 @@ def test_names_with_html_stay_text(tmp_path):
 
 def test_clips_too_large_for_a_notebook_are_left_out(tmp_path, monkeypatch):
     experiment = make_experiment(tmp_path / "exp")
-    assert page_of(experiment)[1].count(CLIP) == 3  # of five: the best and the last of each trial
+    assert page_of(experiment)[1].count(CLIP) == 5
+    monkeypatch.setattr(notebook, "_MAX_CLIPS", 3)  # the best one of each trial comes first
+    held = re.findall(r"step_0*(\d+)-[^\"]*\": ?\"data:", page_of(experiment)[1])
+    assert held == ["20", "20", "30"]
+    monkeypatch.undo()
     make_trial(tmp_path / "two" / "long", {}, {1: 9.0}, frames=200)
     make_trial(tmp_path / "two" / "short", {}, {1: 1.0}, frames=2)
     sizes = [len(row.read_bytes()) for row in tm.load(tmp_path / "two")]

@@ -7,7 +7,7 @@ import html
 import logging
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.suspects import DOUBT, SUSPECT
 from tune_media.values.checks import did_you_mean
-from tune_media.values.score import Scores, known_returns
+from tune_media.values.score import Scores, clip_rank, known_returns
 from tune_media.values.secrets import error_text
 from tune_media.viewing.comparison import clip_scores
 from tune_media.viewing.conditions import Texts
@@ -167,10 +167,7 @@ class Gallery:
         steps: bool = False,
         max_bytes: int = MAX_PAGE,
     ) -> int:
-        """Write a single HTML file with the clips inside, as many as there is room for.
-
-        The best and the last clips come first, those of the trials with the highest scores before the others, and then
-        all others, the newest first.
+        """Write a single HTML file with the clips inside, as many as there is room for, see ``inside``.
 
         Args:
             output: The file.
@@ -182,14 +179,42 @@ class Gallery:
             The number of clips in it.
         """
         ranked = Scores.of([trial.last_metrics for trial in self.trials], clip_scores(self.trials)).best_first()
-        trials = [self.trials[number] for number in ranked]
-        first = [(trial, line) for trial in trials for line in shown_lines(self._lines_of(trial))]
-        rest = [(trial, line) for trial in trials for line in reversed(self._lines_of(trial))]
+        inside, media = self.inside([self.trials[number] for number in ranked], max_bytes, progress=progress)
+        page = single_page(inside.data(steps=steps, posters=""), media, self.title)
+        _write(output, page.encode("utf-8", "replace"))
+        return len(media)
+
+    def inside(
+        self,
+        best_first: Sequence[TrialFiles],
+        max_bytes: int,
+        max_clips: int | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> tuple[Gallery, dict[str, str]]:
+        """Choose the clips that a page has inside, as many as there is room for.
+
+        The best clip of each trial comes first, then the best and the last ones of each key, and then all others, the
+        newest first; those of the trials with the highest scores come before the others.
+
+        Args:
+            best_first: The trials, that with the highest score first.
+            max_bytes: Of all clips.
+            max_clips: The most clips. None: there is no bound.
+            progress: Called with the number of clips that were looked at since the last call.
+
+        Returns:
+            The gallery of these clips, and their contents as data URIs by ``<trial id>/<path>``.
+        """
+        best = [(trial, max(lines, key=clip_rank)) for trial in best_first if (lines := self._lines_of(trial))]
+        shown = [(trial, line) for trial in best_first for line in shown_lines(self._lines_of(trial))]
+        rest = [(trial, line) for trial in best_first for line in reversed(self._lines_of(trial))]
         media: dict[str, str] = {}
         room = max_bytes
         for (id, path), (trial, line) in {
-            (trial.id, line["path"]): (trial, line) for trial, line in first + rest
+            (trial.id, line["path"]): (trial, line) for trial, line in best + shown + rest
         }.items():
+            if len(media) == max_clips:
+                break
             progress(1)
             size = line.get("bytes")
             fits = room > 0 and not (isinstance(size, int) and size > room)  # one that does not is not read
@@ -201,10 +226,7 @@ class Gallery:
             trial.id: [line for line in self._lines_of(trial) if f"{trial.id}/{line['path']}" in media]
             for trial in self.trials
         }
-        inside = Gallery(self.title, self.trials, self.only, self.missing, statuses=self.statuses, lines=held)
-        page = single_page(inside.data(steps=steps, posters=""), media, self.title)
-        _write(output, page.encode("utf-8", "replace"))
-        return len(media)
+        return Gallery(self.title, self.trials, self.only, self.missing, statuses=self.statuses, lines=held), media
 
     def _content(self, trial: TrialFiles, path: str) -> bytes | None:
         """Return the content of a clip; None, and note it, if it cannot be read."""
@@ -299,8 +321,7 @@ class Gallery:
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
         if trial.id not in self.lines:
-            lines = [line for line in trial.lines if _is_wanted(line, self.only)]
-            self.lines[trial.id] = [line | {"note": DOUBT} if line.get(SUSPECT) else line for line in lines]
+            self.lines[trial.id] = wanted_lines(trial.lines, self.only)
         return self.lines[trial.id]
 
     def _curves(self, trial: TrialFiles) -> dict[str, Any]:
@@ -329,6 +350,20 @@ def default_folder(experiment: str) -> Path:
         'sweep_gallery'
     """
     return Path(f"{posixpath.basename(experiment.rstrip('/')) or 'experiment'}_gallery")
+
+
+def wanted_lines(lines: Iterable[Line], only: Collection[str] = ()) -> list[Line]:
+    """Return the index lines of the clips and pictures that the page shows; those of suspect ones say so.
+
+    Args:
+        lines: Index lines.
+        only: As of ``Gallery``.
+
+    >>> wanted_lines([{"kind": "histogram", "path": "media/a.json"}])
+    []
+    """
+    wanted = [line for line in lines if _is_wanted(line, only)]
+    return [line | {"note": DOUBT} if line.get(SUSPECT) else line for line in wanted]
 
 
 def _is_wanted(line: Line, only: Collection[str]) -> bool:
