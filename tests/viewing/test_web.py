@@ -271,19 +271,3 @@ def test_the_front_end_has_no_inline_script_and_names_no_other_host():
         text = (STATIC / name).read_text()
         assert "innerHTML" not in text or name.startswith("vendor/")
         assert "://" not in text.replace("http://www.w3.org/2000/svg", "") or name.startswith("vendor/"), name
-
-
-def test_the_tensorboard_entry_loads_the_scripts_of_the_page():
-    page = (STATIC / "index.html").read_text()
-    module = (STATIC / "tensorboard.js").read_text()
-    scripts = [line.split('"')[1].removeprefix("static/") for line in page.splitlines() if line.startswith("<script")]
-    assert [name for name in scripts if name != "start.js"] == [
-        name
-        for name in module.split("SCRIPTS = [")[1]
-        .split("]")[0]
-        .replace('"', "")
-        .replace("\n", "")
-        .replace(" ", "")
-        .split(",")
-        if name
-    ]
