@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tune_media._version import __version__
+from tune_media.values.checks import local_path
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _in_shell(text: str) -> str:
 
 
 def _file_to_write(output: str, *endings: str, option: str = "-o") -> Path:
-    path = Path(output).expanduser()
+    path = local_path(option, output)
     if path.suffix.lower() not in endings:
         raise click.BadParameter(f"a {' or '.join(endings)} file, not {output!r}", param_hint=option)
     return path
@@ -151,13 +152,13 @@ _chooses_trials = _trials_option("Names or parts of names, with commas; may be r
     type=click.Choice(["trials", "configurations", "media"]),
     help="What a line is. Default: trials; with --json media.",
 )
-@click.option("--csv", "form", flag_value="csv", help="CSV, with all digits.")
-@click.option("--json", "form", flag_value="json", help="One JSON object a line, for programs, with all fields.")
-@click.option("--latex", "form", flag_value="latex", help="A LaTeX tabular, for \\usepackage{booktabs}.")
+@click.option("--csv", "csv", is_flag=True, help="CSV, with all digits.")
+@click.option("--json", "json", is_flag=True, help="One JSON object a line, for programs, with all fields.")
+@click.option("--latex", "latex", is_flag=True, help="A LaTeX tabular, for \\usepackage{booktabs}.")
 @click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
 @_chooses_trials
 def list_media(
-    experiment: str, every: bool, rows: str | None, form: str | None, with_config: bool, trials: tuple[str, ...]
+    experiment: str, every: bool, rows: str | None, with_config: bool, trials: tuple[str, ...], **formats: bool
 ) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
 
@@ -171,6 +172,10 @@ def list_media(
       tune-media list --json ~/ray_results/my_sweep | jq .episode_return
       tune-media list --rows configurations --latex my_sweep > table.tex
     """
+    forms = [name for name in ("csv", "json", "latex") if formats[name]]
+    if len(forms) > 1:
+        raise click.UsageError(f"--{forms[0]} and --{forms[1]} exclude each other.")
+    form = forms[0] if forms else None
     of = rows or ("media" if every or form == "json" else "trials")
     if with_config and form != "json":
         raise click.UsageError("--config adds the whole config to the lines of --json: pass both.")
@@ -418,7 +423,7 @@ def gallery(
         more = f"; {left_out} more did not fit: -o FOLDER takes all, --only some" if left_out else ""
         click.echo(f"{told}{more}")
     else:
-        folder = Path(output) if output else default_folder(made.title)
+        folder = local_path("-o", output) if output else default_folder(made.title)
         media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
         click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
         if made.nbytes > _MUCH and not yes:

@@ -208,3 +208,24 @@ def test_a_single_file_has_room_for_some_clips_the_best_first(experiment, tmp_pa
     both = run(experiment, "--single-file", tmp_path / "a.html", "-o", tmp_path / "b")
     assert (both.exit_code, "pass one of them" in both.output) == (2, True)
     assert run(experiment, "--single-file", tmp_path / "folder").exit_code == 2
+
+
+def test_the_home_is_expanded_in_the_name_of_either_gallery(experiment, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert run(experiment, "-o", "~/folder").exit_code == run(experiment, "--single-file", "~/page.html").exit_code == 0
+    assert (tmp_path / "home" / "folder" / "index.html").exists()
+    assert (tmp_path / "home" / "page.html").exists()
+    assert not (tmp_path / "~").exists()
+
+
+def test_without_media_both_kinds_of_galleries_say_the_same(experiment, tmp_path):
+    (tmp_path / "none" / "trial").mkdir(parents=True)
+    (tmp_path / "none" / "trial" / "result.json").write_text('{"training_iteration": 1}\n')
+    for source, *only in ((tmp_path / "none",), (experiment, "--only", "bets")):
+        folder, page = (
+            run(source, *only, *to) for to in (("-o", tmp_path / "x"), ("--single-file", tmp_path / "x.html"))
+        )
+        assert (folder.exit_code, folder.output) == (page.exit_code, page.output)
+        assert folder.exit_code == 1
+    assert not (tmp_path / "x").exists() and not (tmp_path / "x.html").exists()
