@@ -361,7 +361,8 @@ class Catalog(Sequence[CatalogRow]):
             ImportError: A picture or PDF is asked for, and matplotlib is not installed.
         """
         target = local_path("save_figure(path)", path)
-        label = metric or self.scores.label
+        named = metric and comparison.metric_named(self.trials, metric)
+        label = figure.score_label(named) if named else self.scores.label
         figure.write_figure(figure.comparison_figure(self._judged(by, metric, mode, task), label), target)
         return target
 

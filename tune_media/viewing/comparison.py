@@ -22,7 +22,7 @@ from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances
-from tune_media.viewing.statistics import Estimate
+from tune_media.viewing.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,11 +124,41 @@ def is_rate(metric: str) -> bool:
     return metric.rpartition("/")[2] == SUCCESS_RATE
 
 
-def _of_rates(found: Sequence[Judged], trials: Sequence[TrialFiles], metric: str) -> list[Judged]:
-    """Return judged success rates with intervals that have room for the chance in the episodes, too.
+def success_of(trial: TrialFiles) -> tuple[float, float, float]:
+    """Return the success rate of a trial's last evaluation, or of its training, with its interval; NaN if unknown."""
+    names = sorted(filter(is_rate, trial.last_metrics))
+    if not names or trial.is_abandoned:
+        return math.nan, math.nan, math.nan
+    name = next((one for one in names if one.startswith("evaluation/")), names[0])
+    known = trial.last_metrics
+    return known[name], known.get(f"{name}_low", math.nan), known.get(f"{name}_high", math.nan)
+
+
+def success_over_runs(trials: Sequence[TrialFiles]) -> Estimate | None:
+    """Return the mean success rate of runs with its interval, see ``_with_chance``; of one run Wilson's.
+
+    >>> success_over_runs([])
+    """
+    known = [of for trial in trials if not math.isnan((of := success_of(trial))[0])]
+    if len(known) < 2:
+        return Estimate(*known[0]) if known else None
+    mean = estimate(np.array([[rate] for rate, *_ in known]))
+    return mean if any(math.isnan(low) for _, low, _ in known) else _with_chance(mean, known)[0]
+
+
+def _with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> tuple[Estimate, float, float]:
+    """Return a mean success rate with room for the chance in the episodes, and how far that reaches down and up.
 
     Wilson's intervals of the runs are combined by the method of variance estimates recovery, as Newcombe combines two.
     """
+    down = math.hypot(*(rate - low for rate, low, _ in runs)) / len(runs)
+    up = math.hypot(*(high - rate for rate, _, high in runs)) / len(runs)
+    rate = mean.value
+    return Estimate(rate, max(0.0, min(mean.low, rate - down)), min(1.0, max(mean.high, rate + up))), down, up
+
+
+def _of_rates(found: Sequence[Judged], trials: Sequence[TrialFiles], metric: str) -> list[Judged]:
+    """Return judged success rates with intervals that have room for the chance in the episodes, too."""
     best: tuple[float, float] | None = None
     widened = []
     for one in found:
@@ -138,10 +168,7 @@ def _of_rates(found: Sequence[Judged], trials: Sequence[TrialFiles], metric: str
         if not one.n or math.isnan(one.mean.low) or len(known) < len(runs):
             widened.append(one)
             continue
-        down = math.hypot(*(rate - low for rate, low, _ in known)) / len(known)
-        up = math.hypot(*(high - rate for rate, _, high in known)) / len(known)
-        rate = one.mean.value
-        mean = Estimate(rate, max(0.0, min(one.mean.low, rate - down)), min(1.0, max(one.mean.high, rate + up)))
+        mean, down, up = _with_chance(one.mean, known)
         behind = one.behind
         if behind is not None and best is not None and not math.isnan(behind.low):
             low, high = behind.value - math.hypot(best[0], up), behind.value + math.hypot(best[1], down)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tune_media.values.number import counted
+from tune_media.values.score import RETURNS
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.configurations import Configuration, Judged, short, titles
 
@@ -137,9 +138,30 @@ def write_figure(figure: Figure, path: Path) -> None:
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ValueError(f"a figure is a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file, not {path.name!r}.")
-    content = as_svg(figure).encode() if ending == ".svg" else _drawn_by_matplotlib(figure, ending)
+    content = figure_content(figure, ending)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+def figure_content(figure: Figure, ending: str) -> bytes:
+    """Return a figure as a file with one of ``ENDINGS``.
+
+    Raises:
+        ImportError: It takes matplotlib, which is not installed.
+
+    >>> figure_content(Figure(10, 10), ".svg")[:4]
+    b'<svg'
+    """
+    return as_svg(figure).encode() if ending == ".svg" else _drawn_by_matplotlib(figure, ending)
+
+
+def score_label(metric: str) -> str:
+    """Return what a metric is called under a figure.
+
+    >>> score_label("evaluation/env_runners/episode_return_mean"), score_label("loss")
+    ('mean evaluation return', 'loss')
+    """
+    return RETURNS.get(metric, metric)
 
 
 def as_svg(figure: Figure) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.comparison import success_of
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.table import (
     is_numeric,
@@ -17,7 +18,6 @@ from tune_media.viewing.table import (
     lines_of_trials,
     printable,
     state_of,
-    success_of,
 )
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from tune_media.values.number import as_number
 from tune_media.values.score import RETURNS, clip_rank, known_returns
 from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import finite
-from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed
+from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed, success_over_runs
+from tune_media.viewing.configurations import Judged
 from tune_media.viewing.param_order import by_effect
 from tune_media.viewing.statistics import Estimate, paired_difference
 
@@ -287,9 +288,7 @@ def configurations_payload(
     param = ShownParams()
     paired = None
     if with_pairs and len(found) > 1 and found[1].n:
-        first, second = (
-            [trials[number] for number in one.configuration.trials if number not in one.left_out] for one in found[:2]
-        )
+        first, second = (_counting(one, trials) for one in found[:2])
         estimate, count = paired_difference(returns_by_seed(first), returns_by_seed(second))
         paired = {"difference": _ends(estimate), "seeds": count} if count else None
     return {
@@ -306,12 +305,18 @@ def configurations_payload(
                 "chance": one.chance if math.isfinite(one.chance) else None,
                 "runs_to_decide": one.runs_to_decide,
                 "lucky": [trials[number].id for number in one.lucky],
+                "success": (rate := success_over_runs(_counting(one, trials))) and _ends(rate),
             }
             for one in found
         ],
         "paired": paired,
         "importance": [[one.name, *_ends(Estimate(one.share, one.low, one.high))] for one in importance],
     }
+
+
+def _counting(one: Judged, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
+    """Return the runs of a configuration that count."""
+    return [trials[number] for number in one.configuration.trials if number not in one.left_out]
 
 
 def _ends(estimate: Estimate) -> list[float | None]:

@@ -18,7 +18,7 @@ from tune_media.values.metric_names import main_metrics
 from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.comparison import importances_of, is_rate
+from tune_media.viewing.comparison import importances_of, success_of
 from tune_media.viewing.configurations import short
 
 if TYPE_CHECKING:
@@ -96,16 +96,6 @@ def _setting(trial: TrialFiles, name: str) -> str:
 def state_of(trial: TrialFiles) -> str:
     """Return what became of a trial, in Tune's words, or that a killed driver left it."""
     return "abandoned" if trial.is_abandoned else trial.status.word
-
-
-def success_of(trial: TrialFiles) -> tuple[float, float, float]:
-    """Return the success rate of a trial's last evaluation, or of its training, with its interval; NaN if unknown."""
-    names = sorted(filter(is_rate, trial.last_metrics))
-    if not names or trial.is_abandoned:
-        return math.nan, math.nan, math.nan
-    name = next((one for one in names if one.startswith("evaluation/")), names[0])
-    known = trial.last_metrics
-    return known[name], known.get(f"{name}_low", math.nan), known.get(f"{name}_high", math.nan)
 
 
 def with_interval(value: float, low: float, high: float, digits: int = 5) -> str:

@@ -68,6 +68,7 @@ POLICY = (
 """What the page may load: its own files, and styles that it sets. Only pages of this machine may show it in a frame."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
+_FIGURES = {"figure.svg": "image/svg+xml", "figure.png": "image/png", "figure.pdf": "application/pdf"}
 _MAX_ROWS = 1000  # of a page of episodes
 _PATIENCE = 0.1  # seconds that a page of episodes waits for files; the page asks again for the others
 _ONE_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
@@ -122,6 +123,8 @@ class ViewerApp:
             folder, _, rest = request.path.lstrip("/").partition("/")
             if folder == "data" and rest in self._pages():
                 return _json_response(request, self._pages()[rest](request))
+            if folder == "data" and rest in _FIGURES:
+                return self._figure(request, rest)
             if folder == "media":
                 return self._media(request, *rest.partition("/")[::2])
             if folder == "played":
@@ -150,13 +153,19 @@ class ViewerApp:
         }
 
     def _configurations(self, request: Request) -> Page:
-        args = request.args
-        sign = -1 if args.get("mode") == "min" else 1
         try:
-            by = args.getlist("by") or None
-            return self._all.configurations(args.get("metric", ""), args.get("section", ""), by, sign)
+            return self._all.configurations(*_comparison(request))
         except ValueError as error:
             raise BadRequest(str(error)) from error
+
+    def _figure(self, request: Request, name: str) -> Response:
+        try:
+            content = self._all.figure(*_comparison(request), posixpath.splitext(name)[1])
+        except (ValueError, ImportError) as error:
+            raise BadRequest(str(error)) from error
+        response = Response(content, mimetype=_FIGURES[name])
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        return response
 
     def _episodes(self, request: Request) -> Page:
         args = request.args
@@ -330,6 +339,17 @@ def _keep_one_range(environ: WSGIEnvironment, size: int) -> None:
     )
     if environ["REQUEST_METHOD"] != "GET" or not is_part:
         environ.pop("HTTP_RANGE", None)
+
+
+def _comparison(request: Request) -> tuple[str, str, list[str] | None, int]:
+    """Return the metric, the section, the hyperparameters and the sign of ``TrialPages.configurations``."""
+    args = request.args
+    return (
+        args.get("metric", ""),
+        args.get("section", ""),
+        args.getlist("by") or None,
+        -1 if args.get("mode") == "min" else 1,
+    )
 
 
 def _static(name: str) -> Response:

@@ -13,7 +13,7 @@
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "", params: false, parallel: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false, columns: "",
+    chart: true, log: false, brush: "", params: false, parallel: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false, columns: "", folded: "",
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -28,7 +28,7 @@
       this.problem = null;
       this.reading = null; // [trials that the server has read, trials that there are], until it has read all
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, axing: null, choosing: null, columning: false, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, drawing: false, axing: null, choosing: null, columning: false, toast: "" };
       this.touched = false;
       this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
@@ -226,6 +226,13 @@
       this.readCurves();
     }
 
+    /** What is compared: the score, its better end, and the hyperparameters that make a configuration. */
+    comparison({ score, section, smaller, by }) {
+      const mode = smaller ? "min" : "max";
+      const own = score === model.CLIP_SCORE ? section : "";
+      return { metric: score, section: own, mode, by: model.listed(by), key: `${score}|${own}|${mode}` };
+    }
+
     /**
      * Read the configurations if those that are held are of another score, or may have changed. They are asked for by
      * the score, its better end, and the hyperparameters that make one; those of the first view came with it.
@@ -233,9 +240,7 @@
     async readConfigurations({ score, section, smaller, by }) {
       const { data } = this;
       if (!score || this.reading) return; // of all trials only
-      const mode = smaller ? "min" : "max";
-      const own = score === model.CLIP_SCORE ? section : "";
-      const wanted = { metric: score, section: own, mode, by: model.listed(by), key: `${score}|${own}|${mode}` };
+      const wanted = this.comparison({ score, section, smaller, by });
       const asked = this.held.asked([data, data.metricsAt, wanted.key, by], () => ({}));
       if (this.asked === asked) return;
       this.asked = asked;
@@ -489,6 +494,7 @@
         <div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
+        ${state.drawing && html`<${tm.figure.Figure} app=${this} />`}
         ${state.columning && html`<${tm.table.Columns} app=${this} />`}
         ${state.choosing && html`<${tm.episodes.Columns} app=${this} />`}
         ${state.picture && html`<${tm.timeline.Picture} app=${this} picture=${state.picture} />`}

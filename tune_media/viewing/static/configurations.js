@@ -21,6 +21,13 @@
     return low == null ? value : `${value} [${low}, ${high}]`;
   }
 
+  /** A success rate on a card, in percent: [rate, low, high], or nothing. */
+  function Success({ rate, title }) {
+    if (!rate) return null;
+    const [value, low, high] = estimateTexts(rate.map((end) => (end == null ? null : 100 * end)), 2);
+    return html`<div class="success"><dt>success</dt><dd title=${title}>${value} %${low != null && html` <span class="ends">[${low}, ${high}]</span>`}</dd></div>`;
+  }
+
   /** Return the configurations that the grid shows, in order: those of which a trial passes the filter. */
   function configurationRows(app, rows) {
     const { state, configurations } = app;
@@ -93,6 +100,7 @@
               <dd><b class="big">${scoreStep == null ? mean : number(score)}</b>${scoreStep == null && low != null && html` <span class="ends">[${low}, ${high}]</span>`}</dd></div>
             ${clip && html`<div><dt>return of clip</dt><dd>${number(clip.return)}</dd></div>`}
             <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
+            <${Success} rate=${one.success} title=${`The mean success rate of ${plural(one.n, "run")}, with its 95 % interval`} />
           </dl>
           <${Dots} one=${one} axis=${axis} chosen=${trial} color=${color} onChoose=${(own) => this.setState({ chosen: own.name })} />`);
     }
@@ -152,12 +160,13 @@
     const { judged } = app;
     const curves = (!app.isTable || !app.hasClips) && app.data.trials.length > 1 && app.data.metricNames.includes(app.state.score)
       && html`<button aria-pressed=${app.state.chart} onClick=${() => app.set({ chart: !app.state.chart })} title="The chart of all curves">Curves</button>`;
-    if (!app.hasClips) return html`<span class="cards-choice">${curves}</span>`;
+    const figure = app.configurations && html`<${tm.figure.Button} app=${app} />`;
+    if (!app.hasClips) return html`<span class="cards-choice">${curves}${figure}</span>`;
     const shown = app.isTable ? TABLE : app.configurations ? "configurations" : "trials";
     const hasConfigurations = judged && (judged.hasRuns || app.state.by || shown === "configurations");
     const names = (kind) => (hasConfigurations || kind === TABLE ? kind : "cards");
     return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Show" values=${[...(hasConfigurations ? ["configurations"] : []), "trials", TABLE]} value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} />
-      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.setState({ grouping: true })} title="Choose the hyperparameters that make a configuration">Group by …</button>`}</span>`;
+      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.setState({ grouping: true })} title="Choose the hyperparameters that make a configuration">Group by …</button>`}${figure}</span>`;
   }
 
   /** The dialog in which the hyperparameters are chosen that make a configuration. */
@@ -169,5 +178,5 @@
     <//>`;
   }
 
-  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Grouping, configurationRows, axisOf, estimateText, seedText };
+  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Grouping, Success, configurationRows, axisOf, estimateText, seedText };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -68,6 +68,7 @@
         ${hidden.length > 0 && html`<button class="others" tabindex="-1" title=${model.titleText(hidden, Infinity)} aria-label=${`${hidden.length} more hyperparameters: ${model.titleText(hidden, Infinity)}`} onClick=${openTrial}>+${hidden.length}</button>`}</div>`}
       <dl class="trial-facts">
         ${state.score && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
+        <${tm.configurations.Success} rate=${model.successOf(trial, app.data)} title="The share of the episodes of the last evaluation (or of training) that succeeded, with its 95 % interval" />
         <div><dt>return</dt><dd>${number(clip?.return)}</dd></div>
         <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
@@ -111,7 +112,7 @@
             ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
         : `${app.configurations && !app.isTable ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.${meant ? ` Did you mean “${meant}”?` : ""}`}</p>
         <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} /><${tm.parallel.ParallelSwitch} app=${app} />`}<${tm.configurations.CardsChoice} app=${app} /></span></div>
-      ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
+      ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}${data.rates?.length ? " with-success" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard} key=${trial.id} app=${app}
           trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)} ticked=${state.ticked}
           rank=${trial.rank} size=${state.size} params=${data.params} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}

@@ -13,6 +13,11 @@
     }
     const json = async (url) => (await get(url)).json();
     const query = (values) => new URLSearchParams(values).toString();
+    function comparison({ metric, section, mode, by }) {
+      const wanted = new URLSearchParams({ metric, section, mode });
+      for (const name of by) wanted.append("by", name);
+      return wanted;
+    }
     const seen = {};
     let ahead = 0; // milliseconds of this clock before the server's
     /** Return a page, or null if it is the one that was returned last. */
@@ -32,11 +37,8 @@
       metrics: () => changed("metrics"),
       episodes: (wanted) => json(`data/episodes.json?${query(wanted)}`),
       curves: (metric) => json(`data/curves.json?${query({ metric })}`),
-      configurations({ metric, section, mode, by }) {
-        const wanted = new URLSearchParams({ metric, section, mode });
-        for (const name of by) wanted.append("by", name);
-        return json(`data/configurations.json?${wanted}`);
-      },
+      configurations: (wanted) => json(`data/configurations.json?${comparison(wanted)}`),
+      figure: async (wanted, ending) => (await get(`data/figure.${ending}?${comparison(wanted)}`)).blob(),
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       config: (trial) => json(`data/config.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),

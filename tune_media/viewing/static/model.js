@@ -13,6 +13,7 @@
   const CLIP_SCORE = "clip";
   const ALL_TRIALS = "all trials"; // a configuration without hyperparameters
   const CLIP_FACTS = ["return", "length", "step", "frames", "iteration", "seed"];
+  const SUCCESS_RATE = "success_rate";
   const OWN_NAMES = ["score", "name", "status", "error", "rank"];
   const FEWEST_DIGITS = 4;
   const SHOWN_PARAMS = 4; // in a title and on a card; the others are a "+2"
@@ -189,6 +190,7 @@
   function addMetrics(model, { trials, metrics, status, main = [], params = [], newest = null, pending = 0 }) {
     const place = new Map(trials.map((id, at) => [id, at]));
     Object.assign(model, { metricNames: Object.keys(metrics), metricsAt: ++changes, main, newest, pending });
+    model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE).sort((a, b) => Number(b.startsWith("evaluation/")) - Number(a.startsWith("evaluation/")));
     const isKnown = new Set(model.params);
     model.params = [...new Set([...params.filter((name) => isKnown.has(name)), ...model.params])]; // those that matter first
     for (const trial of model.trials) {
@@ -277,6 +279,12 @@
     return scored[0] || null;
   }
 
+  /** Return a trial's last success rate, of an evaluation if there is one, with its interval: [rate, low, high]; or null. */
+  function successOf(trial, { rates = [] }) {
+    const name = trial.abandoned ? null : rates.find((one) => trial.metrics[one] != null);
+    return name ? [name, `${name}_low`, `${name}_high`].map((one) => trial.metrics[one]) : null;
+  }
+
   /** Return the value by which a trial is sorted or filtered; `clip` is the one that it shows. */
   function valueOf(trial, name, clip) {
     if (OWN_NAMES.includes(name)) return trial[name];
@@ -340,7 +348,7 @@
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
-    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreLabel, isSmallerBetter, rank, valueOf, compare,
+    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
     knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -86,14 +86,14 @@
     }
 
     render({ app, rows }, { pages, current }) {
-      const columns = shownOf(columnsOf(app), app);
+      const columns = tm.folds.foldedOf(shownOf(columnsOf(app), app), app);
       const page = Math.max(FEWEST_ROWS, Math.min(MOST_ROWS, Math.floor(CELLS / (columns.length || 1))));
       const most = pages * page;
       const { state } = app;
       const shown = rows.slice(0, most);
       const stop = shown.some(({ trial }) => trial.name === current) ? current : shown[0]?.trial.name;
       const order = state.descending ? "descending" : "ascending";
-      const head = (column) => html`<${SortHead} label=${column.label} title=${column.name} isNumber=${column.isNumber} order=${state.sort === column.key ? order : undefined} onClick=${() => sort(app, column)} />`;
+      const head = (column) => column.prefix ? html`<${tm.folds.Head} app=${app} fold=${column} />` : html`<${SortHead} label=${column.label} title=${column.name} isNumber=${column.isNumber} order=${state.sort === column.key ? order : undefined} onClick=${() => sort(app, column)} />`;
       return html`<section class="run-table" aria-label="Run table">
         <div class="table-place" tabindex="0" role="region" aria-label="Trials"><table class="episodes runs-of-all" aria-rowcount=${rows.length + 1}>
           <thead><tr>${head({ key: "name", name: "trial", label: "trial" })}${columns.map(head)}</tr></thead>
@@ -110,7 +110,7 @@
     const all = columnsOf(app);
     const columns = shownOf(all, app);
     const save = () => tm.ui.save(new Blob([csvOf(rows, columns)], { type: "text/csv" }), `${lastPart(app.data.title) || "trials"}.csv`);
-    return html`<button onClick=${() => app.setState({ columning: true })}>${columns.length === all.length ? plural(all.length, "column") : `${columns.length} of ${plural(all.length, "column")}`} …</button>
+    return html`<${tm.folds.Folds} app=${app} columns=${columns} /><button onClick=${() => app.setState({ columning: true })}>${columns.length === all.length ? plural(all.length, "column") : `${columns.length} of ${plural(all.length, "column")}`} …</button>
       <button onClick=${save} title="The trials that the filter lets through, in this order, with these columns and all digits">Export CSV</button>`;
   }
 
@@ -121,7 +121,7 @@
       <th scope="row"><div>${app.hasClips && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}<i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
         <button class="name" tabindex=${isStop ? 0 : -1} title=${`${trial.name}\n${titleOf(trial, Infinity)}`} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>${trial.shortName}</button>
         ${trial.rank && html`<span class="rank">${trial.rank === 1 ? html`<b>★ #1</b>` : `#${trial.rank}`}</span>`}</div></th>
-      ${columns.map((column) => html`<td class=${`${column.isNumber ? "number" : ""}${column.key === SCORE ? " of-score" : ""}${column.key === STATUS && isFailed ? " problem" : ""}`}
+      ${columns.map((column) => column.prefix ? html`<${tm.folds.Cell} fold=${column} textOf=${(one) => textOf(row, one)} />` : html`<td class=${`${column.isNumber ? "number" : ""}${column.key === SCORE ? " of-score" : ""}${column.key === STATUS && isFailed ? " problem" : ""}`}
         title=${column.key === STATUS ? trial.error || undefined : column.isNumber ? valueOf(row, column) : textOf(row, column)}>${textOf(row, column)}</td>`)}</tr>`;
   }
 

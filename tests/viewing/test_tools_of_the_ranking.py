@@ -1,0 +1,157 @@
+"""Success rates on the cards, the figure of the comparison, and folded columns of the run table, in Chromium."""
+
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tune_media as tm
+from tests.support.browser import served, viewer_page
+from tests.support.stores import StoredTrial
+from tests.support.viewing import moving_bar, write_snapshot
+from tune_media.cli import main
+from tune_media.values.episodes import success_rate
+from tune_media.viewing.comparison import success_of
+
+pytestmark = pytest.mark.slow
+
+RATE = "evaluation/env_runners/custom_metrics/success_rate"
+WINS = {0.1: (18, 19, 20), 0.2: (3, 10, 6), 0.3: (8,)}  # of 20 episodes; only one run of the last
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    experiment = tmp_path_factory.mktemp("success") / "it's mine"
+    noise = np.random.default_rng(0)
+    for lr, wins in WINS.items():
+        for seed, count in enumerate(wins):
+            folder = experiment / f"lr={lr}_{seed}"
+            folder.mkdir(parents=True)
+            (folder / "params.json").write_text(json.dumps({"lr": lr, "seed": seed}))
+            store = StoredTrial.in_folder(folder)
+            record = tm.EpisodeRecord("e", float(count), 5, seed=seed)
+            store.add(tm.Video(moving_bar(5), fps=10, episode=record), "evaluation", "episodes/best", 1)
+            store.finish()
+            found = {
+                "custom_metrics": success_rate([n < count for n in range(20)]),
+                "episode_return_mean": float(count),
+            }
+            learner = {name: noise.random() for name in ("policy_loss", "entropy", "kl")}
+            result = {"training_iteration": 1, "evaluation": {"env_runners": found}, "learners": {"p": learner}}
+            (folder / "result.json").write_text(json.dumps(result) + "\n")
+    write_snapshot(experiment)
+    return experiment
+
+
+def percents(rate, low, high):
+    return [pytest.approx(100 * end, abs=0.51) for end in (rate, low, high)]
+
+
+def shown(viewer):
+    """Return the success rates on the cards, [rate, low, high] in percent, by the first trial of each card."""
+    found = viewer.all(".card", "[e.dataset.trial, e.querySelector('.success dd')?.innerText]")
+    return {trial: [float(number) for number in re.findall(r"[\d.]+", text)] for trial, text in found}
+
+
+def test_cards_have_the_success_rate_of_list_and_compare(viewer, sweep):
+    catalog = tm.load(sweep)
+    viewer.open(viewer.url, "cards=trials")
+    viewer.wait("document.querySelectorAll('.card .success').length === 7")
+    found = shown(viewer)
+    assert found == {trial.name: percents(*success_of(trial)) for trial in catalog.trials}
+    viewer.open(viewer.url)
+    viewer.wait("document.querySelectorAll('.card.configuration .success').length === 3")
+    table = catalog.compare(metric=RATE).set_index("config/lr")
+    of_runs = {trial.partition("_")[0]: rate for trial, rate in shown(viewer).items()}
+    for lr in (0.1, 0.2):
+        assert of_runs[f"lr={lr}"] == percents(*table.loc[lr, ["mean", "low", "high"]])
+    assert of_runs["lr=0.3"] == percents(*success_of(catalog.trials[-1]))  # of one run, Wilson's
+    assert viewer.axe_violations() == {}
+    viewer.page.set_viewport_size({"width": 390, "height": 800})
+    viewer.wait("document.documentElement.scrollWidth <= innerWidth")
+
+
+def command_of(viewer):
+    viewer.frame.click("button:text('Figure')")
+    viewer.wait("document.querySelector('dialog .command')")
+    (command,) = viewer.all("dialog .command")
+    return shlex.split(command)
+
+
+def test_a_figure_is_that_of_the_command(viewer, sweep, tmp_path, monkeypatch):
+    monkeypatch.chdir(sweep.parent)
+    for link in ("", f"score={RATE}", f"score={RATE}&smaller=true&by=lr&cards=configurations"):
+        viewer.open(viewer.url, link)
+        viewer.wait("document.querySelector('.card.configuration')")
+        command = command_of(viewer)
+        assert command[:5] == ["tune-media", "figure", "it's mine", "-o", "comparison.svg"]
+        command[4] = str(tmp_path / "own.svg")
+        result = CliRunner().invoke(main, command[1:])
+        assert result.exit_code == 0, result.output
+        with viewer.page.expect_download() as download:
+            viewer.frame.click("dialog button:text('SVG')")
+        assert download.value.suggested_filename == "it's mine.svg"
+        assert download.value.path().read_text() == (tmp_path / "own.svg").read_text()
+        assert viewer.axe_violations() == {}
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_pictures_and_pdf_are_drawn_by_matplotlib(viewer, ending, start):
+    pytest.importorskip("matplotlib")
+    viewer.open(viewer.url)
+    viewer.wait("document.querySelector('.card.configuration')")
+    viewer.frame.click("button:text('Figure')")
+    with viewer.page.expect_download() as download:
+        viewer.frame.click(f"dialog button:text('{ending.upper()}')")
+    assert download.value.path().read_bytes().startswith(start)
+
+
+def test_without_matplotlib_the_dialog_says_how_to_install_it(viewer, monkeypatch):
+    def refuse(*arguments):
+        raise ImportError("pip install 'tune-media[figure]'")
+
+    monkeypatch.setattr("tune_media.viewing.pages.figure_content", refuse)
+    viewer.open(viewer.url)
+    viewer.wait("document.querySelector('.card.configuration')")
+    viewer.frame.click("button:text('Figure')")
+    viewer.frame.click("dialog button:text('PDF')")
+    viewer.wait("document.querySelector('dialog .told').innerText.includes('tune-media[figure]')")
+    assert len([error for error in viewer.errors if "400" in error]) == 1
+    viewer.errors.clear()
+
+
+def test_a_gallery_shows_the_command(browser, sweep, tmp_path):
+    with served("gallery", sweep, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelector('.card.configuration')")
+        assert command_of(viewer)[1:3] == ["figure", "it's mine"]
+        assert viewer.all("dialog button") == ["Close"]
+        viewer.open(url, "score=clip&cards=configurations")  # which no command draws, since there are other scores
+        viewer.wait("document.querySelector('.card.configuration')")
+        viewer.frame.click("button:text('Figure')")
+        assert "choose one as the score" in viewer.all("dialog")[0]
+
+
+def test_columns_whose_names_begin_alike_fold_into_one(viewer):
+    heads = "[...document.querySelectorAll('.run-table thead th')].map((th) => th.innerText.trim())"
+    names = ("policy_loss", "entropy", "kl")
+    viewer.open(viewer.url, "cards=table&columns=" + "%0A".join(["score", *(f"metric:learners/p/{n}" for n in names)]))
+    viewer.wait("document.querySelectorAll('.folds button').length === 1")
+    before = viewer.frame.evaluate(heads)
+    assert before[-3:] == sorted(names)
+    viewer.frame.click(".folds button")
+    viewer.wait(f"{heads}.length === 3")
+    assert viewer.frame.evaluate(heads)[-1] == "learners/… +3"
+    assert "policy_loss 0." in viewer.all("td.fold-cell", "e.title")[0]
+    assert viewer.axe_violations() == {}
+    with viewer.page.expect_download() as download:
+        viewer.frame.click("text=Export CSV")
+    assert len(download.value.path().read_text().splitlines()[0].split(",")) == 5  # nothing is lost
+    viewer.page.reload()
+    viewer.wait("document.querySelector('th.fold-cell')")  # it is in the link
+    viewer.frame.click("th.fold-cell button")
+    viewer.wait(f"{heads}.length === 5")
+    assert viewer.frame.evaluate(heads) == before
