@@ -83,7 +83,7 @@ class Recorder:
         self.abandoned = 0
         self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
         self.looks_at_every_step = self.collector.may_find({})
-        self._tells_success, self._has_seen_success = plan.tells_success, False
+        self._tells_success, self._has_told_success = plan.tells_success, False  # or told why there is none
         self._on_finished = on_finished
         self._running: dict[Hashable, RunningEpisode] = {}
         self.starts = Starts(plan.trigger, self.clock)
@@ -237,11 +237,10 @@ class Recorder:
         with self.guard(slot, "the end of an episode"):
             name = self.plan.success
             facts["success"] = in_info(info, self._tells_success, of_agents=of_agents)
-            if facts["success"] is not None:
-                self._has_seen_success = True
-            elif isinstance(name, str) and not self._has_seen_success:
+            if facts["success"] is None and isinstance(name, str) and not self._has_told_success:
                 reason = why_unknown(info, name, of_agents=of_agents)
-                self.problems.report(reason, "it is not known whether episodes succeeded", kind="success=")
+                self.problems.report(reason, "it is not known whether episodes succeeded")
+            self._has_told_success = True
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             if proof is not None and episode.has_whole_tape():
                 with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else

@@ -12,6 +12,7 @@ from tune_media.values.episode_record import EpisodeRecord
 
 NAMES = ("success", "is_success")
 """The names that envs have for it in their infos: Meta-World's, and that of Gymnasium-Robotics."""
+_MAX_DEPTH = 5  # of the names in a message; an info may hold itself
 Success = str | Callable[[EpisodeRecord], Any]
 """The argument ``success=``: the name of a value in ``info``, or a function of the finished episode's record."""
 
@@ -94,7 +95,7 @@ def as_success(value: Any) -> bool | None:
 
 def _paths(info: Any, prefix: str) -> Iterator[str]:
     """Yield the paths of the numbers and truth values inside an info."""
-    if isinstance(info, Mapping):
+    if isinstance(info, Mapping) and prefix.count("/") < _MAX_DEPTH:
         for key, value in info.items():
             yield from _paths(value, f"{prefix}/{key}" if prefix else str(key))
     elif as_success(info) is not None:
