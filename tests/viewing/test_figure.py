@@ -1,4 +1,5 @@
 import builtins
+import json
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -46,6 +47,34 @@ def test_the_lowest_may_be_the_best_and_names_are_checked(sweep, tmp_path):
     wrong = run(sweep, "-o", tmp_path / "b.svg", "--metric", "episode_return_men")
     assert (wrong.exit_code, "did you mean 'episode_return_mean'" in wrong.output) == (1, True)
     assert run(sweep, "-o", tmp_path / "b.doc").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("scores", "shown"),
+    [
+        ((1e-13, 3e-13), ["1e-13", "1.5e-13", "2e-13", "2.5e-13", "3e-13"]),
+        ((1e17, 3e17), ["1e+17", "1.5e+17", "2e+17", "2.5e+17", "3e+17"]),
+        ((1e17, 1e17), ["9.9e+16", "9.95e+16", "1e+17", "1.005e+17", "1.01e+17"]),
+        ((2e-13, 2e-13), ["0", "1e-13", "2e-13", "3e-13", "4e-13"]),
+        ((1e9, 1e9 + 2), ["1000000000", "1000000000.5", "1000000001", "1000000001.5", "1000000002"]),
+        ((5e-324, 0.0), ["-0.4", "-0.2", "0", "0.2", "0.4"]),
+    ],
+    ids=["tiny", "huge", "huge and equal", "tiny and equal", "close", "nothing"],
+)
+def test_the_ticks_are_sensible_at_any_size_of_the_scores(tmp_path, scores, shown):
+    for number, score in enumerate(scores):
+        folder = tmp_path / "exp" / f"t_{number}"
+        folder.mkdir(parents=True)
+        (folder / "params.json").write_text(json.dumps({"lr": number}))
+        (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "episode_return_mean": score}))
+    result = run(tmp_path / "exp", "-o", tmp_path / "a.svg")
+    assert result.exit_code == 0, result.output
+    texts = [text for text in ET.parse(tmp_path / "a.svg").iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
+    assert [text.text for text in texts if "interval" not in text.text] == shown
+    width = 0.0
+    for text in texts[:-1]:  # each has its room
+        assert width < float(text.get("x")) - 2.6 * len(text.text)
+        width = float(text.get("x")) + 2.6 * len(text.text)
 
 
 def test_matplotlib_draws_pictures_and_pdf(sweep, tmp_path):

@@ -26,6 +26,7 @@ _ROW, _TOP, _BOTTOM, _PLOT, _RIGHT = 24.0, 34.0, 44.0, 360.0, 250.0  # points
 _CHARACTER = 5.9  # points that one takes, about
 _SIZE = 11.0
 _TICKS = 5
+_NOTHING = 1e-300  # smaller numbers are zero: a computer divides them no further
 _TEXT, _MUTED, _LINE, _MEAN, _BEST = "#1c2321", "#66716d", "#e1e5e3", "#44504c", "#2f7d6b"
 
 
@@ -97,11 +98,7 @@ def comparison_figure(found: Sequence[Judged], label: str) -> Figure:
     rows, left = rows[:_MOST_ROWS], len(rows) - _MOST_ROWS
     runs = [[float(run.mean()) for run in one.scores] for _, one in rows]
     ends = [end for _, one in rows for end in (one.mean.low, one.mean.high) if math.isfinite(end)]
-    low, high = min(map(min, [*runs, ends or runs[0]])), max(map(max, [*runs, ends or runs[0]]))
-    if not math.isfinite(high - low):
-        raise ValueError("There is nothing to draw: the scores lie too far apart.")
-    room = max(0.5, 0.01 * max(abs(low), abs(high))) if high - low <= 1e-9 * max(abs(low), abs(high)) else 0.0
-    low, high = low - room, high + room
+    low, high = _axis(min(map(min, [*runs, ends or runs[0]])), max(map(max, [*runs, ends or runs[0]])))
     start = 20 + _CHARACTER * max(len(name) for name, _ in rows)
     bottom = _TOP + _ROW * len(rows)
     figure = Figure(start + _PLOT + _RIGHT, bottom + _BOTTOM + (16 if left > 0 else 0))
@@ -109,9 +106,9 @@ def comparison_figure(found: Sequence[Judged], label: str) -> Figure:
     def x(value: float) -> float:
         return start + _PLOT * (0.03 + 0.94 * (value - low) / (high - low))
 
-    for tick in _ticks(low, high):
+    for tick, text in _ticks(low, high):
         figure.marks.append(Line(x(tick), _TOP - 4, x(tick), bottom, _LINE))
-        figure.marks.append(Text(x(tick), bottom + 12, f"{tick:.10g}", _MUTED, "middle"))
+        figure.marks.append(Text(x(tick), bottom + 12, text, _MUTED, "middle"))
     figure.marks.append(Line(start, bottom, start + _PLOT, bottom, _MUTED))
     figure.marks.append(Text(start + _PLOT / 2, bottom + 30, f"{label}: runs, mean, 95 % interval", _TEXT, "middle"))
     for place, ((name, one), own) in enumerate(zip(rows, runs, strict=True)):
@@ -242,16 +239,42 @@ def _told(one: Judged, place: int) -> str:
     return f"{one.mean.value:.4g} [{one.mean.low:.4g}, {one.mean.high:.4g}]  {runs}{word}"
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two others.
+def _axis(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of the axis of some numbers; it has room around numbers that are equal up to rounding.
+
+    >>> _axis(1.0, 1.0), _axis(2e-13, 2e-13), _axis(1e17, 2e17), _axis(0.0, 0.0)
+    ((0.5, 1.5), (0.0, 4e-13), (1e+17, 2e+17), (-0.5, 0.5))
+
+    Raises:
+        ValueError: The numbers lie too far apart.
+    """
+    size = max(abs(low), abs(high))
+    if size < _NOTHING:
+        low, high = -0.5, 0.5
+    elif high - low <= 1e-9 * size:
+        room = max(0.01 * size, min(0.5, size))
+        low, high = low - room, high + room
+    if not math.isfinite(high - low):
+        raise ValueError("There is nothing to draw: the scores lie too far apart.")
+    return low, high
+
+
+def _ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return round numbers between two others, and their texts, which have room beside each other.
 
     >>> _ticks(0.3, 4.1)
-    [1.0, 2.0, 3.0, 4.0]
+    [(1.0, '1'), (2.0, '2'), (3.0, '3'), (4.0, '4')]
+    >>> [text for _, text in _ticks(1e-14, 2.1e-14)], _ticks(1e17, 3e17)[0]
+    (['1e-14', '1.5e-14', '2e-14'], (1e+17, '1e+17'))
     """
     rough = (high - low) / _TICKS
-    power = 10 ** math.floor(math.log10(rough))
+    power = 10.0 ** math.floor(math.log10(rough))
     step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= rough * (1 - 1e-9))
-    return [round(number * step, 12) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    numbers = [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    digits = math.ceil(math.log10(max(abs(low), abs(high)) / step)) + 1  # that tell one from the next
+    ticks = [(float(text), text) for text in (f"{number:.{digits}g}" for number in numbers)]
+    apart = _PLOT / _CHARACTER * (step / (high - low))  # characters from one to the next
+    return ticks[:: math.ceil((max(len(text) for _, text in ticks) + 1) / apart)]
 
 
 def _without_secrets(one: Configuration) -> Configuration:
