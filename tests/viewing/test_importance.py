@@ -7,7 +7,7 @@ from click.testing import CliRunner
 import tune_media as tm
 from tests.support.viewing import write_trial
 from tune_media import cli
-from tune_media.viewing.importance import FEWEST, importances
+from tune_media.viewing.importance import FEWEST, by_importance, importances
 
 SWEEPS = 60
 
@@ -56,8 +56,9 @@ def test_texts_truths_and_missing_values_are_groups_and_shares_are_those_of_the_
             "act": str(rng.choice(["relu", "tanh", "elu"])),
             "norm": bool(rng.integers(2)),
             "decay": None if rng.integers(2) else 0.1,
+            "number": number,  # makes each a configuration
         }
-        for _ in range(400)
+        for number in range(400)
     ]
     scores = [
         3.0 * (own["act"] == "relu") + 2.0 * own["norm"] + (own["decay"] is None) * 1.0 + rng.normal() for own in params
@@ -83,7 +84,20 @@ def test_equal_scores_and_few_configurations():
     params = [{"lr": float(number)} for number in range(FEWEST)]
     (same,) = importances(params, [1.0] * FEWEST)
     assert (same.share, same.matters) == (0.0, False)
-    assert importances(params[1:], [1.0] * (FEWEST - 1)) == []
+    assert importances(params[:7], [1.0] * 7) == []
+
+
+@pytest.mark.parametrize("count", [12, 30, 60])
+def test_the_order_of_the_names_is_that_of_the_importances_whatever_their_number(count):
+    """A best learning rate in the middle; the order says no more than the importances do."""
+    rng = np.random.default_rng(count)
+    params = [{"act": n % 2, "gamma": rng.uniform(), "lr": 10.0**-n, "seed": n} for n in range(count)]
+    scores = [-abs(n - count / 2) for n in range(count)]
+    assert by_importance(["seed", "act", "gamma", "lr"], params, scores) == ["lr", "act", "gamma", "seed"]
+    found = importances(params, scores)
+    assert found[0].name == "lr"
+    assert {one.name for one in found} == {"lr", "act", "gamma"}
+    assert by_importance(["seed", "act", "gamma", "lr"], params, [None] * count) == ["act", "gamma", "lr", "seed"]
 
 
 def write_sweep(folder, count=24, seeds=1):
@@ -118,8 +132,8 @@ def test_runs_of_a_configuration_are_one_and_few_configurations_an_error(tmp_pat
 
 def test_a_hyperparameter_that_is_constant_among_the_scored_is_left_out():
     """All trials with another one failed, say."""
-    params = [{"lr": n, "opt": "adam"} for n in range(30)]
-    found = {one.name: one for one in importances(params, [float(n) for n in range(30)])}
+    params = [{"lr": n, "opt": "adam"} for n in range(30)] + [{"lr": 30, "opt": "sgd"}]
+    found = {one.name: one for one in importances(params, [*(float(n) for n in range(30)), None])}
     assert found["lr"].matters
     assert not found["opt"].matters
 

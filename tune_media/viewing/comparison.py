@@ -21,7 +21,7 @@ from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
-from tune_media.viewing.importance import FEWEST, Importance, importances
+from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.statistics import Estimate, estimate
 
 if TYPE_CHECKING:
@@ -195,11 +195,9 @@ def importances_of(
     >>> importances_of([], [], [])
     ([], 0)
     """
-    counting, means = _counting(scores, statuses), []
-    for one in configurations([trial.config for trial in trials]):
-        known = [score for number in one.trials if (score := counting[number]) is not None]
-        means += [(one.params, float(np.mean(known)))] if known else []
-    return importances([params for params, _ in means], [mean for _, mean in means]), len(means)
+    params, counting = [trial.config for trial in trials], _counting(scores, statuses)
+    count = len(scored_configurations(params, counting))
+    return importances(params, counting) if count >= FEWEST else [], count
 
 
 def importance_frame(found: Sequence[Importance], count: int) -> pd.DataFrame:

@@ -1,13 +1,16 @@
 """Which hyperparameter matters: how much of the differences between scores each one explains, with an interval.
 
-The unit is a configuration with its mean score: its runs are no independent values of a hyperparameter. Scores become
-normal scores of their ranks, and hyperparameters their ranks, so that no scale has to be chosen; a number may have a
-best value in the middle (a parabola), and texts are groups. The hyperparameters that explain most enter a linear model
-one after the other; each one's share is what it adds to the others, less what chance adds. Its interval is that of the
-noncentral F distribution (Steiger 2004), at a level that holds for all hyperparameters together, so that one that does
-not matter is called important in at most one of twenty sweeps. It begins where it would with a hyperparameter that goes
-with this one in the model: two that cannot be told apart are both not called important.
-`tests/benchmarks/bench_importance.py` simulates that.
+From 20 configurations on, the unit is a configuration with its mean score: its runs are no independent values of a
+hyperparameter. Scores become normal scores of their ranks, and hyperparameters their ranks, so that no scale has to be
+chosen; a number may have a best value in the middle (a parabola), and texts are groups. The hyperparameters that
+explain most enter a linear model one after the other; each one's share is what it adds to the others, less what chance
+adds. Its interval is that of the noncentral F distribution (Steiger 2004), at a level that holds for all
+hyperparameters together, so that one that does not matter is called important in at most one of twenty sweeps. It
+begins where it would with a hyperparameter that goes with this one in the model: two that cannot be told apart are both
+not called important. `tests/benchmarks/bench_importance.py` simulates that.
+
+With fewer, nobody may say that one matters, but the page has to begin with one: the unit is then a trial, and each
+hyperparameter is in a model of its own.
 """
 
 from __future__ import annotations
@@ -23,10 +26,13 @@ import numpy.typing as npt
 
 from tune_media.experiment.params import comparable
 from tune_media.values.number import as_number
+from tune_media.viewing.configurations import configurations, is_seed
 from tune_media.viewing.statistics import LEVEL, Estimate, ranks_of
 
 FEWEST = 20
-"""Configurations that are needed."""
+"""Configurations that are needed to say what matters."""
+_FEWEST_TRIALS = 8  # with a score: of fewer, nobody can say which hyperparameter comes first
+_STEPS = 10  # a share counts in tenths, so that the order of a running sweep does not change with each result
 _MOST_GROUPS = 6  # of texts; the rarest are one
 _FEWEST_IN_GROUP = 2
 _TOGETHER = 0.25  # of the variance of one hyperparameter that another one explains
@@ -57,25 +63,83 @@ class Importance:
         return self.low > 0
 
 
-def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> list[Importance]:
-    """Return the importance of each hyperparameter, the largest share first; nothing below 20 configurations.
+def by_importance(
+    names: Sequence[str], params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]
+) -> list[str]:
+    """Return hyperparameters in the order in which they are shown.
+
+    Those that chance does not explain come first, the most important one at the front, and training seeds come last.
+    The others stay in their order.
 
     Args:
-        params: The hyperparameters of each configuration.
-        scores: Its mean score.
+        names: The hyperparameters.
+        params: The hyperparameters of each trial.
+        scores: The score of each trial, or None.
+
+    >>> params = [{"batch": n % 2, "lr": n // 4, "seed": n} for n in range(8)]
+    >>> by_importance(["batch", "lr", "seed"], params, [n // 4 for n in range(8)])
+    ['lr', 'batch', 'seed']
+    """
+    shares = {one.name: round(_STEPS * one.share) for one in importances(params, scores) if one.low > 0}
+    return sorted(names, key=lambda name: (is_seed(name), -shares.get(name, 0)))
+
+
+def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]) -> list[Importance]:
+    """Return the importance of each hyperparameter that differs but for training seeds, the largest share first.
+
+    Args:
+        params: The hyperparameters of each trial.
+        scores: The score of each trial, or None.
+
+    Returns:
+        The importances. Below 20 configurations with a score, they are good for an order only, and below eight trials
+        with a score there are none.
 
     >>> found = importances([{"lr": n, "odd": n % 2} for n in range(30)], [n * n for n in range(30)])
     >>> [(one.name, one.matters) for one in found], round(found[0].share, 2)
     ([('lr', True), ('odd', False)], 0.97)
     """
-    if len(scores) < FEWEST:
-        return []
-    columns = {name: _columns([own.get(name) for own in params]) for name in (params[0] if params else ())}
+    found = scored_configurations(params, scores)
+    if len(found) >= FEWEST:
+        shares = _shares_together([own for own, _ in found], [mean for _, mean in found])
+    else:
+        trials = [(own, score) for own, score in zip(params, scores, strict=True) if score is not None]
+        if len(trials) < _FEWEST_TRIALS:
+            return []
+        names = found[0][0]
+        shares = _shares_alone([{name: own.get(name) for name in names} for own, _ in trials], [s for _, s in trials])
+    rows = [Importance(name, part.value, part.low, part.high) for name, part in shares.items()]
+    return sorted(rows, key=lambda one: (-one.matters, -one.share if one.share == one.share else 1.0))
+
+
+def scored_configurations(
+    params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]
+) -> list[tuple[Mapping[str, Any], float]]:
+    """Return the hyperparameters and the mean score of each configuration that has a score.
+
+    >>> scored_configurations([{"lr": 1}, {"lr": 2}, {"lr": 1}, {"lr": 3}], [1.0, 2.0, 3.0, None])
+    [({'lr': 1}, 2.0), ({'lr': 2}, 2.0)]
+    """
+    found = []
+    for one in configurations(params):
+        known = [score for number in one.trials if (score := scores[number]) is not None]
+        found += [(one.params, float(np.mean(known)))] if known else []
+    return found
+
+
+def _shares_alone(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Estimate]:
+    """Return the share of each hyperparameter, as if there were no other one."""
+    y = _centred_scores(scores)
+    return {name: _part(y, _columns([own[name] for own in params]), [], 1 - LEVEL) for name in params[0]}
+
+
+def _shares_together(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Estimate]:
+    """Return the share of each hyperparameter besides the others that matter; NaN if each has its own text."""
+    columns = {name: _columns([own[name] for own in params]) for name in params[0]}
     keys = {name: _key(own) for name, own in columns.items()}
     first = {key: name for name, key in reversed(keys.items())}  # nobody tells the others with this key from it
     tested = {name: own for name, own in columns.items() if _basis(own).size and first[keys[name]] == name}
-    y = _normal_scores(np.asarray(scores, float))
-    y -= y.mean()
+    y = _centred_scores(scores)
     level = (1 - LEVEL) / max(1, len(tested))
     found: list[str] = []
     while left := [name for name in tested if name not in found]:
@@ -89,9 +153,7 @@ def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) ->
         near = [other for other in tested if other not in found and _go_together(tested[name], tested[other])]
         lows = [_part(y, tested[name], [*_but(name, found, tested), tested[other]], level).low for other in near]
         shares[name] = replace(shares[name], low=min([shares[name].low, *lows]))
-    of = {name: shares.get(first[keys[name]], Estimate(math.nan)) for name in columns}
-    rows = [Importance(name, part.value, part.low, part.high) for name, part in of.items()]
-    return sorted(rows, key=lambda one: (-one.matters, -one.share if one.share == one.share else 1.0))
+    return {name: shares.get(first[keys[name]], Estimate(math.nan)) for name in columns}
 
 
 def _go_together(first: Values, second: Values) -> bool:
@@ -191,7 +253,9 @@ def _standard(values: Values) -> Values:
     return np.asarray((values - values.mean()) / (values.std() or 1.0))
 
 
-def _normal_scores(values: Values) -> Values:
+def _centred_scores(scores: Sequence[float]) -> Values:
+    """Return the normal scores of the ranks; their mean is zero."""
     from scipy import special
 
-    return np.asarray(special.ndtri((ranks_of(values) - 0.5) / len(values)))
+    normal = np.asarray(special.ndtri((ranks_of(np.asarray(scores, float)) - 0.5) / len(scores)))
+    return np.asarray(normal - normal.mean())

@@ -26,7 +26,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import finite
 from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed, success_over_runs
 from tune_media.viewing.configurations import Judged
-from tune_media.viewing.param_order import by_effect
+from tune_media.viewing.importance import by_importance
 from tune_media.viewing.statistics import Estimate, paired_difference
 
 _MAX_PARAMS = 40
@@ -242,7 +242,7 @@ def metrics_payload(
         known = known_returns(names)
         payload["main"] = main = [*known, *(name for name in main_metrics(names) if name not in known)]
         scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
-        payload["params"] = by_effect(shown_params(trials), [trial.config for trial in trials], scores)
+        payload["params"] = by_importance(shown_params(trials), [trial.config for trial in trials], scores)
         payload["newest"] = max(trial.results_version[1] if trial.results_version else 0 for trial in trials) / 1e9
     if pending:
         payload["pending"] = pending
