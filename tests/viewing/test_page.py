@@ -364,6 +364,8 @@ def assert_answers(viewer, table):
             counted["outliers"],
         )
         assert found["histogram"]["edges"] == pytest.approx(counted["edges"])
+    other = viewer.frame.evaluate(ask, {"where": "seed=1", "histogram": "return", "histogram_where": ""})
+    assert other["histogram"]["counts"] == table.histogram("return")["counts"]  # of other rows than those of the page
     found, expected = viewer.frame.evaluate(ask, {"strangest": 5}), table.strangest(5)
     assert (found["rows"], found["places"]) == (expected["rows"], expected["places"])
     assert [name for name, _ in found["why"]] == [name for name, _ in expected["why"]]

@@ -1,10 +1,16 @@
 """Parallel coordinates, the importance of hyperparameters, and what a filter that finds nothing says, in Chromium."""
 
+import json
+
+import numpy as np
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 import tune_media as tm
 from tests.support.browser import served, viewer_page
+from tests.support.stores import StoredTrial
 from tests.support.viewing import write_trial
+from tune_media.storage.location import TrialLocation
 
 pytestmark = pytest.mark.slow
 
@@ -51,9 +57,10 @@ def test_a_range_that_is_dragged_on_an_axis_is_in_the_filter_and_the_cards(viewe
     drag(viewer, "lr", 0.5, 1)
     viewer.wait(f"{FILTER}.startsWith('lr=')")
     text = viewer.frame.evaluate(FILTER)
-    low, high = map(float, text.removeprefix("lr=").split(".."))
+    low, high = text.removeprefix("lr=").split("..")
+    assert high == ""  # dragged to the end
     catalog = tm.load(sweep)
-    wanted = sorted(trial.name for trial in catalog.trials if low <= trial.config["lr"] <= high)
+    wanted = sorted(trial.name for trial in catalog.trials if float(low) <= trial.config["lr"])
     assert 8 < len(wanted) < 16
     viewer.wait(f"(names) => {NAMES} === names", ",".join(wanted))
     assert len(viewer.all(".parallel path:not(.pale)", "1")) == len(wanted)
@@ -87,6 +94,135 @@ def test_a_range_that_is_typed_is_on_its_axis_and_a_line_opens_its_clip(viewer):
     viewer.page.mouse.down()
     viewer.page.mouse.up()
     viewer.wait("tuneMedia.app.instance.state.view === 'clip'")
+
+
+def test_the_handles_of_an_axis_keep_a_range_by_keyboard(viewer, sweep):
+    show(viewer, "parallel=true")
+    handle = ".parallel .handle[aria-label='{} kept value of {}']"
+    low, high, act = handle.format("Lowest", "lr"), handle.format("Highest", "lr"), handle.format("Lowest", "act")
+    viewer.wait("(handle) => document.querySelector(handle)", low)
+    said = "(handle) => document.querySelector(handle).getAttribute('aria-valuetext')"
+    assert "all values are kept" in viewer.frame.evaluate(said, low)
+    values = sorted(trial.config["lr"] for trial in tm.load(sweep).trials)
+    viewer.frame.focus(low)
+    for key in ("ArrowUp", "ArrowUp", "ArrowRight", "ArrowDown"):
+        viewer.page.keyboard.press(key)
+    viewer.wait("document.querySelectorAll('.card').length === 22")
+    text = viewer.frame.evaluate(FILTER)
+    assert values[1] < float(text.removeprefix("lr=").removesuffix("..")) <= values[2]
+    assert viewer.frame.evaluate(said, low) == "0.0000225"
+    assert viewer.all(".count[role=status]")[0].startswith("22 trials of 24")
+    viewer.frame.focus(high)
+    viewer.page.keyboard.press("ArrowDown")
+    viewer.wait("document.querySelectorAll('.card').length === 21")
+    viewer.page.keyboard.press("PageDown")
+    viewer.wait("document.querySelectorAll('.card').length < 21")
+    viewer.page.keyboard.press("Home")  # no further than the other end
+    viewer.wait("document.querySelectorAll('.card').length === 1")
+    viewer.frame.focus(act)
+    viewer.page.keyboard.press("ArrowUp")
+    viewer.wait(f"{FILTER}.includes('(act=relu OR act=tanh)')")
+    assert viewer.axe_violations() == {}
+    viewer.page.keyboard.press("Escape")
+    viewer.wait(f"!{FILTER}.includes('act')")
+    viewer.frame.focus(low)
+    viewer.page.keyboard.press("Escape")
+    viewer.wait(f"{FILTER} === '' && document.querySelectorAll('.card').length === 24")
+    assert viewer.frame.evaluate("document.activeElement.getAttribute('aria-label')") == "Lowest kept value of lr"
+    assert viewer.frame.evaluate("tuneMedia.app.instance.state.view") == "grid"
+
+
+def test_a_handle_is_dragged_and_an_either_or_in_the_filter_stays_one(viewer):
+    show(viewer, "parallel=true&filter=act%3Drelu or act%3Dtanh")
+    viewer.wait("document.querySelectorAll('.card').length === 16")
+    handle = viewer.frame.locator(".handle[aria-label='Highest kept value of lr']")
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    height = viewer.frame.locator(".axis-line").first.bounding_box()["height"]
+    viewer.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 6)  # does nothing
+    viewer.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 6)
+    viewer.page.mouse.down()
+    viewer.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.5 * height, steps=4)
+    viewer.page.mouse.up()
+    viewer.wait(f"{FILTER}.startsWith('(act=relu or act=tanh) lr=..')")
+    viewer.wait("document.querySelectorAll('.card').length < 10")
+    assert {text.split()[-1] for text in viewer.all(".parallel .kept", "'band ' + e.tagName")} == {"I"}
+
+
+def test_without_a_score_the_charts_say_what_is_missing_and_what_to_do(browser, tmp_path):
+    """First there is nothing to rank by, then a picture in the section that is shown, and returns in another one."""
+    for number in range(2):
+        folder = tmp_path / "none" / f"t_{number}"
+        folder.mkdir(parents=True)
+        (folder / "params.json").write_text(json.dumps({"lr": number, "size": number}))
+        folder = write_trial(tmp_path / "other" / f"t_{number}", number, steps=(1,), size=number)
+        (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "my_loss": number}))
+        store = StoredTrial(TrialLocation(LocalFileSystem(), str(folder), folder, f"id_{number}"))
+        store.add(tm.Image(np.zeros((8, 8, 3), np.uint8)), "train", "pictures/last", 2)
+        store.finish()
+    link = "parallel=true&params=true&cards=trials"
+    with served("watch", tmp_path / "none", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url, link)
+        viewer.wait("document.querySelectorAll('.no-score').length === 2")
+        for text in viewer.all(".no-score"):
+            assert "No trial has a score" in text
+            assert "tune.report(" in text
+        assert len(viewer.all(".parallel .axis")) == 2  # the hyperparameters still have theirs
+        assert viewer.axe_violations() == {}
+    with served("watch", tmp_path / "other", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url, f"{link}&section=train&score=clip")
+        viewer.wait("document.querySelectorAll('.no-score').length === 2")
+        assert "“best return of a clip” is missing in all of them" in viewer.all(".no-score")[0]
+        viewer.frame.click(".parallel .no-score button >> text=my_loss")
+        viewer.wait("!document.querySelector('.no-score') && document.querySelectorAll('.parallel .axis').length === 3")
+        assert viewer.errors == []
+
+
+@pytest.mark.parametrize("host", ["watch", "gallery"])
+def test_a_range_of_a_histogram_goes_into_the_filter(browser, sweep, tmp_path, host):
+    where = "tuneMedia.app.instance.state.where"
+    returns = sorted(tm.load(sweep).episodes()["episode_return"])
+    with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
+        viewer.open(url, "view=episodes&where=act%3Drelu or act!%3Drelu")
+        viewer.wait("document.querySelectorAll('.histogram .handle').length === 2")
+        bins = viewer.all(".histogram .bins i", "e.title")
+        box = viewer.frame.locator(".histogram .bins").bounding_box()
+        viewer.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 10)
+        viewer.page.mouse.down()
+        viewer.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20, steps=4)
+        viewer.page.mouse.up()
+        viewer.wait(f"{where}.startsWith('(act=relu or act!=relu) return=')")
+        low, high = map(float, viewer.frame.evaluate(where).rpartition("=")[2].split(".."))
+        count = sum(low <= one <= high for one in returns)
+        assert 0 < count < len(returns)
+        told = f"{count} of {len(returns)} episodes"
+        viewer.wait("(told) => document.querySelector('[role=status]').innerText.startsWith(told)", told)
+        assert viewer.frame.input_value(".where") == viewer.frame.evaluate(where)
+        assert viewer.all(".histogram .bins i", "e.title") == bins  # the range does not narrow its own histogram
+        viewer.frame.focus(".histogram .handle.low")
+        viewer.page.keyboard.press("Home")
+        viewer.wait(f"{where}.includes('return=..')")
+        viewer.page.keyboard.press("ArrowRight")
+        edge = returns[0] + (returns[-1] - returns[0]) / 30
+        viewer.wait(f"!{where}.includes('return=..')")
+        assert float(viewer.frame.evaluate(where).rpartition("=")[2].split("..")[0]) == pytest.approx(edge, rel=1e-3)
+        if host == "watch":  # axe reads the style sheets again, and a page from disk may not
+            assert viewer.axe_violations() == {}
+        viewer.page.keyboard.press("Escape")
+        viewer.wait(f"{where} === '(act=relu or act!=relu)' && !document.querySelector('.histogram .kept')")
+        viewer.page.keyboard.press("End")
+        viewer.wait("document.querySelectorAll('table.episodes tbody tr').length === 1")
+        viewer.frame.click("button[aria-label='Clear the range of return']")
+        viewer.wait("(count) => document.querySelectorAll('table.episodes tbody tr').length === count", len(returns))
+        viewer.frame.click("th:has-text('⚙ lr') button")
+        viewer.wait("document.querySelector('.histogram b')?.innerText === '⚙ lr'")
+        viewer.frame.focus(".histogram .handle.high")
+        viewer.page.keyboard.press("PageDown")
+        viewer.wait(f"{where}.includes(' lr=..')")
+        rates = [trial.config["lr"] for trial in tm.load(sweep).trials]
+        edge = min(rates) + 0.9 * (max(rates) - min(rates))
+        assert float(viewer.frame.evaluate(where).rpartition("..")[2]) == pytest.approx(edge, rel=1e-3)
+        assert viewer.errors == []
 
 
 def test_the_page_says_what_matters_in_the_numbers_of_the_catalog(viewer, sweep):

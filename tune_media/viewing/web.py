@@ -6,7 +6,7 @@ data/index.json, data/metrics.json          all trials with all clips; their las
 data/curves.json?metric=NAME                a metric of all trials over training
 data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
                                             configurations, with means and intervals over their runs
-data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN
+data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN&histogram_where=FILTER
                                             a page of all episodes, or the strangest; a histogram of a column
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
 data/played.json?trial=ID&report=PATH&episode=ID   how far it is; nothing if nobody has played it lately
@@ -186,7 +186,7 @@ class ViewerApp:
                 )
             )
             if args.get("histogram"):
-                found["histogram"] = table.histogram(args["histogram"], where)
+                found["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
         except ValueError as error:
             raise BadRequest(str(error)) from error
         at = found["columns"].index("episode_id") if found["rows"] else 0

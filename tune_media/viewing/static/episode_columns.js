@@ -102,12 +102,12 @@
       return { name, edges: Array.from({ length: BINS + 1 }, (_, at) => low + ((high - low) * at) / BINS), counts, outliers };
     }
 
-    return async function answer({ where = "", sort = "", descending, offset = 0, limit = 100, strangest: strange, histogram: counted }) {
+    return async function answer({ where = "", sort = "", descending, offset = 0, limit = 100, strangest: strange, histogram: counted, histogram_where: among = where }) {
       await read(({ columns }) => [...columns, ...ABOUT]);
       const name = sort && resolve(sort);
       let rows = found(where);
       const answered = { total: about.count, left_out: about.left_out, read: 1, columns: about.columns, count: rows.length };
-      if (counted) answered.histogram = histogram(rows, resolve(counted) || counted);
+      if (counted) answered.histogram = histogram(found(among), resolve(counted) || counted);
       if (strange) {
         ({ rows, why: answered.why } = strangest(rows, strange));
         answered.count = rows.length;
@@ -163,5 +163,5 @@
     return (order[(order.length - 1) >> 1] + order[order.length >> 1]) / 2;
   }
 
-  tm.episodeColumns = { table, CONFIG, FLAGS, isConfig };
+  tm.episodeColumns = { table, SHORT, CONFIG, FLAGS, isConfig };
 })((window.tuneMedia = window.tuneMedia || {}));

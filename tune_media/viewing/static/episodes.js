@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, Checks, PeekClip, SortHead } = tm.ui;
+  const { html, number, plural, lastPart, Checks, PeekClip, SortHead } = tm.ui;
   const { Component } = window.htmPreact;
   const PAGE = 100;
   const STRANGEST = 10;
@@ -12,7 +12,15 @@
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
   const { CONFIG, FLAGS, isConfig } = tm.episodeColumns;
+  const typed = Object.fromEntries(Object.entries(tm.episodeColumns.SHORT).map(([short, name]) => [name, short]));
   const header = (name) => SHORT[name] || name.replace(/^metrics\//, "").replace(/^config\//, "⚙ ");
+
+  /** Return the shortest name by which the filter knows a column. */
+  function filterName(name, columns) {
+    const within = (full) => full.slice(full.indexOf("/") + 1);
+    const short = within(name);
+    return typed[name] || (columns.some((other) => other !== name && [other, within(other), lastPart(other), typed[other]].includes(short)) ? name : short);
+  }
 
   class EpisodesView extends Component {
     constructor() {
@@ -49,9 +57,10 @@
       const { app } = this.props;
       const { where, order, orderDown, strange } = app.state;
       this.setState({ isReading: true });
+      const counted = order || "episode_return";
       try {
         const page = await app.source.episodes({
-          where, offset, limit, ...(order ? { sort: order, histogram: order } : { histogram: "episode_return" }),
+          where, offset, limit, ...(order ? { sort: order } : {}), histogram: counted, histogram_where: tm.range.replaced(where, this.nameOf(counted), ""),
           ...(orderDown ? { descending: 1 } : {}), ...(strange ? { strangest: STRANGEST } : {}),
         });
         if (asked !== this.asked) return;
@@ -62,6 +71,17 @@
       } catch (error) {
         if (asked === this.asked) this.setState({ problem: error.message, isReading: false });
       }
+    }
+
+    /** Return the name of a column in the filter. */
+    nameOf(column) {
+      return filterName(column, this.state.found?.columns || []);
+    }
+
+    /** Put a range of a column into the filter in place of its former one; "" clears it. */
+    keep(column, token) {
+      const { app } = this.props;
+      app.set({ where: tm.range.replaced(app.state.where, this.nameOf(column), token) });
     }
 
     /** Sort by a column; a second click turns the order around. */
@@ -93,7 +113,7 @@
           <button aria-pressed=${state.strange} onClick=${() => app.set({ strange: !state.strange })} title="For each column, the episodes furthest above and below its median. Columns most of whose values are equal are left out.">The ${STRANGEST} strangest</button>
           ${found && html`<button onClick=${() => app.setState({ choosing: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
-        ${found?.histogram?.counts.length > 0 && html`<${Histogram} ...${found.histogram} />`}
+        ${found?.histogram?.counts.length > 0 && html`<${Histogram} key=${found.histogram.name} ...${found.histogram} filterName=${this.nameOf(found.histogram.name)} where=${state.where} onKeep=${(token) => this.keep(found.histogram.name, token)} />`}
         ${found && !found.rows.length && found.read >= 1 && html`<p class="message" role="status">${found.total
           ? html`No episode matches ${state.where ? html`“${state.where}”` : "this"}. <button class="link" onClick=${() => app.set({ where: "", strange: false })}>Show all ${plural(found.total, "episode")}</button>`
           : "No episodes were recorded."}</p>`}
@@ -123,13 +143,64 @@
       ${columns.map(({ name, at }) => html`<td class=${name === why?.[0] ? "strange" : ""} title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
   }
 
-  /** How often values of a column occur; outliers are marked. */
-  function Histogram({ name, edges, counts, outliers }) {
-    const most = Math.max(...counts);
-    const sum = outliers.reduce((a, b) => a + b, 0);
-    return html`<figure class="histogram"><figcaption><b>${header(name)}</b> from ${number(edges[0])} to ${number(edges[edges.length - 1])}${sum > 0 && html`, <span class="outliers">${plural(sum, "outlier")}</span>`}</figcaption>
-      <div role="img" aria-label=${`Histogram of ${header(name)}`}>${counts.map((count, at) => html`<i style=${{ height: `${count ? Math.max(3, (100 * count) / most) : 0}%` }} class=${outliers[at] ? "out" : ""}
-        title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at] ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div></figure>`;
+  /** How often values of a column occur; outliers are marked. A range that is dragged, or set with the handles, goes into the filter. */
+  class Histogram extends Component {
+    constructor() {
+      super();
+      this.state = { drag: null };
+    }
+
+    share(event) {
+      return tm.range.shareAt(event, this.place.getBoundingClientRect(), false);
+    }
+
+    /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
+    start(event, other) {
+      event.stopPropagation();
+      event.currentTarget.setPointerCapture(event.pointerId);
+      this.setState({ drag: { from: other ?? this.share(event), to: this.share(event), isEnd: other != null } });
+    }
+
+    move(event) {
+      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
+    }
+
+    end() {
+      const { drag } = this.state;
+      if (!drag) return;
+      this.setState({ drag: null });
+      if (!drag.isEnd || drag.isMoved) this.keep(tm.range.ordered(drag.from, drag.to));
+    }
+
+    keep(range) {
+      const { edges, filterName: name, onKeep } = this.props;
+      const [low, high] = [edges[0], edges[edges.length - 1]];
+      const bins = edges.length - 1;
+      const valueAt = (share) => edges.find((_, at) => at / bins === share) ?? low + share * (high - low);
+      onKeep(range ? tm.range.tokenOf(name, range, valueAt, false) : "");
+    }
+
+    /** Return the range that the filter has, as shares; null if it has none. */
+    kept() {
+      const { edges, filterName: name, where } = this.props;
+      const [low, high] = [edges[0], edges[edges.length - 1]];
+      return tm.range.endsIn(where, name)?.map((end) => Math.min(1, Math.max(0, (end - low) / (high - low)))) || null;
+    }
+
+    render({ name, edges, counts, outliers, filterName: short, where }, { drag }) {
+      const most = Math.max(...counts);
+      const sum = outliers.reduce((a, b) => a + b, 0);
+      const bins = counts.length;
+      const range = drag ? [drag.from, drag.to].sort((a, b) => a - b) : this.kept();
+      const hasRange = tm.range.endsIn(where, short) != null;
+      return html`<figure class="histogram"><figcaption><b>${header(name)}</b> from ${number(edges[0])} to ${number(edges[bins])}${sum > 0 && html`, <span class="outliers">${plural(sum, "outlier")}</span>`}.
+          ${" "}${hasRange ? html`<button class="link" aria-label=${`Clear the range of ${header(name)}`} onClick=${() => this.keep(null)}>Clear the range</button>` : "Drag, or move a handle, to keep a range, which goes into the filter."}</figcaption>
+        <div class="brushed" ref=${(place) => { this.place = place; }} onPointerDown=${(event) => this.start(event)} onPointerMove=${(event) => this.move(event)} onPointerUp=${() => this.end()} onPointerCancel=${() => this.setState({ drag: null })}>
+          <div class="bins" role="img" aria-label=${`Histogram of ${header(name)}`}>${counts.map((count, at) => html`<i style=${{ height: `${count ? Math.max(3, (100 * count) / most) : 0}%` }} class=${outliers[at] ? "out" : ""}
+            title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at] ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div>
+          <${tm.range.Range} name=${header(name)} range=${range} stops=${edges.map((_, at) => at / bins)} textOf=${(at) => number(edges[at])} onKeep=${(ends) => this.keep(ends)} onGrab=${(event, other) => this.start(event, other)} />
+        </div></figure>`;
+    }
   }
 
   /** The dialog in which the columns are chosen that the table shows. */

@@ -149,7 +149,7 @@
     const range = RANGE.exec(text);
     if (range && (range[1] || range[2])) {
       const [low, high] = [Number(range[1] ?? -Infinity), Number(range[2] ?? Infinity)];
-      return (value) => typeof value === "number" && value >= low && value <= high;
+      return (value) => (typeof value === "number" || typeof value === "boolean") && value >= low && value <= high; // true is 1
     }
     const lower = text.toLowerCase();
     const digits = /[.e]/i.test(text) ? text.trim().replace(/^-?[0.]*|e.*|\./gi, "").length : 0;

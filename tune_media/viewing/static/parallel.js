@@ -1,5 +1,5 @@
 // Parallel coordinates: an axis for each hyperparameter and one for the score, a line for each trial. A range that is
-// dragged on an axis goes into the filter, as if somebody had typed it.
+// dragged on an axis, or set with its handles, goes into the filter, as if somebody had typed it.
 (function (tm) {
   "use strict";
 
@@ -10,8 +10,6 @@
   const SCORE = "score"; // as the filter calls it
   const MOST_AXES = 8;
   const NEAR = 14; // pixels from the pointer to a line that it is on
-  const SHORTEST = 0.012; // of an axis: a shorter drag is a click, which clears
-  const DIGITS = 4; // of a dragged range
 
   /** Return the hyperparameters that have an axis: those that matter first, or the chosen ones. */
   const namesOf = (app) => tm.scatter.shownNames(app, MOST_AXES);
@@ -22,37 +20,29 @@
     return app.data.params.filter((other) => lastPart(other) === short).length > 1 ? name : short;
   }
 
-  /** Return a pattern that finds the comparisons of a name that an axis writes: `lr=1..2`, `(act=relu OR act=tanh)`. */
-  function patternOf(name) {
-    const start = tm.filter.token(name, "").replace(/""$/, "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-    const one = `${start}(?:"[^"]*"|[^\\s()"]+)`;
-    return new RegExp(`(?<!\\b(?:NOT|OR)\\s*)(?:^|\\s)(?:\\(${one}(?:\\sOR\\s${one})*\\)|${one})(?=\\s|$)(?!\\s+OR\\b)`, "gi");
-  }
-
-  /** Return the filter without the comparisons of a name, and with another one instead. */
-  const replaced = (filter, name, token) => `${filter.replace(patternOf(name), " ")} ${token}`.replace(/\s+/g, " ").trim();
-
   /** Return the ends of the range of an axis that the filter has, as shares of the axis; null if it has none. */
   function brushOf(filter, axis) {
-    const text = filter.match(patternOf(axis.filterName))?.[0];
-    if (!text) return null;
     if (axis.isNumeric) {
-      const [, low, high] = /=(-?[\d.e+-]*?)\.\.(-?[\d.e+-]*)$/i.exec(text) || [];
-      if (low == null) return null;
-      return [low === "" ? 0 : axis.place(Number(low)), high === "" ? 1 : axis.place(Number(high))].map((share) => Math.min(1, Math.max(0, share)));
+      const ends = tm.range.endsIn(filter, axis.filterName);
+      return ends && ends.map((end) => (Number.isFinite(end) ? Math.min(1, Math.max(0, axis.place(end))) : end > 0 ? 1 : 0));
     }
+    const text = tm.range.tokenIn(filter, axis.filterName);
     const held = axis.groups.filter(({ value }) => text.includes(tm.filter.token(axis.filterName, value)));
     return held.length ? [Math.min(...held.map(({ at }) => at)) - axis.half, Math.max(...held.map(({ at }) => at)) + axis.half] : null;
   }
 
   /** Return the comparison that holds the values of an axis between two shares. */
-  function tokenOf(axis, from, to) {
-    if (axis.isNumeric) {
-      const [low, high] = [from, to].map((share) => Number(axis.valueAt(share).toPrecision(DIGITS)));
-      return tm.filter.token(axis.filterName, `${low}..${high}`);
-    }
+  function tokenOf(axis, [from, to]) {
+    if (axis.isNumeric) return tm.range.tokenOf(axis.filterName, [from, to], (share) => axis.stops.find(({ at }) => at === share)?.value ?? axis.valueAt(share), axis.isLog);
     const held = axis.groups.filter(({ at }) => at >= from && at <= to).map(({ value }) => tm.filter.token(axis.filterName, value));
     return held.length > 1 ? `(${held.join(" OR ")})` : held[0] || "";
+  }
+
+  /** Return the different values of an axis from its lower end, each with its share of the axis and its text. */
+  function stopsOf(trials, at, valueOf, textOf) {
+    const stops = new Map();
+    for (const trial of trials) if (at(trial) != null) stops.set(valueOf(trial), { at: at(trial), value: valueOf(trial), text: textOf(trial) });
+    return [...stops.values()].sort((a, b) => a.at - b.at);
   }
 
   /** Lay out the axes, and the height of each trial on each of them; null where it has none. */
@@ -62,13 +52,15 @@
     const flipped = model.listed(state.flipped);
     const axes = namesOf(app).map((name) => {
       const axis = tm.scatter.axisOf(name, trials, flipped.includes(name));
+      const stops = stopsOf(trials, axis.at, (trial) => (axis.isNumeric ? trial.params[name] : trial.texts[name]), (trial) => trial.texts[name]);
       const groups = axis.isNumeric ? [] : [...new Map(trials.map((trial) => [trial.texts[name], { value: trial.params[name], at: axis.at(trial) }])).values()].sort((a, b) => a.at - b.at);
-      return { ...axis, groups, half: 0.45 / Math.max(1, groups.length), label: lastPart(name), filterName: shortName(app, name) };
+      return { ...axis, groups, stops, half: 0.45 / Math.max(1, groups.length), label: lastPart(name), filterName: shortName(app, name) };
     });
     const scores = trials.map((trial) => trial.score).filter((score) => score != null);
     if (scores.length) {
       const axis = tm.scatter.numericAxis(scores, state.log);
-      axes.push({ ...axis, name: SCORE, label: model.scoreLabel(state.score), filterName: SCORE, at: ({ score }) => (score == null ? null : axis.place(score)) });
+      const at = ({ score }) => (score == null ? null : axis.place(score));
+      axes.push({ ...axis, name: SCORE, label: model.scoreLabel(state.score), filterName: SCORE, at, stops: stopsOf(trials, at, ({ score }) => score, ({ score }) => number(score)) });
     }
     const x = (at) => (axes.length > 1 ? at / (axes.length - 1) : 0.5);
     const lines = trials.map((trial, place) => ({
@@ -78,7 +70,7 @@
       const points = line.heights.map((height, at) => (height == null ? null : `${(1000 * x(at)).toFixed(1)},${(100 * (1 - height)).toFixed(2)}`)).filter(Boolean);
       line.path = `M${points.join("L")}`;
     }
-    return { axes, lines, x };
+    return { axes, lines, x, unscored: trials.length - scores.length, hasScores: scores.length > 0 };
   }
 
   /** All lines; they are drawn again only if the layout or the filter has another result. */
@@ -103,31 +95,31 @@
     }
 
     share(event) {
-      const { top, height } = this.place.getBoundingClientRect();
-      return Math.min(1, Math.max(0, 1 - (event.clientY - top) / height));
+      return tm.range.shareAt(event, this.place.getBoundingClientRect(), true);
     }
 
-    start(event, axis) {
+    /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
+    start(event, axis, other) {
+      event.stopPropagation();
       event.currentTarget.setPointerCapture(event.pointerId);
-      this.setState({ drag: { name: axis.name, from: this.share(event), to: this.share(event) }, peek: null });
+      this.setState({ drag: { name: axis.name, from: other ?? this.share(event), to: this.share(event), isEnd: other != null }, peek: null });
     }
 
     move(event) {
-      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event) } });
+      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
     }
 
     end(axis) {
       const { drag } = this.state;
       if (!drag) return;
       this.setState({ drag: null });
-      const [from, to] = [drag.from, drag.to].sort((a, b) => a - b);
-      this.keep(axis, to - from < SHORTEST ? "" : tokenOf(axis, from, to));
+      if (!drag.isEnd || drag.isMoved) this.keep(axis, tm.range.ordered(drag.from, drag.to));
     }
 
-    /** Put the range of an axis into the filter in place of its former one. */
-    keep(axis, token) {
+    /** Put the range of an axis into the filter in place of its former one; null clears it. */
+    keep(axis, range) {
       const { app } = this.props;
-      app.set({ filter: replaced(app.state.filter, axis.filterName, token) });
+      app.set({ filter: tm.range.replaced(app.state.filter, axis.filterName, range ? tokenOf(axis, range) : "") });
     }
 
     /** The pointer is between two axes: choose the line that is nearest to it. */
@@ -161,14 +153,15 @@
       const { data, state, judged } = app;
       this.layout = this.held([data, data.metricsAt, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged], () => layoutOf(app));
       this.passing = this.heldRows([data, rows.map(({ trial }) => trial.number).sort().join()], () => new Set(rows.map(({ trial }) => trial)));
-      const { axes, lines, x } = this.layout;
-      if (axes.length < 2) return html`<section class="panel parallel"><h2>Parallel coordinates</h2><p class="muted">No trial has a score yet.</p></section>`;
+      const { axes, lines, x, unscored, hasScores } = this.layout;
+      if (axes.length < 2) return html`<section class="panel parallel"><h2>Parallel coordinates</h2><${tm.scatter.NoScore} app=${app} /></section>`;
       const chosen = peek && lines.find(({ trial }) => trial === peek.trial);
       return html`<section class="panel parallel">
         <div class="panel-head"><h2>Parallel coordinates</h2>
           <button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale of the score">log</button>
-          ${data.params.length > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_AXES })}>${axes.length - 1} of ${plural(data.params.length, "hyperparameter")} …</button>`}
-          <span class="muted">A line is a trial: the stronger its colour, the better its score; the best is gold. Drag along an axis to keep a range, which goes into the filter.</span></div>
+          ${data.params.length > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_AXES })}>${axes.length - hasScores} of ${plural(data.params.length, "hyperparameter")} …</button>`}
+          <span class="muted">A line is a trial${hasScores ? ": the stronger its colour, the better its score; the best is gold" : ""}. Drag along an axis, or move its handles, to keep a range, which goes into the filter.${hasScores && unscored ? ` ${plural(unscored, "trial")} without a score ${unscored > 1 ? "end" : "ends"} before the last axis.` : ""}</span></div>
+        ${!hasScores && html`<${tm.scatter.NoScore} app=${app} />`}
         <div class="parallel-scroll" tabindex="0" role="region" aria-label="Parallel coordinates of the hyperparameters and the score; the filter takes the same ranges as text">
           <div class="parallel-place" style=${{ minWidth: `${92 * axes.length}px` }} ref=${(place) => { this.place = place; }} onPointerMove=${(event) => this.point(event)} onPointerLeave=${() => this.choose(null)} onClick=${() => this.open()}>
             <${Lines} layout=${this.layout} passing=${this.passing} />
@@ -188,9 +181,9 @@
   function Axis({ axis, left, isLast, range, view }) {
     const title = axis.name === SCORE ? axis.label : axis.name;
     return html`<div class=${`axis${isLast ? " last" : ""}`} style=${{ left: `${100 * left}%` }}>
-      <p title=${title}>${axis.label}${range && html` <button class="link" aria-label=${`Clear the range of ${title}`} title="Clear the range" onClick=${(event) => { event.stopPropagation(); view.keep(axis, ""); }}>×</button>`}</p>
+      <p title=${title}>${axis.label}${range && html` <button class="link" aria-label=${`Clear the range of ${title}`} title="Clear the range" onClick=${(event) => { event.stopPropagation(); view.keep(axis, null); }}>×</button>`}</p>
       <div class="axis-line" onPointerDown=${(event) => view.start(event, axis)} onPointerMove=${(event) => view.move(event)} onPointerUp=${() => view.end(axis)} onPointerCancel=${() => view.setState({ drag: null })} onClick=${(event) => event.stopPropagation()}>
-        ${range && html`<i class="kept" style=${{ bottom: `${100 * range[0]}%`, height: `${100 * (range[1] - range[0])}%` }}></i>`}
+        <${tm.range.Range} name=${title} range=${range} stops=${axis.stops.map(({ at }) => at)} textOf=${(at) => axis.stops[at].text} isVertical onKeep=${(ends) => view.keep(axis, ends)} onGrab=${(event, other) => view.start(event, axis, other)} />
         ${axis.ticks.map(({ text, at }) => html`<span style=${{ bottom: `${100 * at}%` }} title=${text}>${text.length > 12 ? `${text.slice(0, 11)}…` : text}</span>`)}
       </div></div>`;
   }
@@ -205,5 +198,5 @@
     return isPossible(app) && html`<button aria-pressed=${app.state.parallel} onClick=${() => app.set({ parallel: !app.state.parallel })} title="All hyperparameters and the score as parallel axes">Parallel</button>`;
   }
 
-  tm.parallel = { ParallelPanel, ParallelSwitch, replaced };
+  tm.parallel = { ParallelPanel, ParallelSwitch };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -227,8 +227,8 @@
       return html`<section class="panel scatter">
         <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
           <button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>
-          ${count > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
-          <span class="muted">${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its clip, click to open it.</span></div>
+          ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
+          <span class="muted" hidden=${!charts.length}>${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its clip, click to open it.</span></div>
         <${tm.importance.Importance} app=${app} />
         ${app.state.log && !layout.isLog && html`<p class="muted">Not all scores are positive, so their axis stays linear.</p>`}
         <div class="scatter-place" tabindex="0" role="group" aria-label=${`${plural(layout.trials.length, "trial")} by ${label}; arrow keys choose one, Enter opens it`} onKeyDown=${(event) => this.onKey(event)}
@@ -243,10 +243,23 @@
             </div>
             <figcaption title=${chart.name}>${lastPart(chart.name)}${chart.canBeLog && html` <button class="chip" aria-pressed=${chart.isLog} onClick=${() => this.flip(chart.name)} aria-label=${`Logarithmic scale of ${chart.name}`}>log</button>`}</figcaption>
           </figure>`)}
-          ${!charts.length && html`<p class="muted">No trial has a score yet.</p>`}
+          ${!charts.length && html`<${NoScore} app=${app} />`}
         </div>
       </section>`;
     }
+  }
+
+  /** What is missing if no trial has a score, and what to do. */
+  function NoScore({ app }) {
+    const { state, data } = app;
+    const has = (name) => data.trials.some((trial) => model.scoreOf(trial, name, state.section) != null);
+    const others = model.scoresOf(data, state.section).filter((name) => name !== state.score && has(name));
+    const isGoing = data.pending > 0 || data.trials.some(({ status }) => status === "running");
+    return html`<div class="no-score">
+      <p><b>No trial has a score${isGoing ? " yet" : ""}${state.score && html`: “${model.scoreLabel(state.score)}” is missing in all of them`}.</b></p>
+      <p class="muted">${others.length
+        ? html`Trials can be ranked by ${others.slice(0, 3).map((name) => html`<button class="chip" onClick=${() => app.set({ score: name })}>${model.scoreLabel(name)}</button> `)}${others.length > 3 && html`<button class="chip" onClick=${() => app.setState({ picking: "score" })}>another metric …</button>`}`
+        : html`Report a number in the trial, such as <code>tune.report({"episode_return_mean": 12.5})</code>, or record episodes: their returns are scores.`}${isGoing && " This page shows the first score as soon as it is there."}</p></div>`;
   }
 
   /** What is known of the trial under the pointer, and its clip, which plays. */
@@ -278,5 +291,5 @@
     return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app, app.state.axing)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: null })} />`;
   }
 
-  tm.scatter = { ScatterPanel, ScatterSwitch, Axes, isPossible, shownNames, axisOf, numericAxis };
+  tm.scatter = { NoScore, ScatterPanel, ScatterSwitch, Axes, isPossible, shownNames, axisOf, numericAxis };
 })((window.tuneMedia = window.tuneMedia || {}));
