@@ -178,6 +178,32 @@ def test_without_a_score_the_charts_say_what_is_missing_and_what_to_do(browser, 
         assert viewer.errors == []
 
 
+def test_a_range_in_the_filter_leaves_all_else_as_it_is(viewer):
+    show(viewer)
+    for text, name, token, result in (
+        ('"my  lr"=1 lr=1..2', "lr", "lr=3..", '"my  lr"=1 lr=3..'),
+        ("a>1 and lr=1..2", "lr", "", "a>1"),
+        ("lr=1..2 and a>1", "lr", "", "a>1"),
+        ("a>1 and lr=1..2 and b>1", "lr", "lr=..5", "a>1 and b>1 lr=..5"),
+        ("not lr=1..2", "lr", "lr=3..", "not lr=1..2 lr=3.."),
+        ("a>1 | b>1", "lr", "lr=3..", "(a>1 | b>1) lr=3.."),
+        ('(a>1 or b>1) "x or y"', "lr", "lr=3..", '(a>1 or b>1) "x or y" lr=3..'),
+        ("(act=relu OR act=tanh) a>1", "act", "act=elu", "a>1 act=elu"),
+        ('"my lr"=1..2', "my lr", "", ""),
+    ):
+        assert viewer.frame.evaluate("(all) => tuneMedia.range.replaced(...all)", [text, name, token]) == result
+    for ends, axis, result in (
+        ([0.25, 0.5], [0, 8], "x=2..4"),
+        ([0, 0.5], [0, 8], "x=..4"),
+        ([0.5, 1], [-1e-13, 1e-13], "x=0.."),
+        ([0.25, 0.75], [1e6, 1e6 + 1], "x=1000000.25..1000000.75"),
+        ([0.33333, 0.66667], [0, 1], "x=0.3333..0.6667"),  # no value at an end is left out
+        ([0, 1], [0, 1], ""),
+    ):
+        at = f"(share) => {axis[0]!r} + share * ({axis[1]!r} - {axis[0]!r})"
+        assert viewer.frame.evaluate(f"(ends) => tuneMedia.range.tokenOf('x', ends, {at}, false)", ends) == result
+
+
 @pytest.mark.parametrize("host", ["watch", "gallery"])
 def test_a_range_of_a_histogram_goes_into_the_filter(browser, sweep, tmp_path, host):
     where = "tuneMedia.app.instance.state.where"

@@ -28,6 +28,7 @@
     [["n"], "next moment of the episode", (app) => app.timeline?.jump(1)],
     [["N"], "moment before", (app) => app.timeline?.jump(-1)],
     [["Tab", "Enter"], "choose a trial, open it"],
+    [["Tab", "←", "→"], "an end of the range that an axis or a histogram keeps; Esc keeps all"],
     [["w"], "the winner over training", (app) => app.data.winner && app.go({ view: "trial", trial: app.data.winner.name, clip: "" })],
     [["t"], "the trial of this clip", (app) => app.state.trial && app.go({ view: "trial" })],
     [["↑"], "trial before", (app) => app.state.trial && app.nextTrial(-1), "ArrowUp"],

@@ -25,7 +25,7 @@
 
   /** Return the filter without the comparisons of a name, and with another one instead, if there is one. */
   function replaced(filter, name, token) {
-    const left = filter.replace(patternOf(name), " ").replace(/\s+/g, " ").trim().replace(/^(?:and|&&?)\s+/i, "");
+    const left = filter.replace(patternOf(name), "").trim().replace(/^(?:and|&&?)\s+/i, "");
     return `${token && isEither(left) ? `(${left})` : left} ${token}`.trim();
   }
 
