@@ -64,7 +64,7 @@
     }
     const x = (at) => (axes.length > 1 ? at / (axes.length - 1) : 0.5);
     const lines = trials.map((trial, place) => ({
-      trial, strength: Math.round(20 + (75 * place) / Math.max(1, trials.length - 1)), heights: axes.map((axis) => axis.at(trial)),
+      trial, strength: scores.length ? Math.round(20 + (75 * place) / Math.max(1, trials.length - 1)) : 60, heights: axes.map((axis) => axis.at(trial)),
     }));
     for (const line of lines) {
       const points = line.heights.map((height, at) => (height == null ? null : `${(1000 * x(at)).toFixed(1)},${(100 * (1 - height)).toFixed(2)}`)).filter(Boolean);
@@ -158,7 +158,7 @@
       const chosen = peek && lines.find(({ trial }) => trial === peek.trial);
       return html`<section class="panel parallel">
         <div class="panel-head"><h2>Parallel coordinates</h2>
-          <button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale of the score">log</button>
+          ${hasScores && html`<button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale of the score">log</button>`}
           ${data.params.length > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_AXES })}>${axes.length - hasScores} of ${plural(data.params.length, "hyperparameter")} …</button>`}
           <span class="muted">A line is a trial${hasScores ? ": the stronger its colour, the better its score; the best is gold" : ""}. Drag along an axis, or move its handles, to keep a range, which goes into the filter.${hasScores && unscored ? ` ${plural(unscored, "trial")} without a score ${unscored > 1 ? "end" : "ends"} before the last axis.` : ""}</span></div>
         ${!hasScores && html`<${tm.scatter.NoScore} app=${app} />`}

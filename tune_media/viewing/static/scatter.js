@@ -222,11 +222,11 @@
       const layout = this.held(partsOf(app, passing), () => layoutOf(app, passing));
       this.layout = layout;
       const { charts } = layout;
-      const label = model.scoreLabel(app.state.score);
+      const label = model.scoreLabel(app.state.score) || "score";
       const count = app.data.params.length;
       return html`<section class="panel scatter">
         <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
-          <button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>
+          ${charts.length > 0 && html`<button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>`}
           ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
           <span class="muted" hidden=${!charts.length}>${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its clip, click to open it.</span></div>
         <${tm.importance.Importance} app=${app} />
