@@ -122,7 +122,7 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         assert moments["thrust stays at 1 for 6 steps"] == "limit"
         assert moments["standstill for 30 steps"] == "still"
         assert any(text.startswith("largest reward: 8.9") for text in moments)
-        assert moments[f"the env ended the episode at step {LENGTH}"] == "end"
+        assert moments["the env ended the episode"] == "end"
         viewer.frame.evaluate("tuneMedia.app.instance.group.pause(); tuneMedia.app.instance.group.showFrame(0)")
         viewer.wait("document.querySelector('.frame').innerText === '1'")
         shown = []

@@ -104,6 +104,20 @@ def test_values_are_taken_as_they_are_shown(tmp_path):
     assert [trial.name for trial in catalog.filter(trial=["a1b2c_00001", names[2]]).trials] == names[1:]
 
 
+def test_texts_of_episodes_are_columns_that_a_filter_takes(tmp_path):
+    store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {}))
+    ends = [{"end": "crash"}, {"end": 'a "goal"', "map": [1]}, {}, {"end": "x" * 300, "map": "crash site"}]
+    for step, values in enumerate(([], ends[:3], ends[3:]), 1):
+        records = [tm.EpisodeRecord(f"{step}{at}", 1.0, 2) for at in range(len(values))]
+        batch = EpisodeBatch(tuple(EpisodeData(one, {}, own) for one, own in zip(records, values, strict=True)))
+        store.add(batch, "train", "x/data", step)
+    store.finish()
+    table = EpisodeFiles().table(tm.load(tmp_path / "exp").trials)
+    assert table.values_of("values/end", np.arange(4)) == ["crash", 'a "goal"', None, None]
+    assert table.values_of("values/map", np.arange(4)) == [None, None, None, "crash site"]
+    assert [table.found(where).tolist() for where in ("end=crash", "crash", "end!=crash")] == [[0], [0, 3], [1, 2, 3]]
+
+
 def test_a_table_has_no_column_of_success_unless_somebody_tells_it(table):
     assert "success" not in table.names
     assert "terminated" in table.names

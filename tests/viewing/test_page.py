@@ -143,8 +143,10 @@ def test_the_focus_and_the_place_on_the_page_come_back_and_a_card_is_one_stop(vi
     viewer.press("Escape")
     viewer.wait("document.activeElement.dataset.trial === 'c'")
     assert viewer.frame.evaluate("scrollY") == place
+    viewer.page.set_viewport_size({"width": 1400, "height": 400})
     viewer.press("?")
     viewer.wait("document.querySelector('dialog[open]').contains(document.activeElement)")
+    assert viewer.frame.evaluate("document.querySelector('dialog[open]').scrollTop") == 0  # its button is at its end
     viewer.press("Tab")
     viewer.press("Tab")
     inside = "document.activeElement === document.body || !!document.activeElement.closest('dialog')"

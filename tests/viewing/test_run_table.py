@@ -67,6 +67,7 @@ def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, host, tmp
         viewer.wait(f"{ROWS}.split(' ').length === {COUNT}")
         viewer.wait("document.querySelector('.curves .u-over') && document.querySelector('.failures')")
         assert "tm.gym.RecordEpisodes" in viewer.all(".no-clips", "e.textContent")[0]
+        assert viewer.all(".no-clips summary")[0].startswith("No clips were recorded. ")  # it has ended: no "yet"
         best_first = frame.sort_values("episode_return_mean", ascending=False, kind="stable").index
         assert viewer.frame.evaluate(ROWS).split() == list(best_first)
         assert viewer.all(".winner-line .link")[0].startswith("zeta_lr 0.1")
@@ -86,6 +87,10 @@ def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, host, tmp
         assert download.value.suggested_filename == "sweep.csv"
         assert list(table["last/episode_return_mean"]) == list(frame["episode_return_mean"][table.index])
         assert list(table["config/zeta_lr"]) == [settings_of(int(name[-2:]))["zeta_lr"] for name in table.index]
+        viewer.frame.click("text=Hyperparameters")
+        viewer.wait("document.querySelector('.scatter')?.innerText.includes('to see its trial')")
+        viewer.frame.click("text=All episodes")
+        viewer.wait("document.querySelector('.message')?.innerText === 'No episodes were recorded.'")
         assert viewer.errors == []
 
 
@@ -152,7 +157,11 @@ def test_axe_finds_nothing_on_a_sweep_without_clips(browser, results, tmp_path):
         for size, theme in (((1280, 800), "light"), ((390, 844), "dark")):
             viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
             viewer.page.emulate_media(color_scheme=theme)
-            for link, shown in (("", ".run-table tbody tr"), ("view=trial&trial=train_a1b2c_00004", ".settings dt")):
+            for link, shown in (
+                ("", ".run-table tbody tr"),
+                ("by=zeta_lr", ".winner-line .sure"),
+                ("view=trial&trial=train_a1b2c_00004", ".settings dt"),
+            ):
                 viewer.open(url, link)
                 viewer.wait("(shown) => document.querySelector(shown) && document.querySelector('.u-over')", shown)
                 viewer.frame.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true; })")

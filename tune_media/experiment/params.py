@@ -164,14 +164,17 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the hyperparameters that are not the same in all trials, outer ones first.
 
-    Memory addresses inside texts do not count as a difference.
+    Memory addresses inside texts do not count as a difference. Nor does a trial without any: they are not written yet.
 
     Example:
         >>> differing([{"lr": 0.1, "env": "A", "f": "<f at 0x7f01>"}, {"lr": 0.2, "env": "A", "f": "<f at 0x7f02>"}])
         ['lr']
+        >>> differing([{"lr": 0.1, "env": "A"}, {"lr": 0.2, "env": "A"}, {}])
+        ['lr']
     """
-    names = dict.fromkeys(name for found in params for name in found)
-    differ = [name for name in names if _differs([found.get(name) for found in params])]
+    written = [found for found in params if found]
+    names = dict.fromkeys(name for found in written for name in found)
+    differ = [name for name in names if _differs([found.get(name) for found in written])]
     return sorted(differ, key=lambda name: (name.count("/"), name))
 
 

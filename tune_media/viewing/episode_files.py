@@ -18,6 +18,7 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
+from tune_media.values.strict_json import parse_json
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
 from tune_media.viewing.episode_table import EpisodeTable, trial_names
 from tune_media.viewing.payload import ShownParams
@@ -27,7 +28,8 @@ logger = logging.getLogger("tune_media")
 _NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "success", "seed")
 _TEXTS = ("section", "task")
 _SHOWN = ("trial", "section", *_NUMBERS, "task")
-_READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "clips", "tape_bytes"]
+_READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "values", "clips", "tape_bytes"]
+_LONGEST = 200  # characters of a text that is in the table
 _THREADS = 16
 _AT_ONCE = 32  # files whose episodes join the table together
 _AT_FIRST = 4
@@ -216,6 +218,10 @@ class _Episodes:
             self._put(name, new, np.array(texts, np.int32))
         for name, values in _flat(joined["metrics"], len(joined)):
             self._put(f"metrics/{name}", new, values)
+        for name, rows, own in _texts_of(joined["values"], len(joined)):
+            numbers = np.full(len(joined), -1, np.int32)
+            numbers[rows] = [self._text(f"values/{name}", text) for text in own]
+            self._put(f"values/{name}", new, numbers)
         for row, found in enumerate(joined["clips"].to_pylist(), new.start):
             if found:
                 self._clips[row] = found[0][0]
@@ -233,7 +239,7 @@ class _Episodes:
             return EpisodeTable({}, read=read)
         known = [trials.get(text) for text in self._texts["path"]]
         columns: dict[str, Any] = {
-            name: Texts(values, pa.array(list(self._texts[name]), pa.string())) if name in _TEXTS else values
+            name: Texts(values, pa.array(list(self._texts[name]), pa.string())) if name in self._texts else values
             for name, values in own.items()
         }
         names = [
@@ -257,7 +263,7 @@ class _Episodes:
         return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self.reports)
 
     def _text(self, name: str, text: str | None) -> int:
-        known = self._texts[name]
+        known = self._texts.setdefault(name, {})
         return -1 if text is None else known.setdefault(text, len(known))
 
     def _put(self, name: str, rows: slice, values: npt.NDArray[Any]) -> None:
@@ -278,18 +284,39 @@ def _empty(count: int, dtype: Any) -> npt.NDArray[Any]:
 
 def _flat(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[np.float64]]]:
     """Yield each name of a column of maps with the values of all rows."""
-    joined = maps.combine_chunks()
     if not count:
         return
-    offsets = np.from_dlpack(joined.offsets)
-    keys = joined.keys[offsets[0] : offsets[-1]].dictionary_encode()
-    values = as_numpy(joined.items[offsets[0] : offsets[-1]])
-    row, key = np.repeat(np.arange(count), np.diff(offsets)), np.from_dlpack(keys.indices)
+    row, key_of, values = _entries(maps, count)
+    keys, numbers = key_of.dictionary_encode(), as_numpy(values)
+    key = np.from_dlpack(keys.indices)
     for number, name in enumerate(keys.dictionary.to_pylist()):
         own = key == number
         column = np.full(count, np.nan)
-        column[row[own]] = values[own]
+        column[row[own]] = numbers[own]
         yield name, column
+
+
+def _texts_of(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDArray[np.int64], list[str]]]:
+    """Yield each name of a column of maps of JSON that has short texts: the rows that have one, and the texts."""
+    if not count:
+        return
+    row, keys, values = _entries(maps, count)
+    is_short = pc.less_equal(pc.binary_length(values), _LONGEST)
+    is_text = pc.fill_null(pc.and_(pc.starts_with(values, '"'), is_short), False)
+    names, texts = keys.filter(is_text), values.filter(is_text)
+    rows = row[as_numpy(is_text).astype(bool)]
+    for name in names.unique().to_pylist():
+        own = pc.equal(names, name)
+        found = [parse_json(text.encode()) for text in texts.filter(own).to_pylist()]
+        yield name, rows[as_numpy(own).astype(bool)], found
+
+
+def _entries(maps: pa.ChunkedArray, count: int) -> tuple[npt.NDArray[np.int64], Any, Any]:
+    """Return the row, the key and the value of each entry of a column of maps."""
+    joined = maps.combine_chunks()
+    offsets = np.from_dlpack(joined.offsets)
+    inner = slice(offsets[0], offsets[-1])
+    return np.repeat(np.arange(count), np.diff(offsets)), joined.keys[inner], joined.items[inner]
 
 
 def _read(trial: TrialFiles, report: str) -> pa.Table | None:

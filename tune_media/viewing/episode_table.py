@@ -209,7 +209,7 @@ class EpisodeTable:
             if full.partition("/")[2] == wanted or full.rpartition("/")[2] == wanted:
                 return full
         shorter = [short for short, full in SHORT.items() if full in self.names]
-        known = [*shorter, *(full.removeprefix("metrics/") for full in self.names)]
+        known = [*shorter, *(full.removeprefix("metrics/").removeprefix("values/") for full in self.names)]
         raise ValueError(f"there is no column {name!r}; {did_you_mean(name, known)}")
 
     def column(self, name: str) -> Numbers | Texts:

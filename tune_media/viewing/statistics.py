@@ -168,7 +168,8 @@ def differences(tables: Sequence[Scores]) -> list[Estimate]:
 
     Who calls the first the best if it is ahead of each other one by an interval above zero is wrong in one of twenty
     sweeps at most, however many configurations there are: the two highest of several equal ones lie close together. If
-    the two best are three times as noisy as the others, it is one of fourteen.
+    the two best are three times as noisy as the others, it is one of fourteen, and with three runs of each up to one of
+    ten.
 
     Args:
         tables: The scores of each configuration, of shape (runs,) or (runs, tasks); they may have several numbers of

@@ -185,7 +185,7 @@ class ViewerApp:
                     limit=limit,
                 )
             )
-            if args.get("histogram"):
+            if args.get("histogram") and table.names:  # there are none without episodes
                 found["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
         except ValueError as error:
             raise BadRequest(str(error)) from error

@@ -159,5 +159,5 @@
     }
   }
 
-  tm.charts = { Plot, Chart, WHOLE, cssColor, drawVertical };
+  tm.charts = { Plot, Chart, WHOLE, LABEL_RIGHT, cssColor, drawVertical };
 })((window.tuneMedia = window.tuneMedia || {}));

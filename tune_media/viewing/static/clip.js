@@ -104,7 +104,7 @@
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
           ${!clip.isUnplayed && html`<a class="button" href=${clip.url} download=${downloadName(clip)}>Download</a>`}
         <//>
-        ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it, as the retention of the run says.
+        ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it, as the retention of the run says.${" "}
           <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>Show the trial's newest clip</button></p>`}
         ${clip.suspect && html`<p class="notice suspect-notice" role="alert"><b>Do not trust this clip:</b> it ${details?.record?.note || clip.note || "may not show its episode"}.</p>`}
         <div class="clip-columns">
@@ -178,7 +178,7 @@
 
   /** What is said of an episode without data of its steps. */
   function NoSteps({ app }) {
-    return html`<p class="muted no-steps">No values of this episode's steps were recorded, so there are no curves and no reward terms. To get them, record with
+    return html`<p class="muted no-steps">No values of this episode's steps were recorded, so there are no curves and no reward terms. To get them, record with${" "}
       <code>collect=["reward_terms/*"]</code> (paths in the env's info), <code>collect=lambda step: {"reward": step.reward}</code>,
       or <code>trajectories=True</code> for observations, actions and rewards${app.source.canGroup ? "" : html` (a gallery has these with <code>--steps</code>)`}.</p>`;
   }

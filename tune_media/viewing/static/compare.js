@@ -17,7 +17,7 @@
 
   /** Return what is ticked: [{text, trial, path}]. A trial without a path shows the clip that the choice above says. */
   function picksOf(app, state = app.state) {
-    return model.listed(state.ticked).map((text) => {
+    return [...new Set(model.listed(state.ticked))].map((text) => {
       const [name, path = ""] = text.split("\t");
       return { text, trial: app.data.named.get(name), path };
     }).filter(({ trial }) => trial);
@@ -71,7 +71,8 @@
   /** Under a trial's clips: its first and last clip, and at the chosen step its clips of each kind. */
   function OfTrial({ app, trial, clips, chosen }) {
     const [first, last] = [clips[0], clips[clips.length - 1]];
-    const kinds = (app.data.sections[app.state.section] || []).map((key) => model.clipsOf(trial, app.state.section, key).find(({ step }) => step === chosen.step)).filter(Boolean);
+    const kinds = (app.data.sections[app.state.section] || []).map((key) => model.clipsOf(trial, app.state.section, key).find(({ step }) => step === chosen.step))
+      .filter((clip, at, all) => clip && all.findIndex((other) => other?.path === clip.path) === at); // the first episode may be the best
     if (first === last && kinds.length < 2) return null;
     const names = kinds.map(({ key }) => tm.app.keyLabel(key)).join(", ");
     return html`<p class="compare-these"><span class="muted">Compare</span>
@@ -84,7 +85,7 @@
   function BestAndWorst({ app, one }) {
     if (one.counting.length < 2) return null;
     const sorted = [...one.counting].sort((a, b) => (app.state.smaller ? 1 : -1) * (a.score - b.score));
-    return html`<button class="link best-worst" tabindex="-1" title="Compare the best and the worst run of this configuration" aria-label="Compare the best and the worst run" onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>⇄</button>`;
+    return html`<button class="link best-worst" tabindex="-1" title="Compare the best and the worst run of this configuration" onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>best ⇄ worst</button>`;
   }
 
   /** The button of the clip's view that ticks it. */

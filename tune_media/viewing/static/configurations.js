@@ -94,7 +94,7 @@
             <${tm.compare.BestAndWorst} app=${app} one=${one} />
             ${failed > 0 && html`<em class="failed-trial" title=${one.leftOut.map((own) => `${seedText(own, one)}: ${own.error || "no score"}`).join("\n")}>${failed} failed</em>`}
             ${one.leftOut.length > failed && html`<span class="muted">${one.leftOut.length - failed} without a score</span>`}
-            ${one.trials.length > 1 && html`<span class="muted clip-of" title=${isTypical ? `${trial.name}: the run whose score is nearest to the mean` : trial.name}>clip: ${seedText(trial, one)}${isTypical ? " (typical)" : ""}</span>`}</p>
+            ${one.trials.length > 1 && html`<span class="muted clip-of" title=${isTypical ? `${trial.name}: the run whose score is nearest to the mean` : trial.name}>clip: ${seedText(trial, one)}</span>`}</p>
           <dl>
             <div class="score"><dt title=${app.state.score}>${scoreStep == null ? `${model.scoreLabel(app.state.score)}${low == null ? "" : ", 95 %"}` : `${model.scoreLabel(app.state.score)} at step ${number(scoreStep)}`}</dt>
               <dd><b class="big">${scoreStep == null ? mean : number(score)}</b>${scoreStep == null && low != null && html` <span class="ends">[${low}, ${high}]</span>`}</dd></div>

@@ -127,7 +127,7 @@
       const isPositive = lows.every((values) => values.every((value) => value == null || value > 0));
       const plot = new window.uPlot({
         ...this.size,
-        padding: [6, 14, 0, 0],
+        padding: [6, tm.charts.LABEL_RIGHT, 0, 0],
         scales: { x: { time: false }, y: app.state.log ? { distr: isPositive ? 3 : 4 } : {} },
         axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 }, { ...axis, size: 60 }],
         legend: { show: false },

@@ -13,7 +13,7 @@
   const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
   const { CONFIG, FLAGS, isConfig } = tm.episodeColumns;
   const typed = Object.fromEntries(Object.entries(tm.episodeColumns.SHORT).map(([short, name]) => [name, short]));
-  const header = (name) => SHORT[name] || name.replace(/^metrics\//, "").replace(/^config\//, "⚙ ");
+  const header = (name) => SHORT[name] || name.replace(/^(metrics|values)\//, "").replace(/^config\//, "⚙ ");
 
   /** Return the shortest name by which the filter knows a column. */
   function filterName(name, columns) {

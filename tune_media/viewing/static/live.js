@@ -22,6 +22,12 @@
     return found;
   }
 
+  /** Whether trials run, or wait to. */
+  function isActive(data) {
+    const found = counts(data);
+    return ACTIVE.some((word) => found[word]);
+  }
+
   /** The line above all others while trials run; nothing if all have ended, or in a gallery. */
   class Live extends Component {
     componentDidMount() {
@@ -35,7 +41,7 @@
     render({ app }) {
       const { data, source } = app;
       const found = counts(data);
-      if (!source.canGroup || !ACTIVE.some((word) => found[word])) return null;
+      if (!source.canGroup || !isActive(data)) return null;
       const running = data.trials.filter(({ status }) => status === "running");
       const iterations = running.map(({ metrics }) => metrics.training_iteration).filter((value) => value != null);
       const [first, last] = [Math.min(...iterations), Math.max(...iterations)];
@@ -48,5 +54,5 @@
     }
   }
 
-  tm.live = { Live, counts };
+  tm.live = { Live, counts, isActive };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -228,7 +228,7 @@
         <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
           ${charts.length > 0 && html`<button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>`}
           ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
-          <span class="muted" hidden=${!charts.length}>${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its clip, click to open it.</span></div>
+          <span class="muted" hidden=${!charts.length}>${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its ${app.hasClips ? "clip" : "trial"}, click to open it.</span></div>
         <${tm.importance.Importance} app=${app} />
         ${app.state.log && !layout.isLog && html`<p class="muted">Not all scores are positive, so their axis stays linear.</p>`}
         <div class="scatter-place" tabindex="0" role="group" aria-label=${`${plural(layout.trials.length, "trial")} by ${label}; arrow keys choose one, Enter opens it`} onKeyDown=${(event) => this.onKey(event)}

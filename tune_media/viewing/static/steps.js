@@ -188,7 +188,7 @@
     }
     found.push(...limitsOf(series), ...standstillsOf(series, terms, clip));
     const ended = record?.terminated === true ? "the env ended the episode" : record?.terminated === false ? "the episode was cut off" : "the end";
-    found.push({ step: lastStep(clip), kind: "end", text: `${ended} at step ${text(lastStep(clip))}` });
+    found.push({ step: lastStep(clip), kind: "end", text: ended });
     return found.sort((a, b) => a.step - b.step);
   }
 

@@ -138,7 +138,7 @@
 
   /** Above the results of a sweep without clips: how to get some. */
   function NoClips({ app }) {
-    return html`<details class="no-clips"><summary>No clips were recorded${app.source.live ? " yet" : ""}. How to record some</summary>
+    return html`<details class="no-clips"><summary>No clips were recorded${app.source.live && tm.live.isActive(app.data) ? " yet" : ""}. How to record some</summary>
       <ul><li>RLlib: add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks;</li>
         <li>a loop of your own: wrap the env in <code>tm.gym.RecordEpisodes(env)</code>, and report its <code>env.take()</code>;</li>
         <li>any trainable: put a <code>tm.Video(frames)</code> into the result.</li></ul>

@@ -317,6 +317,9 @@
   class Dialog extends Component {
     componentDidMount() {
       this.base.showModal();
+      if (!document.activeElement?.matches("dialog > .primary")) return;
+      this.base.focus({ preventScroll: true }); // a text is read from its top, not from its button
+      this.base.scrollTop = 0;
     }
 
     componentWillUnmount() {
