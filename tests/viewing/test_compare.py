@@ -178,6 +178,11 @@ def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, tra
         viewer.wait(f"{sources} === '10,20'")
         viewer.frame.click("[aria-label='Leave out step 20']")
         viewer.wait(f"{sources} === '10'")
+        again = (
+            "const app = tuneMedia.app.instance; app.set({ ticked: [1, 2].map(() => app.state.ticked).join('\\n') })"
+        )
+        viewer.frame.evaluate(f"() => {{ {again}; }}")
+        viewer.wait(f"{sources} === '10' && tuneMedia.app.instance.state.ticked.includes('\\n')")  # as best and first
         viewer.open(url, "view=clip&trial=t")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
         viewer.press("x")
