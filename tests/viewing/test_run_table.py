@@ -187,6 +187,7 @@ def test_cards_show_the_ranking_figure_first_and_largest_and_all_hyperparameters
             right = "getBoundingClientRect().right"
             is_cut = f"e.scrollWidth > e.clientWidth || e.{right} > e.closest('.facts').{right}"
             assert viewer.all(".card .score dd", is_cut) == [False, False]
+            assert True not in viewer.all(".params button span", "e.scrollWidth > e.clientWidth + 1")  # whole names
         viewer.frame.click("text=table")
         viewer.wait(f"{ROWS} === 't0 t1'")
         assert viewer.all(".cards", "1") == []

@@ -4,7 +4,7 @@
 
   const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline, BestClip } = tm.ui;
   const model = tm.model;
-  const [CARD_EDGE, CHIP_EDGE, CHIP_NAME, CHARACTER] = [58, 22, 8, 6.4]; // pixels, but for a name that is cut: characters
+  const [CARD_EDGE, CHIP_EDGE, CHIP_NAME, CHARACTER] = [58, 22, 8, 7.2]; // pixels, but for a name that is cut: characters
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
 
   /** Return the trials that the grid shows, each with its clip, in order. */
