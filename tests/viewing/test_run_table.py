@@ -221,6 +221,8 @@ def test_a_running_sweep_says_how_many_run_how_far_they_are_and_how_old_its_resu
         told = " ".join(viewer.all(".live")[0].split())
         assert told.startswith("2 running 2 pending 1 ended 1 failed iteration 10 to 20 newest result ")
         assert told.endswith(" s ago")
+        viewer.wait("document.querySelectorAll('.card .other').length === 3")  # no clip at the last step yet
+        assert viewer.axe_violations() == {}
         viewer.press("Tab")
         viewer.press("Enter")
         assert viewer.frame.evaluate("document.activeElement.matches('.card')")
