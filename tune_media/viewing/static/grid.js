@@ -4,7 +4,7 @@
 
   const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline, BestClip } = tm.ui;
   const model = tm.model;
-  const [CARD_EDGE, CHIP_EDGE, CHIP_NAME, CHARACTER] = [58, 22, 8, 7.2]; // pixels, but for a name that is cut: characters
+  const [CARD_EDGE, OTHERS, CHIP_EDGE, CHIP_NAME, CHARACTER] = [24, 34, 22, 8, 7.2]; // pixels, but for a name that is cut: characters
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
 
   /** Return the trials that the grid shows, each with its clip, in order. */
@@ -50,7 +50,9 @@
     const { state } = app;
     const isOther = clip && step != null && clip.step !== step;
     const params = Object.entries(trial.texts);
-    const count = tm.ui.fitting(params, state.size - CARD_EDGE, (name, text) => CHIP_EDGE + CHARACTER * (Math.min(name.length, CHIP_NAME) + text.length));
+    const fitting = (room) => tm.ui.fitting(params, room, (name, text) => CHIP_EDGE + CHARACTER * (Math.min(name.length, CHIP_NAME) + text.length));
+    const all = fitting(state.size - CARD_EDGE); // if not all do, the button of the others needs room, too
+    const count = all === params.length ? all : fitting(state.size - CARD_EDGE - OTHERS);
     const hidden = params.slice(count);
     const openTrial = () => app.go({ view: "trial", trial: trial.name, clip: "" });
     const note = isOther ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}` : "";
