@@ -27,6 +27,7 @@ _NAMES = {
     "TBXMediaLoggerCallback": "callbacks.tensorboard.callback",
     "WandbMediaLoggerCallback": "callbacks.wandb.callback",
     "evaluate": "evaluation.evaluate",
+    "gate": "evaluation.gate",
     "load": "viewing.catalog",
     "short_trial_names": "trial_names",
 }
@@ -60,6 +61,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "export",
+    "gate",
     "gym",
     "load",
     "rllib",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
     from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
     from tune_media.evaluation.evaluate import evaluate
+    from tune_media.evaluation.gate import gate
     from tune_media.trial_names import short_trial_names
     from tune_media.values.artifact import Artifact
     from tune_media.values.episode_record import EpisodeRecord
@@ -90,7 +93,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # or type checkers would take any name
 
     def __getattr__(name: str) -> Any:
-        if name in ("rllib", "evaluate") or (name.endswith("Callback") and name in _NAMES):
+        if name in ("rllib", "evaluate", "gate") or (name.endswith("Callback") and name in _NAMES):
             from tune_media.ray_compat import check_version
 
             check_version()

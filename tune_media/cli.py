@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import sys
 from pathlib import Path
@@ -64,11 +65,12 @@ def main(context: click.Context) -> None:
 class _Failure(click.ClickException):
     """An error of the package, or of the system, as the command line tells it."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, exit_code: int = 1) -> None:
         is_systems = isinstance(error, OSError) and error.filename is not None and error.strerror
         text = f"{error.filename}: {error.strerror}" if is_systems else _in_shell(str(error))  # type: ignore[attr-defined]
         is_viewers = isinstance(error, ImportError) and str(error.name).startswith("werkzeug")
         super().__init__(f"{text}. Install it: pip install 'tune-media[viewer]'" if is_viewers else text)
+        self.exit_code = exit_code  # type: ignore[misc]  # a constant of Click's class
 
 
 def _in_shell(text: str) -> str:
@@ -716,6 +718,92 @@ def evaluate(
     failed = [one for one in found.checkpoints if one.error]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
+
+
+@main.command(short_help="Decide on the same seeds whether a policy may replace another.")
+@click.argument("base")
+@click.argument("candidate")
+@click.option("--metric", default="return", show_default=True, help="return, success, length, or a custom metric.")
+@click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True, help="What is better.")
+@click.option("--margin", default="5%", show_default=True, help="How much worse the candidate may be: 5% or 3.0.")
+@click.option(
+    "--bounds", type=float, nargs=2, metavar="LOW HIGH", help="The least and the largest metric there can be."
+)
+@click.option("--seeds", help="The seeds at most, such as 0:400. Default: 0:200.")
+@click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
+@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
+@click.option("--connectors", type=click.Choice(["evaluation", "training"]), help="Whose connectors play.")
+@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
+@click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated.")
+@click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's.")
+@click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
+@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
+@click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which clips are made.")
+@click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: gates/CANDIDATE-DIGEST here.")
+@click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else.")
+def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options: Any) -> None:
+    """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
+
+    Each is the folder of a checkpoint, an experiment (its best trial), EXPERIMENT:TRIAL, or an evaluation that is
+    there, EXPERIMENT/evaluations/NAME. Checkpoints are executable: compare only those of people whom you trust.
+
+    \b
+    Exit codes:
+      0  not worse by more than the margin
+      1  worse by more than the margin
+      2  it cannot be decided: an argument, the env, or an episode is wrong
+      3  undecided after the last seed
+
+    \b
+    Examples:
+      tune-media gate runs/main runs/mine --workers 4
+      tune-media gate runs/main/PPO_0/checkpoint_000009 runs/mine:PPO_3 --margin 10
+      tune-media gate main.zip mine.zip --policy my_code:load --env my_code:make_env --metric success
+    """
+    from tune_media.evaluation.gate import ERROR, EXIT_CODES, GateProgress, sentence
+    from tune_media.evaluation.gate import gate as play
+    from tune_media.evaluation.request import parsed_env_config
+    from tune_media.evaluation.sequential import Standing
+    from tune_media.evaluation.sides import Side
+
+    class Shown(GateProgress):
+        """Prints how it stands."""
+
+        def plays(self, base: Side, candidate: Side) -> None:
+            for side in (base, candidate):
+                click.echo(f"Code of {side.name} runs here.", err=True)
+
+        def stands(self, condition: str, found: Standing, seeds: int) -> None:
+            if sys.stderr.isatty():
+                interval = f"{found.difference:+.5g} [{found.low:.5g}, {found.high:.5g}]"
+                click.echo(f"\r\x1b[K{condition} {found.seeds}/{seeds} seeds  {interval}", nl=False, err=True)
+
+    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+    target = None if junit is None else _file_to_write(junit, ".xml", option="--junit")
+    try:
+        conditions = parsed_env_config(options.pop("env_config"))
+        found = play(base, candidate, env_config=conditions, progress=Shown(), **options)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise _Failure(error, EXIT_CODES[ERROR]) from error
+    if target is not None:
+        target.write_text(found.junit(), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(found.facts(), indent=2))
+        sys.exit(found.exit_code)
+    for one in found.verdicts:
+        name = f"{one.condition}: " if one.condition else ""
+        click.echo(f"{name}{one.verdict.upper()}. {_in_shell(sentence(one, found.metric))}")
+        for word, seeds in (("lost", one.lost), ("won", one.won)):
+            if seeds:
+                shown = ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
+                click.echo(f"  {word} on {counted(len(seeds), 'seed')}: {shown}")
+        for note in one.notes:
+            click.echo(f"  Note: {_in_shell(note)}.")
+    for problem in found.problems:
+        click.echo(problem)
+    click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {found.path}\n")
+    sys.exit(found.exit_code)
 
 
 @main.command(short_help="Save a clip as a GIF, or log a sweep or make a dataset.")

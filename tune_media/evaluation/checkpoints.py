@@ -27,6 +27,7 @@ from tune_media.values.secrets import error_text
 _FOLDER = re.compile(r"checkpoint_(\d+)")
 _STATE = "algorithm_state.pkl"
 _NEW_STACK = "learner_group"
+_PARTS = frozenset([_NEW_STACK, "policies"])  # folders of a checkpoint of RLlib's; the second of the old API stack
 _NEEDED_OF_NEW_STACK = ("env_runner", "eval_env_runner", "learner_group/learner/rl_module")
 
 
@@ -52,6 +53,15 @@ class StoredCheckpoint:
     def name(self) -> str:
         """The name of its folder."""
         return posixpath.basename(self.path)
+
+    @property
+    def is_rllib(self) -> bool:
+        """Whether it looks like one of RLlib's.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        return not _PARTS.isdisjoint(map(posixpath.basename, folders_in(self.filesystem, self.path)))
 
     @contextlib.contextmanager
     def on_this_machine(self) -> Iterator[Path]:
@@ -102,6 +112,18 @@ def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
     return _best(placed, results) if which == BEST else placed
 
 
+def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpoint | None:
+    """Return the checkpoint in a folder, wherever it was copied to; None if it holds neither RLlib's nor has its name.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    path = path.rstrip("/")
+    name = _FOLDER.fullmatch(posixpath.basename(path))
+    found = StoredCheckpoint(filesystem, path, int(name.group(1)) if name else 0)
+    return _placed(found, {}) if name or found.is_rllib else None
+
+
 def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) -> StoredCheckpoint:
     """Return a checkpoint with its iteration; of another library's trainable, or a broken one, it is guessed."""
     path = posixpath.join(checkpoint.path, _STATE)
@@ -138,6 +160,9 @@ def _best(checkpoints: Sequence[StoredCheckpoint], results: dict[int, dict[str, 
 
 def _copy(filesystem: pyarrow.fs.FileSystem, path: str, target: Path) -> None:
     local = pyarrow.fs.LocalFileSystem()
+    if filesystem.get_file_info(path).is_file:  # of another library
+        pyarrow.fs.copy_files(path, str(target), source_filesystem=filesystem, destination_filesystem=local)
+        return
     parts = [""]
     if filesystem.get_file_info(posixpath.join(path, _NEW_STACK)).type == pyarrow.fs.FileType.Directory:
         parts = list(_NEEDED_OF_NEW_STACK)

@@ -14,6 +14,7 @@ from tune_media.evaluation.evaluation import Evaluation, Progress, compared
 from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
 from tune_media.evaluation.part import EvaluationPart, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
+from tune_media.evaluation.sides import EVALUATIONS
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.recording.success import Success
@@ -27,8 +28,6 @@ from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
 from tune_media.viewing.catalog import Catalog, load
 
-FOLDER = "evaluations"
-"""The folder of an experiment that holds its evaluations."""
 LEARNING = ("learning.mp4", "learning.png")
 """The files of a trial, beside its clips, that show one seed through all its checkpoints."""
 _FACTS_FILE = "evaluation.json"
@@ -120,7 +119,7 @@ def evaluate(
     a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     chosen = _chosen_trials(load(source, filesystem), trials)
     name = check_name(request.default_name if name is None else name)
-    found = Evaluation(name, posixpath.join(_experiment_of(chosen), FOLDER, name), chosen[0].filesystem)
+    found = Evaluation(name, posixpath.join(_experiment_of(chosen), EVALUATIONS, name), chosen[0].filesystem)
     progress = progress or Progress()
     progress.reads_checkpoints(_experiment_of(chosen))
     parts = list(parts_of(chosen, request, name, found.path))
@@ -134,7 +133,8 @@ def evaluate(
     without = [trial.name for trial in chosen if all(part.trial is not trial for part in parts)]
     found.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
     _note_request(found, request)
-    jobs = _missing(parts, request, _function("env", env), _function("policy", policy), success)
+    make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
+    jobs = _missing(parts, request, make, load_policy, success)
     _play(parts, jobs, workers, progress, name, len(parts) * len(request.seeds))
     with ClipRenderer(selectors, video) as renderer:
         finished = {part.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
@@ -259,8 +259,13 @@ def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialF
     return list(dict.fromkeys(found))
 
 
-def _function(argument: str, value: Any) -> Any:
+def function_named(caller: str, argument: str, value: Any) -> Any:
     """Return the function that ``module:function`` names; any other value as it is.
+
+    Args:
+        caller: The function that has the argument, for the message.
+        argument: The argument.
+        value: What it was given.
 
     Raises:
         ValueError: It names none.
@@ -270,7 +275,7 @@ def _function(argument: str, value: Any) -> Any:
     try:
         return named_function(value)
     except ValueError as error:
-        raise ValueError(f"evaluate({argument}=...): {error}") from error
+        raise ValueError(f"{caller}({argument}=...): {error}") from error
 
 
 def _short(value: Any) -> str:

@@ -48,10 +48,13 @@ class EvaluatedTrial:
         filesystem: The filesystem of the experiment.
         folder: The folder.
         trial_id: The id that its files have.
+
+    Attributes:
+        filesystem: As given.
     """
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, trial_id: str) -> None:
-        self._filesystem, self._folder, self._trial_id = filesystem, folder, trial_id
+        self.filesystem, self._folder, self._trial_id = filesystem, folder, trial_id
         self._row = int(time.time() * 1000)
         self._lines, _ = read_index(filesystem, folder)
         self._remove_unlisted()
@@ -79,11 +82,11 @@ class EvaluatedTrial:
         Raises:
             OSError: The storage does not answer.
         """
-        write_once(self._filesystem, self._path(PARAMS), json_bytes(params))
+        write_once(self.filesystem, self._path(PARAMS), json_bytes(params))
 
     def played_as(self, training_iteration: int) -> dict[str, Any] | None:
         """Return what the episodes of a checkpoint were played with; None if it has none."""
-        found = json_file(self._filesystem, self._path(_PLAYED_AS)).get(str(training_iteration))
+        found = json_file(self.filesystem, self._path(_PLAYED_AS)).get(str(training_iteration))
         return found if isinstance(found, dict) else None
 
     def note_played_as(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
@@ -92,10 +95,10 @@ class EvaluatedTrial:
         Raises:
             OSError: The storage does not answer.
         """
-        known = json_file(self._filesystem, self._path(_PLAYED_AS))
+        known = json_file(self.filesystem, self._path(_PLAYED_AS))
         changed = {**known, str(training_iteration): dict(facts)}
         if changed != known:
-            write_atomically(self._filesystem, self._path(_PLAYED_AS), json_bytes(changed) + b"\n")
+            write_atomically(self.filesystem, self._path(_PLAYED_AS), json_bytes(changed) + b"\n")
 
     def add_episodes(
         self, training_iteration: int, step: int, episodes: Sequence[EpisodeData], recipes: Mapping[str, bytes]
@@ -113,7 +116,7 @@ class EvaluatedTrial:
         key = f"{RECORDER}{DATA_KEY}"
         entry = MediaEntry(batch, SECTION, key, path, step, training_iteration, time.time(), report=report)
         self._store(entry)
-        self._rows += rows_of_parquet(read_if_there(self._filesystem, self._path(parquet_name(path))) or b"")
+        self._rows += rows_of_parquet(read_if_there(self.filesystem, self._path(parquet_name(path))) or b"")
 
     def add_clip(self, training_iteration: int, step: int, name: str, video: Video) -> None:
         """Store a clip, under the name of the selector that chose its episode.
@@ -142,28 +145,28 @@ class EvaluatedTrial:
         }
         others = [one for one in self._results() if one.get("training_iteration") != training_iteration]
         ordered = sorted([*others, result], key=lambda one: one["training_iteration"])
-        write_atomically(self._filesystem, self._path(RESULTS), b"".join(json_bytes(one) + b"\n" for one in ordered))
+        write_atomically(self.filesystem, self._path(RESULTS), b"".join(json_bytes(one) + b"\n" for one in ordered))
 
     def _results(self) -> list[dict[str, Any]]:
-        content = read_if_there(self._filesystem, self._path(RESULTS)) or b""
+        content = read_if_there(self.filesystem, self._path(RESULTS)) or b""
         return [result for result in map(json_object, content.splitlines()) if result]
 
     def _store(self, entry: MediaEntry) -> None:
         self._row += 1
         made = file_set([entry], self._trial_id, self._row)
         for name, content in made.files.items():
-            write_once(self._filesystem, self._path(name), content)
+            write_once(self.filesystem, self._path(name), content)
         self._lines += made.lines
-        write_atomically(self._filesystem, self._path(INDEX_PATH), content_of(self._lines))
+        write_atomically(self.filesystem, self._path(INDEX_PATH), content_of(self._lines))
 
     def _remove_unlisted(self) -> None:
         """Remove the files of episodes that the index does not name."""
         named = {str(line["path"]) for line in self._lines}
         named |= {parquet_name(path) for path in named} | {steps_name(path) for path in named}
         selector = pyarrow.fs.FileSelector(self._path(FOLDER), allow_not_found=True)
-        for info in self._filesystem.get_file_info(selector):
+        for info in self.filesystem.get_file_info(selector):
             if _DATA_FILE.fullmatch(info.base_name) and posixpath.join(FOLDER, info.base_name) not in named:
-                delete_own(self._filesystem, self._folder, posixpath.join(FOLDER, info.base_name))
+                delete_own(self.filesystem, self._folder, posixpath.join(FOLDER, info.base_name))
 
     def _path(self, name: str) -> str:
         return posixpath.normpath(posixpath.join(self._folder, name))  # object stores know no ".."

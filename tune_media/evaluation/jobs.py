@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -92,14 +92,14 @@ class Played:
     error: str | None = None
 
 
-def played_here(jobs: Sequence[Job]) -> Iterator[Played]:
+def played_here(jobs: Sequence[Job]) -> Generator[Played, None, None]:
     """Play jobs in this process, one after the other, and yield their episodes every few seconds."""
     for job in jobs:
         with same_process_state():
             yield from _batches(job)
 
 
-def played_by_tasks(jobs: Sequence[Job], workers: int) -> Iterator[Played]:
+def played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
     """Play jobs as Ray tasks, ``workers`` at a time, and yield the episodes of each task when it has ended.
 
     Ray is started on this machine unless the process is connected to a cluster, or ``RAY_ADDRESS`` names one.
@@ -113,10 +113,11 @@ def played_by_tasks(jobs: Sequence[Job], workers: int) -> Iterator[Played]:
     is_own = not ray.is_initialized()
     if is_own:
         ray.init(**_start_options(workers))
+    running: dict[Any, Job] = {}
     try:
         play = ray.remote(num_cpus=1, max_retries=1)(_whole)
-        waiting = [part for job in jobs for part in _split(job, workers)][::-1]
-        running: dict[Any, Job] = {}
+        most = _seeds_of_task(jobs, workers)
+        waiting = [part for job in jobs for part in _split(job, most)][::-1]
         while waiting or running:
             while waiting and len(running) < workers:
                 job = waiting.pop()
@@ -127,7 +128,9 @@ def played_by_tasks(jobs: Sequence[Job], workers: int) -> Iterator[Played]:
                 yield ray.get(done)
             except ray.exceptions.RayError as error:
                 yield Played(job.part, error=error_text(error))
-    finally:
+    finally:  # also if the caller has enough, and closes the generator
+        for task in running:
+            ray.cancel(task)
         if is_own:
             ray.shutdown()
 
@@ -139,11 +142,14 @@ def _start_options(workers: int) -> dict[str, Any]:
     return {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
 
 
-def _split(job: Job, workers: int) -> list[Job]:
-    """Return a job in parts, so that all workers have something to do."""
-    size = max(1, min(_MOST_SEEDS, -(-len(job.seeds) // workers)))
-    starts = range(0, len(job.seeds), size)
-    return [dataclasses.replace(job, seeds=job.seeds[start : start + size]) for start in starts]
+def _seeds_of_task(jobs: Sequence[Job], workers: int) -> int:
+    """Return how many seeds a task plays, so that all workers have something to do."""
+    return max(1, min(_MOST_SEEDS, -(-sum(len(job.seeds) for job in jobs) // workers)))
+
+
+def _split(job: Job, most: int) -> list[Job]:
+    starts = range(0, len(job.seeds), most)
+    return [dataclasses.replace(job, seeds=job.seeds[start : start + most]) for start in starts]
 
 
 def _whole(job: Job) -> Played:

@@ -119,14 +119,20 @@ class EvaluationPart:
         Raises:
             OSError: The storage does not answer.
         """
-        iteration, step = self.checkpoint.training_iteration, self.checkpoint.step
-        if self.played_as is None or self.store.result(iteration) is not None:
+        if self.played_as is None or self.store.result(self.checkpoint.training_iteration) is not None:
             return False
-        if renderer.selectors:
-            trial = TrialFiles(posixpath.basename(self.folder), self.trial.filesystem, self.folder).read()
-            taped = [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
-            for name, clip in renderer.clips(taped, clips_there(self.store.clips(iteration), RECORDER)):
-                self.store.add_clip(iteration, step, name, clip)
+        self.add_clips(renderer)
+        self.write_result()
+        return True
+
+    def write_result(self) -> None:
+        """Write the result of the episodes that are stored, in place of an earlier one.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        assert self.played_as is not None
+        iteration, step = self.checkpoint.training_iteration, self.checkpoint.step
         facts = {
             SECTION: {"env_runners": self._summary()},
             "config": {"env_config": dict(self.condition.overrides)},
@@ -138,7 +144,20 @@ class EvaluationPart:
             "seeds": len(self.rows()),
         }
         self.store.finish(iteration, facts if step == iteration else {"timesteps_total": step, **facts})
-        return True
+
+    def add_clips(self, renderer: ClipRenderer) -> None:
+        """Make the clips that are missing.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        if not renderer.selectors:
+            return
+        iteration = self.checkpoint.training_iteration
+        trial = TrialFiles(posixpath.basename(self.folder), self.store.filesystem, self.folder).read()
+        taped = [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
+        for name, clip in renderer.clips(taped, clips_there(self.store.clips(iteration), RECORDER)):
+            self.store.add_clip(iteration, self.checkpoint.step, name, clip)
 
     def _summary(self) -> dict[str, Any]:
         rows, line = self.rows(), self.line()

@@ -290,7 +290,12 @@ def _function_name(argument: str, value: Any, *, has_code: bool = False) -> str 
     if not callable(value):
         raise TypeError(f"evaluate({argument}=...) takes a function or 'module:function', got {as_shown(value)}.")
     name = f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
-    return f"{name} {name_digest(without_address(repr(_code_of(value))))}" if has_code else name
+    return f"{name} {code_digest(value)}" if has_code else name
+
+
+def code_digest(function: Any) -> str:
+    """Return a digest of what a function does, as far as it is plain; None has one, too."""
+    return name_digest(without_address(repr(_code_of(function))))
 
 
 def _code_of(function: Any) -> Any:

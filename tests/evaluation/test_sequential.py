@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from tune_media.evaluation.sequential import PASS, UNDECIDED, WORSE, Margin, standing
+
+SHARE = Margin(0.05, is_share=True)
+GATES = 100
+
+
+def verdicts(base, candidate, margin, bounds=None):
+    """The share of gates, one in each row, that pass, and that say worse."""
+    found = [standing(*pair, margin, bounds).verdict for pair in zip(base, candidate, strict=True)]
+    return found.count(PASS) / len(found), found.count(WORSE) / len(found)
+
+
+def test_a_policy_passes_against_itself_with_any_returns():
+    same = np.random.default_rng(0).normal(200, 5, 200)
+    found = standing(same, same, SHARE)
+    assert found.verdict == PASS and found.difference == 0
+    assert found.low <= 0 <= found.high
+
+
+@pytest.mark.parametrize("returns", [np.full(200, 500.0), np.full(200, -130.0)])
+def test_equal_constant_returns_pass_only_when_a_rare_failure_would_have_shown(returns):
+    found = standing(returns, returns, SHARE)
+    # a policy that fails on one seed in twenty loses 5 %: it shows no failure on 59 seeds in one of twenty gates
+    assert found.verdict == PASS and 59 <= found.seeds <= 100
+
+
+def test_a_collapse_is_stopped_within_a_few_seeds():
+    assert standing(np.full(200, 500.0), np.full(200, 100.0), SHARE).seeds < 20
+
+
+def test_the_verdict_is_what_the_interval_says():
+    random = np.random.default_rng(1)
+    for shift in (-20.0, -5.0, 0.0, 5.0):
+        base, candidate = random.normal(100, 10, 150), random.normal(100 + shift, 10, 150)
+        found = standing(base, candidate, SHARE)
+        assert (found.verdict == PASS) == (found.low > -found.margin - 1e-9)
+        assert (found.verdict == WORSE) == (found.high < -found.margin + 1e-9)
+        assert found.low < found.difference < found.high
+
+
+def test_what_is_played_after_the_verdict_changes_nothing():
+    random = np.random.default_rng(2)
+    base, candidate = random.normal(100, 10, 200), random.normal(60, 10, 200)
+    short = standing(base, candidate, SHARE)
+    assert short.seeds < 50
+    assert standing(base[: short.seeds], candidate[: short.seeds], SHARE) == short
+    assert standing(base[: short.seeds - 1], candidate[: short.seeds - 1], SHARE).verdict == UNDECIDED
+
+
+def test_scores_may_be_scaled_and_a_share_is_of_the_size_of_the_mean():
+    random = np.random.default_rng(3)
+    base, candidate = random.normal(100, 10, 150), random.normal(80, 10, 150)
+    small, large = (standing(base * by, candidate * by, SHARE) for by in (1.0, 1e6))
+    assert (small.verdict, small.seeds) == (large.verdict, large.seeds)
+    assert large.low == pytest.approx(small.low * 1e6, rel=1e-6)
+    assert standing(-base, -candidate, SHARE).margin == pytest.approx(5, rel=0.1)
+
+
+def test_nothing_is_known_of_no_seed_and_of_one():
+    assert standing(np.array([]), np.array([]), SHARE).verdict == UNDECIDED
+    one = standing(np.array([5.0]), np.array([7.0]), SHARE)
+    assert one.verdict == UNDECIDED and one.low == -np.inf and one.high == np.inf
+
+
+@pytest.mark.parametrize("rate", [0.06, 0.5, 0.95, 1.0])
+def test_one_of_twenty_gates_of_rates_errs_at_most(rate):
+    random = np.random.default_rng(int(rate * 100))
+    base = (random.random((GATES, 200)) < rate).astype(float)
+    candidate = (random.random((GATES, 200)) < rate - 0.05).astype(float)  # worse by the margin
+    passed, worse = verdicts(base, candidate, Margin(0.05), (0.0, 1.0))
+    assert passed <= 0.08 and worse <= 0.08  # 5 % and two standard errors
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "skewed", "rare failures"])
+def test_one_of_twenty_gates_of_returns_errs_at_most(kind):
+    random = np.random.default_rng(len(kind))
+    shape = (GATES, 200)
+    if kind == "rare failures":
+        base, candidate = np.full(shape, 500.0), np.where(random.random(shape) < 0.05, 0.0, 500.0)
+    else:
+        draw = {
+            "normal": lambda: random.normal(0, 20, shape),
+            "heavy tails": lambda: 10 * random.standard_t(3, shape),
+            "skewed": lambda: -20 * random.lognormal(0, 0.8, shape),
+        }[kind]
+        base = 100 + draw()
+        candidate = 100 + draw() - 0.05 * np.mean(base)
+    passed, worse = verdicts(base, candidate, SHARE)
+    assert passed <= 0.08 and worse <= 0.08
+    equal, _ = verdicts(base, base[::-1], SHARE)
+    assert kind != "rare failures" or equal == 1

@@ -1,0 +1,366 @@
+"""``tune_media.gate``: whether a candidate may take the place of a base, decided on the same seeds."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import pyarrow.fs
+import ray
+
+from tune_media._version import __version__
+from tune_media.evaluation.clips import ClipRenderer
+from tune_media.evaluation.evaluate import LoadPolicy, function_named
+from tune_media.evaluation.evaluated_trial import EvaluatedTrial
+from tune_media.evaluation.jobs import played_by_tasks, played_here
+from tune_media.evaluation.measure import RETURN, Measure
+from tune_media.evaluation.pairs import ROLES, Pairs, jobs_of
+from tune_media.evaluation.part import EvaluationPart
+from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, code_digest
+from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing
+from tune_media.evaluation.sides import Side, check_same_env, side_of
+from tune_media.experiment.results import json_file
+from tune_media.recording.success import Success
+from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
+from tune_media.selection import Selector
+from tune_media.storage.filesystem import write_atomically
+from tune_media.values.checks import a_count, suggests_names
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.names import name_digest, safe_name
+from tune_media.values.number import counted
+from tune_media.values.options import VideoOptions
+from tune_media.values.strict_json import json_bytes
+from tune_media.viewing.places import Folder, folder_at
+
+ERROR = "error"
+EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
+FILE = "gate.json"
+VERSION = 1
+_CLIPS = 5
+_SEEDS = "0:200"
+_LISTED = 100  # seeds
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate says under one condition of the env.
+
+    Attributes:
+        condition: The condition as text; empty: the env of the training.
+        verdict: ``pass``, ``worse``, ``undecided``, or ``error``.
+        standing: The means, the difference with its interval, the margin, and the number of seeds that it took.
+        lost: The seeds on which the candidate is worse by more than the margin, the largest loss first.
+        won: Those on which it is better by more than the margin.
+        error: What went wrong, or None.
+        notes: What a reader must know besides.
+
+    >>> Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8)).exit_code
+    0
+    """
+
+    condition: str
+    verdict: str
+    standing: Standing
+    lost: tuple[int, ...] = ()
+    won: tuple[int, ...] = ()
+    error: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        return EXIT_CODES[self.verdict]
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        found = self.standing
+        return {
+            "condition": self.condition,
+            "verdict": self.verdict,
+            "seeds": found.seeds,
+            "base": found.base,
+            "candidate": found.candidate,
+            "difference": found.difference,
+            "low": found.low,
+            "high": found.high,
+            "margin": found.margin,
+            "seeds_lost": list(self.lost[:_LISTED]),
+            "seeds_won": list(self.won[:_LISTED]),
+            "lost": len(self.lost),
+            "won": len(self.won),
+            "error": self.error,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a gate has found.
+
+    Attributes:
+        base, candidate: What was compared, as it was given.
+        metric: What was compared: ``return``, ``success``, or the name of a metric.
+        path: The folder of its episodes and clips, an experiment with the trials ``base`` and ``candidate``.
+        verdicts: One for each condition of the env.
+        problems: What is missing besides, such as clips.
+
+    >>> Gate("a", "b", "return", "gate").exit_code
+    2
+    """
+
+    base: str
+    candidate: str
+    metric: str
+    path: str
+    verdicts: Sequence[Verdict] = ()
+    problems: Sequence[str] = ()
+
+    @property
+    def verdict(self) -> str:
+        """``error`` if a condition has one, else ``worse``, else ``undecided``; ``pass`` if all pass."""
+        found = {one.verdict for one in self.verdicts} or {ERROR}
+        return next(one for one in (ERROR, WORSE, UNDECIDED, PASS) if one in found)
+
+    @property
+    def exit_code(self) -> int:
+        """0: pass, 1: worse, 2: error, 3: undecided."""
+        return EXIT_CODES[self.verdict]
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "v": VERSION,
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "base": self.base,
+            "candidate": self.candidate,
+            "metric": self.metric,
+            "path": self.path,
+            "conditions": [one.facts() for one in self.verdicts],
+            "problems": list(self.problems),
+        }
+
+    def junit(self) -> str:
+        """Return it as JUnit's XML, which CI services show: one test for each condition."""
+        count = {name: sum(one.verdict in of for one in self.verdicts) for name, of in _OF_JUNIT.items()}
+        suite = ElementTree.Element("testsuite", name="tune-media gate", tests=str(len(self.verdicts)))
+        suite.attrib.update({f"{name}s": str(number) for name, number in count.items()})
+        for one in self.verdicts:
+            name = f"{self.metric} {one.condition}".strip()
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=f"{self.candidate} against {self.base}", name=name
+            )
+            for kind, of in _OF_JUNIT.items():
+                if one.verdict in of:
+                    ElementTree.SubElement(case, kind, message=sentence(one, self.metric)).text = one.error
+        return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+_OF_JUNIT = {"failure": (WORSE, UNDECIDED), "error": (ERROR,)}
+
+
+class GateProgress:
+    """Told how far a gate is; this one says nothing."""
+
+    def plays(self, base: Side, candidate: Side) -> None:
+        """Code of both checkpoints is run next."""
+
+    def stands(self, condition: str, found: Standing, seeds: int) -> None:
+        """So it stands under a condition, of so many seeds at most."""
+
+
+@suggests_names
+def gate(
+    base: Any,
+    candidate: Any,
+    *,
+    metric: str = RETURN,
+    mode: str = "max",
+    margin: str | float = "5%",
+    bounds: tuple[float, float] | None = None,
+    seeds: Any = None,
+    checkpoint: str | int = "last",
+    explore: bool | None = None,
+    connectors: str | None = None,
+    env: Callable[[Any], Any] | str | None = None,
+    env_config: Mapping[str, Any] | None = None,
+    policy: LoadPolicy | str | None = None,
+    success: Success | None = None,
+    workers: int = 0,
+    output: str | None = None,
+    clips: int = _CLIPS,
+    video: VideoOptions | None = None,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+    progress: GateProgress | None = None,
+) -> Gate:
+    """Play two policies on the same seeds until it is sure whether the candidate is worse by more than a margin.
+
+    It stops at the first seed after which it is sure. Each of the two errors, a pass of a candidate that is worse by
+    the margin or more, and «worse» of one that is not, happens in at most one of twenty gates, whenever it stops
+    (``evaluation/sequential.py``); with several conditions, in one of twenty gates under any of them.
+
+    Checkpoints are executable: they hold pickles. Compare only checkpoints of people whom you trust.
+
+    Args:
+        base: The folder or URI of a checkpoint; an experiment, for its best trial; ``EXPERIMENT:TRIAL``; or an
+            evaluation that is there, ``EXPERIMENT/evaluations/NAME``, also with ``:TRIAL``.
+        candidate: The same.
+        metric: ``"return"``, ``"success"``, ``"length"``, or the name of a custom metric of the episodes.
+        mode: ``"max"`` or ``"min"``: whether a larger or a smaller metric is better.
+        margin: How much worse the candidate may be: ``"5%"`` of the size of the base's mean, or a number, in the units
+            of the metric. Of success, per cent are percentage points.
+        bounds: The smallest and the largest value of the metric that there can be. Then the error holds exactly. None:
+            one seed is taken to cost no more than the seeds before it show, see ``sequential.standing``.
+        seeds: The seeds, at most: a text such as ``"0:200"``, or a list. They are played in this order. None: those of
+            an evaluation that is there, or 0 to 199.
+        checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
+        explore, connectors, env, policy, success: As of ``tune_media.evaluate``; the same for both.
+        env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
+        workers: The number of Ray tasks at a time. 0: all is played in this process.
+        output: The folder for the episodes, the clips and ``gate.json``. None: ``gates/<candidate>-<digest>`` here. A
+            gate that was interrupted goes on if it has the same folder.
+        clips: From how many of the seeds that the candidate loses or wins by most clips of both are made.
+        video: Size, speed, quality and overlays of the clips.
+        filesystem: A pyarrow filesystem that both are on.
+        progress: Told how far it is.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: An argument cannot work, both play in different envs, or the folder has another gate.
+        TypeError: An argument is of the wrong type.
+        OSError: The storage does not answer.
+
+    Example:
+        ``gate("runs/main", "runs/mine:PPO_3", margin=10, workers=8).exit_code``
+    """
+    a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
+    a_count("a number of seeds", 0).check("gate(clips=...)", clips)
+    measure = Measure.of(metric, mode, margin, bounds)
+    make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
+    which = as_checkpoint(checkpoint)
+    sides = [side_of(one, which, filesystem, is_foreign=load is not None) for one in (base, candidate)]
+    there = [side.seeds() for side in sides if side.checkpoint is None]
+    if there and seeds is None:
+        seeds = [seed for seed in there[0] if all(seed in other for other in there)]
+    seeds = _SEEDS if seeds is None else seeds
+    request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
+    if there and request.conditions != (EnvCondition(),):
+        raise ValueError("gate(env_config=...) takes nothing if a side is an evaluation: that has its own conditions.")
+    for condition in request.conditions if load is None else ():
+        check_same_env(sides[0], sides[1], dict(condition.overrides), is_given=make is not None)
+    facts = {
+        **request.facts(),
+        **measure.facts(),
+        "conditions": [condition.label for condition in request.conditions],
+        "code": [code_digest(one) for one in (make, load, success)],
+        "versions": {"ray": ray.__version__, "tune_media": __version__},
+        "sides": [side.facts() for side in sides],
+    }
+    default = f"gates/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
+    place = folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
+    _note(place, facts)
+    progress = progress or GateProgress()
+    progress.plays(*sides)
+    level = 1 - (1 - LEVEL) / len(request.conditions)
+    verdicts = []
+    with ClipRenderer((), video) as renderer:
+        for condition in request.conditions:
+            parts = [_part(side, role, condition, place) for side, role in zip(sides, ROLES, strict=True)]
+            settings = PlayerSettings(explore, connectors, make, dict(condition.overrides), success)
+            jobs = list(jobs_of(parts, request.seeds, settings, [None if side.is_rllib else load for side in sides]))
+            pairs = Pairs(parts, request.seeds, measure, level)
+            with contextlib.closing(played_by_tasks(jobs, workers) if workers else played_here(jobs)) as played:
+                for _ in pairs.decide(played):
+                    progress.stands(condition.label, pairs.standing, len(request.seeds))
+            verdict = _verdict(condition.label, pairs, measure)
+            verdicts.append(verdict)
+            renderer.selectors = _of_seeds(verdict, clips)
+            for part in parts:
+                if part.rows():
+                    part.add_clips(renderer)
+                    part.write_result()
+        found = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
+    _note(place, facts, found)
+    return found
+
+
+def sentence(verdict: Verdict, metric: str) -> str:
+    """Return a verdict in a sentence, with its figures.
+
+    >>> sentence(Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0)), "return")
+    'The candidate is not worse by more than 0.5: return 11 against 10, +1 [0.2, 1.8], after 40 seeds.'
+    """
+    found = verdict.standing
+    if verdict.error is not None:
+        return f"It cannot be decided: {verdict.error}."
+    figures = (
+        f"{metric} {found.candidate:.5g} against {found.base:.5g}, {found.difference:+.5g} "
+        f"[{found.low:.5g}, {found.high:.5g}], after {counted(found.seeds, 'seed')}"
+    )
+    told = {
+        PASS: f"The candidate is not worse by more than {found.margin:.5g}",
+        WORSE: f"The candidate is worse by more than {found.margin:.5g}",
+        UNDECIDED: f"It is not sure whether the candidate is worse by more than {found.margin:.5g}",
+    }
+    return f"{told[verdict.verdict]}: {figures}."
+
+
+def _verdict(condition: str, pairs: Pairs, measure: Measure) -> Verdict:
+    """Return what is to be said of the pairs under a condition."""
+    found = pairs.standing
+    losses = {seed: ours - theirs for seed, (ours, theirs) in pairs.scores.items()}
+    order = sorted(losses, key=lambda seed: -losses[seed])
+    lost = tuple(seed for seed in order if losses[seed] > found.margin)
+    won = tuple(seed for seed in reversed(order) if losses[seed] < -found.margin)
+    notes = [] if pairs.note is None else [pairs.note]
+    if measure.bounds is None and found.seeds:
+        notes.append(f"it holds if one seed costs {found.cost:.5g} at most, as the seeds show; with bounds= it is sure")
+    name = found.verdict if pairs.error is None else ERROR
+    return Verdict(condition, name, found, lost, won, pairs.error, tuple(notes))
+
+
+def _part(side: Side, role: str, condition: EnvCondition, place: Folder) -> EvaluationPart:
+    """Return the part of a gate that one side plays under one condition."""
+    folder = posixpath.join(place.path, f"{role}{condition.suffix}")
+    checkpoint = side.checkpoint or side.copied_to(place, folder)
+    store = EvaluatedTrial(place.filesystem, folder, f"{role}-{name_digest(f'{folder} {condition.label}')[:6]}")
+    known = store.played_as(checkpoint.training_iteration)
+    played_as = None if known is None else PlayedAs(**known)
+    return EvaluationPart(side.trial, condition, checkpoint, store, folder, {}, played_as)
+
+
+def _of_seeds(verdict: Verdict, count: int) -> tuple[Selector, ...]:
+    """Return what chooses the episodes of the seeds on which both differ most."""
+    chosen = {"lost": verdict.lost[:count], "won": verdict.won[: max(0, count - len(verdict.lost))]}
+    if verdict.verdict == ERROR:
+        return ()
+    return tuple(Selector(name, functools.partial(_with_seeds, seeds), None) for name, seeds in chosen.items() if seeds)
+
+
+def _with_seeds(seeds: Sequence[int], records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
+    return [record for record in records if record.seed in seeds]
+
+
+def _note(place: Folder, facts: Mapping[str, Any], found: Gate | None = None) -> None:
+    """Write what was asked for, and what was found; raise if the folder has a gate that was asked for something else.
+
+    A gate goes on with more seeds than before.
+    """
+    path = posixpath.join(place.path, FILE)
+    before = json_file(place.filesystem, path).get("request")
+    if isinstance(before, dict):
+        seeds = list(before.get("seeds") or [])
+        changed = [key for key in facts if key != "seeds" and before.get(key) != facts[key]]
+        changed += ["seeds"] if seeds != list(facts["seeds"])[: len(seeds)] else []
+        if changed:
+            raise ValueError(
+                f"{place.path!r} has a gate that was asked for something else ({', '.join(changed)}); pass another "
+                "folder: output=, or -o."
+            )
+    written = {"v": VERSION, "request": facts, **({} if found is None else found.facts())}
+    write_atomically(place.filesystem, path, json_bytes(written) + b"\n")

@@ -1,0 +1,102 @@
+"""What two policies are compared by: a number of each episode, and how much worse the candidate may be."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tune_media.evaluation.sequential import Margin
+from tune_media.values.checks import a_text, as_shown, did_you_mean, number_range, one_of
+
+RETURN, SUCCESS, LENGTH = "return", "success", "length"
+_SHARE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*%\s*")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is compared.
+
+    Attributes:
+        metric: ``return``, ``success``, ``length``, or the name of a custom metric.
+        sign: 1: larger is better. -1: smaller is.
+        margin: How much worse the candidate may be.
+        bounds: The least and the largest value that there can be, both times the sign; None: not known.
+
+    >>> Measure.of("success", "max", "5%", None)
+    Measure(metric='success', sign=1, margin=Margin(amount=0.05, is_share=False), bounds=(0.0, 1.0))
+    """
+
+    metric: str
+    sign: int
+    margin: Margin
+    bounds: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, metric: Any, mode: str, margin: Any, bounds: Any) -> Measure:
+        """Check the arguments.
+
+        Raises:
+            ValueError: One cannot work.
+            TypeError: One is of the wrong type.
+        """
+        a_text("'return', 'success' or 'length'").check("gate(metric=...)", metric)
+        one_of("max", "min").check("gate(mode=...)", mode)
+        sign, allowed = (1 if mode == "max" else -1), _margin(margin)
+        if metric == SUCCESS:  # per cent are percentage points
+            bounds, allowed = (0.0, 1.0), Margin(allowed.amount)
+        bounds = number_range("gate(bounds=...)", bounds)
+        if bounds is not None:
+            bounds = (float(bounds[0]), float(bounds[1])) if sign > 0 else (-float(bounds[1]), -float(bounds[0]))
+        if bounds is not None and not allowed.is_share and not allowed.amount < (bounds[1] - bounds[0]) / 2:
+            raise ValueError(
+                f"gate(margin=...) takes less than half of the range {bounds[1] - bounds[0]:g} of the metric, got "
+                f"{as_shown(margin)}."
+            )
+        return cls(metric, sign, allowed, bounds)
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        margin = {"amount": self.margin.amount, "is_share": self.margin.is_share}
+        return {"metric": self.metric, "sign": self.sign, "margin": margin, "bounds": self.bounds and list(self.bounds)}
+
+    def value(self, row: Mapping[str, Any]) -> float:
+        """Return the score of an episode; a higher one is better.
+
+        Raises:
+            ValueError: The episode has none, or one that cannot be.
+        """
+        metrics = dict(row["metrics"])
+        known = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
+        if self.metric not in known:
+            raise ValueError(f"the episodes have no metric {self.metric!r}; {did_you_mean(self.metric, known)}")
+        value = known[self.metric]
+        if value is None and self.metric == SUCCESS:
+            raise ValueError(
+                f"nobody knows whether the episode of seed {row['seed']} succeeded: its env says nothing in info; pass "
+                "the name of the value that does, success=, or --success"
+            )
+        score = self.sign * float(value)
+        if not math.isfinite(score):
+            raise ValueError(f"the {self.metric} of seed {row['seed']} is {value}")
+        if self.bounds is not None and not self.bounds[0] <= score <= self.bounds[1]:
+            raise ValueError(f"the {self.metric} of seed {row['seed']} is {value}, outside the bounds")
+        return score
+
+
+def _margin(value: Any) -> Margin:
+    """Return what ``5%``, ``"3"`` or 3.0 says.
+
+    >>> _margin("5%"), _margin("3")
+    (Margin(amount=0.05, is_share=True), Margin(amount=3.0, is_share=False))
+    """
+    share = _SHARE.fullmatch(value) if isinstance(value, str) else None
+    try:
+        amount = float(share[1]) / 100 if share else float(value)
+    except (TypeError, ValueError):
+        amount = -1.0
+    if isinstance(value, bool) or not 0 <= amount < math.inf or (share and amount >= 1):
+        raise ValueError(f"gate(margin=...) takes '5%', below 100 %, or a number from 0 on, got {as_shown(value)}.")
+    return Margin(amount, share is not None)

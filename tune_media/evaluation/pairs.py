@@ -1,0 +1,133 @@
+"""Two policies that play the same seeds in turns, until it is sure which way it goes."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tune_media.evaluation.jobs import Job, Played
+from tune_media.evaluation.measure import Measure
+from tune_media.evaluation.part import EvaluationPart
+from tune_media.evaluation.sequential import UNDECIDED, Standing, standing
+from tune_media.evaluation.sides import envs_differ
+from tune_media.rllib.checkpoint_player import PlayerSettings
+from tune_media.storage.episode_files import recipe_name
+from tune_media.storage.filesystem import read_if_there
+from tune_media.values.secrets import error_text
+
+BASE, CANDIDATE = ROLES = ("base", "candidate")
+_CHUNK = 10  # seeds that one side plays before the other does
+
+
+def jobs_of(
+    parts: Sequence[EvaluationPart],
+    seeds: Sequence[int],
+    settings: PlayerSettings,
+    loads: Sequence[Callable[[str], Callable[[Any], Any]] | None],
+) -> Iterator[Job]:
+    """Yield the episodes that are to be played, in turns.
+
+    Args:
+        parts: The base's part, and the candidate's.
+        seeds: All seeds.
+        settings: How both are played.
+        loads: For each side what loads its policy; None: it is RLlib's.
+    """
+    for start in range(0, len(seeds), _CHUNK):
+        for number, part in enumerate(parts):
+            missing = part.missing(seeds[start : start + _CHUNK])
+            if missing:
+                yield Job(number, part.checkpoint, settings, missing, loads[number])
+
+
+class Pairs:
+    """The episodes of both sides under one condition of the env, and how the comparison stands.
+
+    Only the seeds count that come before the first one that a side has not played, in the order that was given: which
+    worker is quick does not matter, nor when one looks.
+
+    Args:
+        parts: The base's part, and the candidate's.
+        seeds: The seeds, in order.
+        measure: What is compared.
+        level: That of each end of the interval.
+
+    Attributes:
+        standing: How it stands.
+        scores: For each seed that counts the base's score and the candidate's; a higher one is better.
+        error: Why it cannot be decided, or None.
+        note: What a reader must know besides, or None.
+    """
+
+    def __init__(self, parts: Sequence[EvaluationPart], seeds: Sequence[int], measure: Measure, level: float) -> None:
+        self._parts, self._seeds, self._measure, self._level = parts, seeds, measure, level
+        self.standing = Standing(UNDECIDED, 0)
+        self.scores: dict[int, tuple[float, float]] = {}
+        self.error: str | None = None
+        self.note: str | None = None
+        self._are_alike = False  # whether both are known to play in one env, in one way
+        self._look()
+
+    def decide(self, played: Iterator[Played]) -> Iterator[None]:
+        """Store episodes until it is decided, and yield after each batch.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        while self.error is None and self.standing.verdict == UNDECIDED:
+            batch = next(played, None)
+            if batch is None:
+                return
+            self._parts[batch.part].add(batch)
+            self._look()
+            if batch.error is not None and self.standing.verdict == UNDECIDED:
+                self.error = self.error or f"the {ROLES[batch.part]} cannot be played: {batch.error}"
+            yield
+
+    def _look(self) -> None:
+        rows = [{row["seed"]: row for row in part.rows()} for part in self._parts]
+        common = list(itertools.takewhile(lambda seed: all(seed in of for of in rows), self._seeds))
+        if not common:
+            return
+        try:
+            if not self._are_alike:
+                self._check_alike(*(of[common[0]] for of in rows))
+            scores = [(self._measure.value(rows[0][seed]), self._measure.value(rows[1][seed])) for seed in common]
+        except ValueError as error:
+            self.error = str(error)
+            return
+        ours, theirs = np.array(scores).T
+        self.standing = standing(ours, theirs, self._measure.margin, self._measure.bounds, self._level)
+        self.scores = dict(zip(common[: self.standing.seeds], scores, strict=False))
+
+    def _check_alike(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+        """Raise a ValueError if the policies play in several ways, or in several envs."""
+        base, candidate = (part.played_as for part in self._parts)
+        for name, how in (("explore", "explore=False, or --no-explore"), ("connectors", "connectors=")):
+            own, other = getattr(base, name, None), getattr(candidate, name, None)
+            if None not in (own, other) and own != other:
+                raise ValueError(f"the base plays with {name}={own!r}, and the candidate with {other!r}; pass {how}")
+        if ours["recipe"] != theirs["recipe"]:
+            recipes = [self._recipe(part, row) for part, row in zip(self._parts, (ours, theirs), strict=True)]
+            why = None
+            try:
+                if None in recipes:
+                    raise ValueError("how one of them is made cannot be pickled")
+                why = envs_differ(*recipes)
+            except Exception as error:  # of the user's code in a recipe
+                self.note = f"whether both play in equal envs is not known ({error_text(error)})"
+            if why is not None:
+                raise ValueError(f"the base and the candidate play in different envs; they differ in {why}")
+        self._are_alike = True
+
+    @staticmethod
+    def _recipe(part: EvaluationPart, row: Mapping[str, Any]) -> Any:
+        """Return what makes the env of an episode, or None."""
+        if row["recipe"] is None:
+            return None
+        path = posixpath.normpath(posixpath.join(part.folder, recipe_name(row["recipe"])))
+        return read_if_there(part.store.filesystem, path)

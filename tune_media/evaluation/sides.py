@@ -1,0 +1,203 @@
+"""What is compared: a checkpoint, a trial's checkpoint, or the episodes of an evaluation that is there."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoint_at, checkpoints_of
+from tune_media.experiment.params import PARAMS
+from tune_media.experiment.trial_files import TrialFiles, trials_named
+from tune_media.replay.recipe import LoadedRecipe
+from tune_media.storage.episode_files import RECIPE_FOLDER
+from tune_media.values.checks import name_some
+from tune_media.values.foreign import shown, without_address
+from tune_media.values.names import name_digest
+from tune_media.viewing.catalog import load
+from tune_media.viewing.places import Folder, find_folders, folder_at
+from tune_media.viewing.taped_episodes import TapedEpisode
+
+EVALUATIONS = "evaluations"
+"""The folder of an experiment that holds its evaluations."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two policies that are compared.
+
+    Attributes:
+        name: Its name, as it was given.
+        trial: The files of its trial; of an evaluation, those of the evaluated trial.
+        checkpoint: What is played. None: it is an evaluation, whose episodes are there.
+
+    >>> Side("a", TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/a"), None).env_config
+    {}
+    """
+
+    name: str
+    trial: TrialFiles
+    checkpoint: StoredCheckpoint | None
+
+    @property
+    def env(self) -> Any:
+        """The env of its training, as far as the trial tells, or None."""
+        return self.trial.read_config().get("env")
+
+    @property
+    def env_config(self) -> Mapping[str, Any]:
+        """The configuration of that env; of an evaluation, as it was evaluated."""
+        found = self.trial.read_config().get("env_config")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def is_rllib(self) -> bool:
+        """Whether its checkpoint looks like one of RLlib's."""
+        return self.checkpoint is not None and self.checkpoint.is_rllib
+
+    def seeds(self) -> list[int]:
+        """Return the seeds of the episodes of an evaluation.
+
+        Raises:
+            ValueError: It has none, or those of several checkpoints.
+        """
+        rows = [one.row for one in TapedEpisode.of_trial(self.trial)]
+        iterations = {row["training_iteration"] for row in rows}
+        if len(iterations) != 1:
+            raise ValueError(
+                f"trial {self.trial.name} of the evaluation {self.name!r} has episodes of {len(iterations)} "
+                "checkpoints, and one can be compared: name a checkpoint's folder instead."
+            )
+        return sorted(row["seed"] for row in rows)
+
+    def copied_to(self, place: Folder, folder: str) -> StoredCheckpoint:
+        """Copy an evaluation's episodes to a folder, unless it is there, and return what stands for their checkpoint.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        recipes = posixpath.join(posixpath.dirname(self.trial.path.rstrip("/")), RECIPE_FOLDER)
+        for source, target in ((recipes, posixpath.join(place.path, RECIPE_FOLDER)), (self.trial.path, folder)):
+            is_there = self.trial.filesystem.get_file_info(source).type == pyarrow.fs.FileType.Directory
+            if is_there and not Folder(place.filesystem, target).is_there:
+                place.filesystem.create_dir(target)
+                pyarrow.fs.copy_files(
+                    source, target, source_filesystem=self.trial.filesystem, destination_filesystem=place.filesystem
+                )
+        iteration = TapedEpisode.of_trial(self.trial)[0].row["training_iteration"]
+        return StoredCheckpoint(self.trial.filesystem, self.trial.path, 0, iteration, iteration)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what tells it from others, as JSON: also from a checkpoint that takes the place of this one."""
+        filesystem, path = self.trial.filesystem, self.trial.path
+        if self.checkpoint is not None:
+            path = self.checkpoint.path
+        infos = [filesystem.get_file_info(path)]
+        if not infos[0].is_file:
+            infos = filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+        files = sorted((info.path, info.size, info.mtime_ns) for info in infos if info.is_file)
+        return {"path": path, "files": name_digest(str(files))}
+
+
+def side_of(
+    source: Any, which: str = "last", filesystem: pyarrow.fs.FileSystem | None = None, *, is_foreign: bool = False
+) -> Side:
+    """Return what a text names.
+
+    Args:
+        source: The folder or URI of a checkpoint; of an experiment, for its best trial; ``EXPERIMENT:TRIAL``; or of an
+            evaluation in ``evaluations/``, with ``:TRIAL`` if it has several trials.
+        which: The checkpoint of a trial: ``last``, ``best``, or a number.
+        filesystem: A pyarrow filesystem that it is on.
+        is_foreign: Whether checkpoints are of another library: then any file or folder can be one.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        ValueError: The folder is no experiment, or has no such trial or checkpoint.
+        OSError: The storage does not answer.
+    """
+    text, name = str(source), ""
+    folder = folder_at(text, filesystem)
+    if is_foreign and folder.is_file:
+        return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
+    if not folder.is_there and ":" in posixpath.basename(text):
+        before, _, name = text.rpartition(":")
+        folder = folder_at(before, filesystem)
+    find_folders(folder.path, folder.filesystem)  # raises if there is none
+    checkpoint = None if name else checkpoint_at(folder.filesystem, folder.path)
+    if checkpoint is not None:
+        return _side_of_checkpoint(text, checkpoint)
+    try:
+        catalog = load(folder.path, folder.filesystem)
+    except ValueError:
+        if name or not is_foreign:
+            raise
+        return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
+    trials = [one for one, _, _ in catalog.best_first() if not one.is_abandoned]
+    chosen = trials_named(name, trials)[0] if name or not trials else trials[0]
+    if posixpath.basename(posixpath.dirname(folder.path.rstrip("/"))) == EVALUATIONS:
+        if len(trials) > 1 and not name:
+            there = name_some(trial.name for trial in trials)
+            raise ValueError(f"the evaluation {text!r} has {len(trials)} trials ({there}): name one, {text}:TRIAL.")
+        return Side(text, chosen, None)
+    found = checkpoints_of(chosen, which)
+    if not found:
+        raise ValueError(f"trial {chosen.name} of {text!r} has no checkpoint {which!r}.")
+    return Side(text, chosen, found[-1])
+
+
+def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
+    """Raise unless both sides play in one env, as far as their trials tell.
+
+    Args:
+        base: One side.
+        candidate: The other.
+        overrides: Keys of the ``env_config`` that have the same value for both.
+        is_given: Whether both play in an env that is made by a function of the user's.
+
+    Raises:
+        ValueError: They do not.
+    """
+    ours, theirs = base.env, candidate.env
+    if not is_given and None not in (ours, theirs) and ours != theirs:
+        raise ValueError(
+            f"the base was trained in the env {ours!r}, and the candidate in {theirs!r}: returns of two envs cannot be "
+            "compared. If both can play in one env, pass a function that makes it: env=, or --env."
+        )
+    configs = [dict(side.env_config) for side in (base, candidate)]
+    for key in dict.fromkeys([*configs[0], *configs[1]]):
+        one, other = (config.get(key) for config in configs)
+        if key not in overrides and one != other:
+            raise ValueError(
+                f"the base plays with {key}={one!r} in its env_config, and the candidate with {other!r}: pass one "
+                f"value for both, env_config={{{key!r}: ...}}, or --env-config {key}=..."
+            )
+
+
+def envs_differ(ours: bytes, theirs: bytes) -> str | None:
+    """Return in what the envs of two recipes differ, or None. Reading a recipe runs the code that is in it.
+
+    Raises:
+        Exception: Whatever reading one raises.
+    """
+    one, other = LoadedRecipe.of(ours), LoadedRecipe.of(theirs)
+    for key in dict.fromkeys([*one.config, *other.config]):
+        values = [shown(recipe.config.get(key)) for recipe in (one, other)]
+        if without_address(values[0]) != without_address(values[1]):
+            return f"their env_config: {key} is {values[0]} for the base, and {values[1]} for the candidate"
+    if one.facts["wrappers"] != other.facts["wrappers"]:
+        layers = [" around ".join(recipe.facts["wrappers"]) for recipe in (one, other)]
+        return f"their wrappers: the base plays in {layers[0]}, and the candidate in {layers[1]}"
+    sources = one.facts["sources"], other.facts["sources"]
+    edited = [name for name in sources[0] if sources[1].get(name, sources[0][name]) != sources[0][name]]
+    return f"the code of {name_some(edited)}" if edited else None
+
+
+def _side_of_checkpoint(name: str, checkpoint: StoredCheckpoint) -> Side:
+    """Return a checkpoint as a side, with the trial in whose folder it is; if it is in none, with its own folder."""
+    folder = Folder(checkpoint.filesystem, posixpath.dirname(checkpoint.path.rstrip("/")))
+    path = folder.path if folder.has_file(PARAMS) else checkpoint.path
+    return Side(name, TrialFiles(posixpath.basename(path.rstrip("/")), checkpoint.filesystem, path), checkpoint)
