@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 NAVIGATION = {
     "Start": ["quickstart", "examples", "why"],
     "Record": ["recording", "howto/env-data", "howto/multi-agent", "howto/outside-rllib", "old-stack"],
-    "Look": ["viewing", "reading", "tapes", "howto/evaluate"],
+    "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 import sys
 from pathlib import Path
@@ -630,6 +629,7 @@ def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
 @click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs, and nothing else.")
 def evaluate(
     experiment: str,
     trials: tuple[str, ...],
@@ -645,6 +645,7 @@ def evaluate(
     name: str | None,
     clips: bool,
     success: str | None,
+    as_json: bool,
 ) -> None:
     """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
 
@@ -662,6 +663,7 @@ def evaluate(
     from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Progress
     from tune_media.evaluation.request import parsed_env_config
     from tune_media.evaluation.table import checkpoint_line, remarks, tables
+    from tune_media.values.strict_json import json_bytes
 
     class Shown(Progress):
         """Prints a line for each checkpoint, and how many episodes have been played."""
@@ -704,17 +706,20 @@ def evaluate(
             workers=workers,
             name=name,
             clips=("best", "worst", "median") if clips else None,
-            progress=Shown(),
+            progress=Progress() if as_json else Shown(),
             success=success,
         )
     except TypeError as error:
         raise _Failure(error) from error
-    click.echo(f"\n{tables(found)}\n")
-    for remark in remarks(found):
-        click.echo(remark)
-    for path in found.learning:
-        click.echo(f"Watch it learn: {path}")
-    click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {found.path}\n")
+    if as_json:
+        click.echo(json_bytes(found.facts()))
+    else:
+        click.echo(f"\n{tables(found)}\n")
+        for remark in remarks(found):
+            click.echo(remark)
+        for path in found.learning:
+            click.echo(f"Watch it learn: {path}")
+        click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {found.path}\n")
     failed = [one for one in found.checkpoints if one.error]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
@@ -758,14 +763,15 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     \b
     Examples:
       tune-media gate runs/main runs/mine --workers 4
-      tune-media gate runs/main/PPO_0/checkpoint_000009 runs/mine:PPO_3 --margin 10
-      tune-media gate main.zip mine.zip --policy my_code:load --env my_code:make_env --metric success
+      tune-media gate runs/main:PPO_0 mine/checkpoint_000009 --margin 10
+      tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
     """
     from tune_media.evaluation.gate import ERROR, EXIT_CODES, GateProgress, sentence
     from tune_media.evaluation.gate import gate as play
     from tune_media.evaluation.request import parsed_env_config
     from tune_media.evaluation.sequential import Standing
     from tune_media.evaluation.sides import Side
+    from tune_media.values.strict_json import json_bytes
 
     class Shown(GateProgress):
         """Prints how it stands."""
@@ -789,7 +795,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     if target is not None:
         target.write_text(found.junit(), encoding="utf-8")
     if as_json:
-        click.echo(json.dumps(found.facts(), indent=2))
+        click.echo(json_bytes(found.facts()))
         sys.exit(found.exit_code)
     for one in found.verdicts:
         name = f"{one.condition}: " if one.condition else ""
@@ -1004,7 +1010,8 @@ def doctor(env: str, config: str, as_json: bool) -> None:
 
 
 for _command in main.commands.values():
-    _command.epilog = _EXIT_CODES
+    if "Exit codes:" not in str(_command.help):
+        _command.epilog = _EXIT_CODES
 
 if __name__ == "__main__":
     main(prog_name="tune-media")

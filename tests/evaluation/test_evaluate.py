@@ -1,5 +1,6 @@
 """A real sweep, evaluated after it has ended: on the same seeds, in the formats of an experiment, exactly once."""
 
+import json
 import os
 import shutil
 import signal
@@ -183,6 +184,12 @@ def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(exper
     limits = episodes["config/env_config/max_episode_steps"]
     assert set(limits) == {5, 8}
     assert (episodes["episode_length"] <= limits).all()
+    printed = CliRunner().invoke(main, [*command, "--json"])
+    assert printed.exit_code == 0, printed.output
+    told = json.loads(printed.stdout)
+    assert told["path"] == str(folder)
+    means = episodes.groupby(["trial"])["episode_return"].mean()
+    assert sorted(one["return_mean"] for one in told["checkpoints"]) == pytest.approx(sorted(means))
 
 
 @pytest.mark.any_ray
@@ -246,3 +253,29 @@ def test_what_cannot_be_evaluated_says_why(experiment):
 
 def make_no_env(env_config):
     raise RuntimeError("no simulator here")
+
+
+@pytest.mark.any_ray
+def test_a_gate_plays_checkpoints_here_and_by_tasks_alike_wherever_they_are(experiment, s3, tmp_path):
+    (first, last) = sorted(next(experiment.glob("PPO*")).glob("checkpoint_*"))
+    given = {"seeds": "0:6", "clips": 0, "margin": 50.0}
+    here = tm.gate(first, last, output=str(tmp_path / "here"), **given)
+    tasks = tm.gate(first, last, output=str(tmp_path / "tasks"), workers=2, **given)
+    assert here.verdicts == tasks.verdicts
+    alone = Path(shutil.copytree(last, tmp_path / "mine"))  # a checkpoint that somebody copied out of its trial
+    pyarrow.fs.copy_files(str(first), "results/base/checkpoint_000000", destination_filesystem=s3)
+    far = tm.gate("s3://results/base/checkpoint_000000", alone, output=str(tmp_path / "far"), **given)
+    assert far.verdicts == here.verdicts
+    own = tm.evaluate(experiment, trials=first.parent.name, checkpoint="all", seeds="0:6", clips=None)
+    means = own.catalog.episodes().groupby("training_iteration")["episode_return"].mean()
+    (verdict,) = here.verdicts
+    assert verdict.standing.seeds == 6
+    assert [verdict.standing.base, verdict.standing.candidate] == pytest.approx(list(means))
+    with pytest.raises(ValueError, match=r"plays with max_episode_steps=None in its env_config"):
+        params = alone.parent / "other"
+        shutil.copytree(last.parent, params)
+        config = json.loads((params / "params.json").read_text())
+        (params / "params.json").write_text(json.dumps({**config, "env_config": {"max_episode_steps": 9}}))
+        tm.gate(first, params / last.name, output=str(tmp_path / "differs"), **given)
+    wrong = tm.gate(first, last, explore=None, env=make_no_env, output=str(tmp_path / "wrong"), **given)
+    assert wrong.exit_code == 2 and "cannot be played" in wrong.verdicts[0].error

@@ -61,7 +61,8 @@ class StoredCheckpoint:
         Raises:
             OSError: The storage does not answer.
         """
-        return not _PARTS.isdisjoint(map(posixpath.basename, folders_in(self.filesystem, self.path)))
+        is_file = self.filesystem.get_file_info(self.path).is_file
+        return not (is_file or _PARTS.isdisjoint(map(posixpath.basename, folders_in(self.filesystem, self.path))))
 
     @contextlib.contextmanager
     def on_this_machine(self) -> Iterator[Path]:

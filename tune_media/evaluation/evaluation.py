@@ -114,11 +114,19 @@ class Evaluation:
         """Return the lines of the table as a DataFrame; a hyperparameter has the column ``config/<name>``."""
         import pandas as pd
 
+        return pd.DataFrame(self._lines())
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON; a checkpoint has the columns of ``to_pandas``."""
+        known = {name: getattr(self, name) for name in ("name", "path", "problems", "learning")}
+        return {**known, "checkpoints": self._lines()}
+
+    def _lines(self) -> list[dict[str, Any]]:
         rows = []
         for one in self.checkpoints:
             facts = {name: value for name, value in vars(one).items() if name != "params"}
             rows.append({**facts, **{f"config/{name}": value for name, value in one.params.items()}})
-        return pd.DataFrame(rows)
+        return rows
 
     def __repr__(self) -> str:
         return f"Evaluation({self.name!r}, {counted(len(self.checkpoints), 'checkpoint')} in {self.path})"

@@ -41,6 +41,7 @@ ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
 FILE = "gate.json"
 VERSION = 1
+_IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a function", "versions": "Ray or tune_media"}
 _CLIPS = 5
 _SEEDS = "0:200"
 _LISTED = 100  # seeds
@@ -259,7 +260,7 @@ def gate(
         "conditions": [condition.label for condition in request.conditions],
         "code": [code_digest(one) for one in (make, load, success)],
         "versions": {"ray": ray.__version__, "tune_media": __version__},
-        "sides": [side.facts() for side in sides],
+        **{role: side.facts() for role, side in zip(ROLES, sides, strict=True)},
     }
     default = f"gates/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
     place = folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
@@ -355,7 +356,7 @@ def _note(place: Folder, facts: Mapping[str, Any], found: Gate | None = None) ->
     before = json_file(place.filesystem, path).get("request")
     if isinstance(before, dict):
         seeds = list(before.get("seeds") or [])
-        changed = [key for key in facts if key != "seeds" and before.get(key) != facts[key]]
+        changed = [_IN_WORDS.get(key, key) for key in facts if key != "seeds" and before.get(key) != facts[key]]
         changed += ["seeds"] if seeds != list(facts["seeds"])[: len(seeds)] else []
         if changed:
             raise ValueError(

@@ -1,0 +1,219 @@
+"""A gate over policies of another library, played in this process: verdicts, what is stored, and what goes wrong."""
+
+import json
+import os
+import shlex
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import tune_media as tm
+from tests.support import aim
+from tests.support.experiment import media_files
+from tune_media.cli import main
+from tune_media.evaluation import jobs
+from tune_media.evaluation.gate import GateProgress
+
+FUNCTIONS = {"policy": aim.load_policy, "env": aim.make_env}
+COMMAND = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env", "--clips", "0"]
+
+
+@pytest.fixture
+def policies(tmp_path):
+    """Policies by how well they aim, in files."""
+    return {well: aim.saved(tmp_path, well) for well in (0, 1, 0.9)}
+
+
+def returns(folder, role):
+    episodes = tm.load(folder).episodes()
+    own = episodes[episodes["trial"] == role]
+    assert own["seed"].is_unique
+    return own.set_index("seed")["episode_return"].sort_index()
+
+
+def test_a_worse_policy_is_stopped_and_the_seeds_that_it_lost_are_named(policies, tmp_path):
+    found = tm.gate(policies[1], policies[0], seeds="0:200", output=str(tmp_path / "gate"), clips=3, **FUNCTIONS)
+    (verdict,) = found.verdicts
+    stand = verdict.standing
+    assert (found.verdict, found.exit_code) == ("worse", 1)
+    assert stand.seeds < 200 and stand.high < -stand.margin
+    ours, theirs = returns(found.path, "base")[: stand.seeds], returns(found.path, "candidate")[: stand.seeds]
+    assert stand.difference == pytest.approx((theirs - ours).mean())
+    assert stand.margin == pytest.approx(0.05 * ours.mean())
+    assert set(verdict.lost) == set((ours - theirs)[ours - theirs > stand.margin].index)
+    clips = [row for row in tm.load(found.path) if row["kind"] == "video"]
+    assert sorted((row["trial"], row["seed"]) for row in clips) == sorted(
+        (role, seed) for role in ("base", "candidate") for seed in verdict.lost[:3]
+    )
+    assert len(media_files(found.path)) == 6
+
+
+def test_an_equal_policy_passes_and_nothing_is_played_twice(policies, tmp_path, monkeypatch):
+    copy = shutil.copy(policies[1], tmp_path / "copy.json")
+    given = {"margin": "20%", "output": str(tmp_path / "gate"), "clips": 0, **FUNCTIONS}
+    found = tm.gate(policies[1], copy, **given)
+    assert (found.verdict, found.exit_code) == ("pass", 0)
+    assert found.verdicts[0].standing.difference == 0
+    assert found.verdicts[0].lost == found.verdicts[0].won == ()
+    monkeypatch.setattr(aim.Aim, "step", None)  # it would raise
+    assert tm.gate(policies[1], copy, **given).facts() == found.facts()
+
+
+def test_an_interrupted_gate_goes_on_and_ends_like_another(policies, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "_SOONEST", 0.0)
+    monkeypatch.setattr(jobs, "_SHARE_OF_TIME", 0.0)
+
+    class Interrupts(GateProgress):
+        def stands(self, condition, found, seeds):
+            if found.seeds == 12:
+                raise KeyboardInterrupt
+
+    given = {"margin": 2.0, "seeds": "5:60", "clips": 0, **FUNCTIONS}
+    with pytest.raises(KeyboardInterrupt):
+        tm.gate(policies[1], policies[0.9], output=str(tmp_path / "broken"), progress=Interrupts(), **given)
+    before = returns(tmp_path / "broken", "base")
+    assert len(before) < 40
+    broken = tm.gate(policies[1], policies[0.9], output=str(tmp_path / "broken"), **given)
+    whole = tm.gate(policies[1], policies[0.9], output=str(tmp_path / "whole"), **given)
+    assert broken.verdicts == whole.verdicts
+    assert set(before.index) <= set(returns(tmp_path / "broken", "base").index)
+
+
+def test_an_undecided_gate_goes_on_with_more_seeds(policies, tmp_path):
+    given = {"output": str(tmp_path / "gate"), "clips": 0, **FUNCTIONS}
+    few = tm.gate(policies[1], policies[0.9], seeds="0:20", **given)
+    assert (few.verdict, few.exit_code) == ("undecided", 3)
+    more = tm.gate(policies[1], policies[0.9], seeds="0:200", **given)
+    assert more.verdict == "pass" and more.verdicts[0].standing.seeds > 20
+    assert json.loads((tmp_path / "gate" / "gate.json").read_text())["verdict"] == "pass"
+    results = (tmp_path / "gate" / "base" / "result.json").read_text().splitlines()
+    assert [json.loads(line)["seeds"] for line in results] == [len(returns(more.path, "base"))]
+
+
+def test_another_policy_in_the_place_of_one_is_not_taken_for_it(policies, tmp_path):
+    given = {"seeds": "0:5", "output": str(tmp_path / "gate"), "clips": 0, **FUNCTIONS}
+    tm.gate(policies[1], policies[0.9], **given)
+    os.utime(shutil.copy(policies[0], policies[0.9]), ns=(1, 1))
+    with pytest.raises(ValueError, match=r"asked for something else \(the candidate\); pass another folder: output="):
+        tm.gate(policies[1], policies[0.9], **given)
+    with pytest.raises(ValueError, match="margin"):
+        tm.gate(policies[1], policies[0.9], **{**given, "margin": 3})
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "told"),
+    [
+        ({"breaks_at": 3}, {}, "the candidate cannot be played: seed 3: RuntimeError: the motor is hot"),
+        ({"nan_at": 2}, {}, "the return of seed 2 is nan"),
+        ({"tells": False}, {"metric": "success"}, "nobody knows whether the episode of seed 0 succeeded"),
+        ({}, {"metric": "retrun"}, "the episodes have no metric 'retrun'; did you mean 'return'?"),
+        ({}, {"bounds": (0, 30)}, "outside the bounds"),
+    ],
+)
+def test_what_goes_wrong_is_an_error_and_never_a_pass(policies, tmp_path, config, given, told):
+    values = {key: [value] for key, value in config.items()}
+    found = tm.gate(
+        policies[1], policies[0], env_config=values, output=str(tmp_path / "gate"), clips=1, **given, **FUNCTIONS
+    )
+    assert (found.verdict, found.exit_code) == ("error", 2)
+    assert told in found.verdicts[0].error
+    (error,) = ElementTree.fromstring(found.junit()).iter("error")
+    assert told in error.text
+
+
+def test_each_condition_has_a_verdict_and_they_are_corrected_for_their_number(policies, tmp_path):
+    given = {"margin": 3.0, "clips": 0, **FUNCTIONS}
+    both = tm.gate(policies[1], policies[0], env_config={"wind": [1, 9]}, output=str(tmp_path / "both"), **given)
+    calm, windy = both.verdicts
+    assert (calm.condition, windy.condition) == ("wind=1", "wind=9")
+    assert calm.verdict == windy.verdict == "pass"  # bold actions are worse in the wind
+    assert windy.standing.difference == pytest.approx(24)
+    alone = tm.gate(policies[1], policies[0], env_config={"wind": 1}, output=str(tmp_path / "alone"), **given)
+    assert alone.verdicts[0].standing.seeds < calm.standing.seeds
+    assert set(tm.load(both.path).episodes()["trial"]) == {
+        f"{role}_wind={w}" for role in ("base", "candidate") for w in (1, 9)
+    }
+
+
+def test_success_is_compared_in_percentage_points_and_smaller_may_be_better(policies, tmp_path):
+    found = tm.gate(policies[1], policies[0], metric="success", output=str(tmp_path / "a"), clips=0, **FUNCTIONS)
+    (verdict,) = found.verdicts
+    assert (verdict.verdict, verdict.standing.margin) == ("worse", 0.05)
+    successes = tm.load(found.path).episodes().pivot(index="seed", columns="trial", values="success")
+    counted = successes.dropna()[: verdict.standing.seeds].astype(bool)
+    assert set(verdict.lost) == set(counted[counted["base"] & ~counted["candidate"]].index)
+    least = tm.gate(policies[1], policies[0], mode="min", margin=1, output=str(tmp_path / "b"), clips=0, **FUNCTIONS)
+    assert least.verdict == "pass"
+    with pytest.raises(ValueError, match="less than half of the range 1 of the metric"):
+        tm.gate(policies[1], policies[0], metric="success", margin=3.0, output=str(tmp_path / "c"), **FUNCTIONS)
+
+
+def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def gate(*more):
+        return CliRunner().invoke(main, ["gate", str(policies[1]), str(policies[0]), *COMMAND, *more])
+
+    worse = gate("-o", "a", "--junit", "junit.xml")
+    assert worse.exit_code == 1, worse.output
+    assert "WORSE. The candidate is worse by more than" in worse.output and "lost on" in worse.output
+    (failure,) = ElementTree.parse("junit.xml").iter("failure")
+    assert failure.get("message").startswith("The candidate is worse by more than")
+    passed = gate("-o", "b", "--margin", "9", "--json")
+    assert passed.exit_code == 0, passed.output
+    found = json.loads(passed.stdout)
+    assert (found["v"], found["verdict"], found["conditions"][0]["lost"]) == (1, "pass", 0)
+    assert found["conditions"][0]["difference"] == pytest.approx(-3)
+    assert gate("--seeds", "0:3", "-o", "c").exit_code == 3
+    refused = gate("-o", "a", "--margin", "7")
+    assert refused.exit_code == 2 and "--output" in refused.output
+    for wrong in (["--margin", "x"], ["--seeds", "x"], ["--bounds", "3", "1"]):
+        usage = gate("-o", "d", *wrong)
+        assert usage.exit_code == 2 and wrong[0] in usage.output, usage.output
+    assert CliRunner().invoke(main, ["gate", "no/such", str(policies[1])]).exit_code == 2
+    (default,) = (tmp_path / "gates").iterdir() if gate().exit_code == 1 else ()
+    assert default.name.startswith("aim_0.json-")
+
+
+def test_the_workflow_of_the_docs_stops_a_worse_policy(policies, tmp_path, monkeypatch):
+    workflow = yaml.safe_load((Path(__file__).parents[2] / "examples" / "policy_gate.yml").read_text())
+    (gate,) = [step["run"] for step in workflow["jobs"]["gate"]["steps"] if "tune-media gate" in str(step.get("run"))]
+    words = shlex.split(gate)
+    assert words[:2] == ["tune-media", "gate"]
+    monkeypatch.chdir(tmp_path)
+    Path("policies").mkdir()
+    for name, well in (("in_use", 1), ("new", 0)):
+        Path("policies", name).write_bytes(policies[well].read_bytes())
+    found = CliRunner().invoke(main, [*words[1:], *COMMAND, "--workers", "0"])
+    assert found.exit_code == 1, found.output
+    (kept,) = [step["with"]["path"] for step in workflow["jobs"]["gate"]["steps"] if "path" in step.get("with", {})]
+    assert all(Path(path).exists() for path in kept.split())
+
+
+def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path):
+    for number in (0, 4):
+        folder = tmp_path / "sweep" / f"trial_{number}" / "checkpoint_000000"
+        folder.mkdir(parents=True)
+        aim.saved(folder, number)
+        (folder.parent / "params.json").write_text(json.dumps({"skill": number}))
+        (folder.parent / "result.json").write_text(json.dumps({"training_iteration": 1, "score": number}) + "\n")
+    functions = {"policy": load_only_file, "env": aim.make_env}
+    played = tm.evaluate(tmp_path / "sweep", seeds="0:60", clips=None, name="played", **functions)
+    found = tm.gate(
+        f"{played.path}:trial_4", f"{tmp_path / 'sweep'}:trial_0", output=str(tmp_path / "gate"), clips=1, **functions
+    )
+    assert found.verdict == "worse"
+    stored = played.catalog.episodes().query("trial == 'trial_4'").set_index("seed")["episode_return"].sort_index()
+    assert np.array_equal(returns(found.path, "base"), stored)
+    with pytest.raises(ValueError, match=r"has 2 trials .*: name one"):
+        tm.gate(played.path, policies[1], output=str(tmp_path / "no"), **functions)
+
+
+def load_only_file(folder):
+    (file,) = Path(folder).iterdir()
+    return aim.load_policy(file)
