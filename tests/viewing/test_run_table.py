@@ -233,6 +233,22 @@ def test_a_running_sweep_says_how_many_run_how_far_they_are_and_how_old_its_resu
         assert viewer.errors == []
 
 
+@pytest.mark.slow
+def test_a_verdict_says_how_many_runs_may_still_change_it(browser, tmp_path):
+    experiment = tmp_path / "exp"
+    for number in range(4):
+        write_trial(experiment / f"t{number}", number, lr=0.1 * (1 + number // 2), seed=number % 2)
+    write_snapshot(experiment, t0="RUNNING", t1="TERMINATED", t2="PAUSED", t3="ERROR")
+    with served("watch", experiment, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelector('.winner-line')?.innerText.includes('So far: 2 runs may still change it.')")
+        write_snapshot(experiment, **{f"t{number}": "TERMINATED" for number in range(4)})
+        time.sleep(1.1)  # until the server looks again
+        viewer.frame.evaluate("tuneMedia.app.instance.reload()")
+        viewer.wait("!document.querySelector('.winner-line').innerText.includes('So far')")
+        assert viewer.errors == []
+
+
 def test_pending_trials_are_those_of_the_snapshot_that_have_no_folder(tmp_path):
     write_trial(tmp_path / "t0", 0)
     write_snapshot(tmp_path, t0="PENDING", t1="PENDING", t2="RUNNING")

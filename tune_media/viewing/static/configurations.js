@@ -132,13 +132,14 @@
     const other = data.winner && !best.trials.includes(data.winner) && configurations.all.find((one) => one.trials.includes(data.winner));
     const isLucky = other && other.lucky.includes(data.winner.id);
     const others = other ? other.counting.filter((trial) => !isLucky || trial !== data.winner) : [];
+    const unended = configurations.all.flatMap(({ counting }) => counting.filter(tm.live.isUnended));
     const { paired } = configurations;
     const worse = paired && state.smaller ? paired.difference.map((value) => value && -value) : paired?.difference;
     return html`<section class="winner-line" aria-label="Best configuration">
       <${tm.ui.BestClip} app=${app} trial=${best.typical} />
       <div>
         <p><b>Best configuration:</b>${" "}<${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS} title=${best.typical.name} onClick=${open} /></p>
-        <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${" "}
+        <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${unended.length > 0 && html` <b class="unsure">So far:</b> ${plural(unended.length, "run")} may still change it.`}${" "}
           ${close.length && close[0].behind[1] == null
             ? html`<b class="unsure">Not surely the best:</b> one run cannot tell. Ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)}.`
             : close.length ? html`<b class="unsure">Not surely the best${chanceText(best)}:</b> ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)},${" "}

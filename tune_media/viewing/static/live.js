@@ -54,5 +54,8 @@
     }
   }
 
-  tm.live = { Live, counts, isActive };
+  /** Whether a trial may have more results. */
+  const isUnended = ({ status }) => ACTIVE.includes(status);
+
+  tm.live = { Live, counts, isActive, isUnended };
 })((window.tuneMedia = window.tuneMedia || {}));
