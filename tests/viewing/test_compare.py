@@ -1,6 +1,7 @@
 """Several trials side by side, and the inside of an episode, in Chromium."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -107,9 +108,16 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 3")
         viewer.frame.click("text=any seed")
         viewer.wait(f"{SHOWN} === 'best,best'")
+        viewer.frame.click("text=Decide …")
+        commands = [shlex.split(text) for text in viewer.all("[role=dialog] .command, dialog .command")]
+        assert [words[:4] for words in commands] == [
+            ["tune-media", command, f"{sweep.name}:a", f"{sweep.name}:b"] for command in ("gate", "report")
+        ]
+        assert viewer.errors == []
+        assert viewer.axe_violations() == {}  # it reads the styles, which a page from disk may not
+        viewer.press("Escape")
         viewer.press("Escape")
         viewer.wait("document.querySelectorAll('.card.ticked').length === 2")
-        assert viewer.errors == []
 
 
 def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, sweep, tmp_path):

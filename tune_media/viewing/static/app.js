@@ -28,7 +28,7 @@
       this.problem = null;
       this.reading = null; // [trials that the server has read, trials that there are], until it has read all
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, drawing: false, axing: null, choosing: null, columning: false, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, drawing: false, commanding: null, axing: null, choosing: null, columning: false, toast: "" };
       this.touched = false;
       this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
@@ -495,6 +495,7 @@
         ${state.help && html`<${tm.keys.Help} app=${this} />`}
         ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
         ${state.drawing && html`<${tm.figure.Figure} app=${this} />`}
+        ${state.commanding && html`<${tm.commands.Commands} app=${this} found=${state.commanding} />`}
         ${state.columning && html`<${tm.table.Columns} app=${this} />`}
         ${state.choosing && html`<${tm.episodes.Columns} app=${this} />`}
         ${state.picture && html`<${tm.timeline.Picture} app=${this} picture=${state.picture} />`}

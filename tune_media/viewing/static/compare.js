@@ -238,12 +238,14 @@
       const last = Math.max(1, ...rows.map(({ clip }) => lastStep(clip)));
       const { strips } = laid;
       const best = Math.max(...rows.map(({ clip }) => clip.return ?? -Infinity));
+      const policies = [...new Set(rows.map(({ trial }) => trial))];
       return html`<main class="compare-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
           <div class="heading-title"><h2 tabindex="-1">Compare ${plural(rows.length, rows.some(({ path }) => path) ? "clip" : "trial")}</h2>
             <p class="muted">${seedText(rows, seeds, seed)}</p></div>
           ${seeds.length > 0 && html`<${Choice} label="Seed" values=${[...seeds.map((one) => String(one.seed)), ANY]} value=${seed == null ? ANY : String(seed)}
             names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"} onChange=${(value) => app.set({ seed: value })} />`}
+          ${policies.length === 2 && html`<${tm.commands.Button} app=${app} label="Decide …" title="The commands that play both policies on equal seeds" found=${tm.commands.comparing(app, policies)} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button></header>
         ${without.length > 0 && html`<p class="notice">Without a clip under this choice: ${without.map(({ trial }) => titleOf(trial)).join(", ")}.</p>`}
         <div class="side-by-side" style=${{ "--count": Math.min(rows.length, 4) }}>${rows.map(({ trial, clip, text, color, label }) => html`

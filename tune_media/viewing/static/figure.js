@@ -6,14 +6,12 @@
   const { Component } = window.htmPreact;
   const ENDINGS = ["svg", "png", "pdf"];
 
-  const quoted = (text) => (/^[\w./=+:-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`);
-
   /** Return the command that draws the same; null of a score that it does not know. */
-  function commandOf({ state, data }, { metric, mode, by }) {
+  function commandOf(app, { metric, mode, by }) {
     const isClip = metric === tm.model.CLIP_SCORE; // without returns in the results, it is the command's score, too
-    if (isClip && tm.model.knownScores().some((name) => data.metricNames.includes(name))) return null;
+    if (isClip && tm.model.knownScores().some((name) => app.data.metricNames.includes(name))) return null;
     const options = [...(isClip ? [] : ["--metric", metric]), ...(mode === "min" ? ["--min"] : []), ...by.flatMap((name) => ["--by", name])];
-    return ["tune-media", "figure", lastPart(data.title) || "my_sweep", "-o", "comparison.svg", ...options].map(quoted).join(" ");
+    return ["figure", tm.commands.experimentOf(app), "-o", "comparison.svg", ...options];
   }
 
   const Button = ({ app }) => html`<button onClick=${() => app.setState({ drawing: true })} title="The comparison as papers have it">Figure …</button>`;
@@ -37,7 +35,7 @@
         <div class="drawing"><p>All configurations by ${tm.model.scoreLabel(app.state.score)}: means with their 95 % intervals, and the runs as dots.</p>
         ${app.source.figure && html`<p class="endings">${ENDINGS.map((ending) => html`<button onClick=${() => this.save(ending)}>${ending.toUpperCase()}</button> `)}</p>
           <p class="told" role="status">${told}</p>`}
-        ${command ? html`<p class="muted">${app.source.figure ? "The same in a terminal" : "In a terminal"}, in the folder that holds the experiment:</p><pre class="command" tabindex="0"><code>${command}</code></pre>`
+        ${command ? html`<p class="muted">${app.source.figure ? "The same in a terminal" : "In a terminal"}, in the folder that holds the experiment:</p><${tm.commands.Command} words=${command} />`
           : !app.source.figure && html`<p class="muted">The command <code>tune-media figure</code> draws metrics of the results; choose one as the score.</p>`}</div>
       <//>`;
     }
