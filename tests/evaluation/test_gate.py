@@ -148,7 +148,8 @@ def test_success_is_compared_in_percentage_points_and_smaller_may_be_better(poli
     counted = successes.dropna()[: verdict.standing.seeds].astype(bool)
     assert set(verdict.lost) == set(counted[counted["base"] & ~counted["candidate"]].index)
     least = tm.gate(policies[1], policies[0], mode="min", margin=1, output=str(tmp_path / "b"), clips=0, **FUNCTIONS)
-    assert least.verdict == "pass"
+    assert least.verdict == "pass" and least.verdicts[0].standing.difference > 0
+    assert 0 < least.verdicts[0].candidate < least.verdicts[0].base  # in the metric's own units
     with pytest.raises(ValueError, match="less than half of the range 1 of the metric"):
         tm.gate(policies[1], policies[0], metric="success", margin=3.0, output=str(tmp_path / "c"), **FUNCTIONS)
 

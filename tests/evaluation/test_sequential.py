@@ -92,3 +92,12 @@ def test_one_of_twenty_gates_of_returns_errs_at_most(kind):
     assert passed <= 0.08 and worse <= 0.08
     equal, _ = verdicts(base, base[::-1], SHARE)
     assert kind != "rare failures" or equal == 1
+
+
+def test_a_margin_that_is_small_beside_the_returns_leaves_an_interval_all_the_same():
+    random = np.random.default_rng(4)
+    base, candidate = random.normal(2, 150, 200), random.normal(-20, 150, 200)
+    found = standing(base, candidate, SHARE)
+    assert found.margin < 2
+    half = 2 * 150 * (2 / 200) ** 0.5  # of an interval for one look
+    assert half < found.high - found.difference < 4 * half and half < found.difference - found.low < 4 * half

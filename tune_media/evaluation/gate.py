@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
 FILE = "gate.json"
 VERSION = 1
 _IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a function", "versions": "Ray or tune_media"}
+_SMALL = 0.01  # of what one seed may cost
 _CLIPS = 5
 _SEEDS = "0:200"
 _LISTED = 100  # seeds
@@ -54,19 +56,22 @@ class Verdict:
     Attributes:
         condition: The condition as text; empty: the env of the training.
         verdict: ``pass``, ``worse``, ``undecided``, or ``error``.
-        standing: The means, the difference with its interval, the margin, and the number of seeds that it took.
+        standing: How much better the candidate is, with the interval, the margin, and the number of seeds that it took.
+        base, candidate: The mean of each over these seeds.
         lost: The seeds on which the candidate is worse by more than the margin, the largest loss first.
         won: Those on which it is better by more than the margin.
         error: What went wrong, or None.
         notes: What a reader must know besides.
 
-    >>> Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8)).exit_code
+    >>> Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).exit_code
     0
     """
 
     condition: str
     verdict: str
     standing: Standing
+    base: float = math.nan
+    candidate: float = math.nan
     lost: tuple[int, ...] = ()
     won: tuple[int, ...] = ()
     error: str | None = None
@@ -84,8 +89,8 @@ class Verdict:
             "condition": self.condition,
             "verdict": self.verdict,
             "seeds": found.seeds,
-            "base": found.base,
-            "candidate": found.candidate,
+            "base": self.base,
+            "candidate": self.candidate,
             "difference": found.difference,
             "low": found.low,
             "high": found.high,
@@ -293,14 +298,14 @@ def gate(
 def sentence(verdict: Verdict, metric: str) -> str:
     """Return a verdict in a sentence, with its figures.
 
-    >>> sentence(Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0)), "return")
-    'The candidate is not worse by more than 0.5: return 11 against 10, +1 [0.2, 1.8], after 40 seeds.'
+    >>> sentence(Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0), 10.0, 11.0), "return")
+    'The candidate is not worse by more than 0.5: return 11 against 10, better by +1 [0.2, 1.8], after 40 seeds.'
     """
     found = verdict.standing
     if verdict.error is not None:
         return f"It cannot be decided: {verdict.error}."
     figures = (
-        f"{metric} {found.candidate:.5g} against {found.base:.5g}, {found.difference:+.5g} "
+        f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, better by {found.difference:+.5g} "
         f"[{found.low:.5g}, {found.high:.5g}], after {counted(found.seeds, 'seed')}"
     )
     told = {
@@ -321,8 +326,11 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure) -> Verdict:
     notes = [] if pairs.note is None else [pairs.note]
     if measure.bounds is None and found.seeds:
         notes.append(f"it holds if one seed costs {found.cost:.5g} at most, as the seeds show; with bounds= it is sure")
+    if found.verdict == UNDECIDED and found.margin < _SMALL * found.cost:
+        notes.append("so small a margin takes very many seeds; margin= takes a number, too")
     name = found.verdict if pairs.error is None else ERROR
-    return Verdict(condition, name, found, lost, won, pairs.error, tuple(notes))
+    base, candidate = measure.sign * found.base, measure.sign * found.candidate
+    return Verdict(condition, name, found, base, candidate, lost, won, pairs.error, tuple(notes))
 
 
 def _part(side: Side, role: str, condition: EnvCondition, place: Folder) -> EvaluationPart:

@@ -23,7 +23,7 @@ _BETS = ((1.0, 0.9), (2.0, 0.5))  # shares of the best bet on the margin, and th
 _SCALING = 4  # seeds that only show how large returns are
 _FINEST = 60  # halvings
 _AT_ONCE = 64  # looks
-_AIM = 0.05  # of what one seed may cost: what the bets are made for if there is no margin
+_AIM = 0.02  # of what one seed may cost: the smallest difference that the bets are made for
 _LEAST = 1e-12  # what is left of a bet that lost everything
 
 PASS, WORSE, UNDECIDED = "pass", "worse", "undecided"
@@ -169,7 +169,7 @@ class _Game:
         is_played = np.arange(part.start, part.stop) < seeds[:, None]
         is_played &= costs > 2 * margin[:, None]  # otherwise hardly anything is known of what a seed may cost
         gains, most = sign * self.differences[part] - m[:, None], np.maximum(costs + m[:, None], _LEAST)
-        aims = np.where(margin[:, None] > 0, margin[:, None], _AIM * costs)
+        aims = np.maximum(margin[:, None], _AIM * costs)
         best = aims / (self.variances[part] + aims**2 + _LEAST)
         wealth = []
         for share, cap in _BETS:
