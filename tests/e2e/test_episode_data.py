@@ -16,6 +16,7 @@ import tune_media as tm
 from tests.support.envs.telling import TellingEnv, told_by
 from tests.support.experiment import rows_of, tensorboard_events, trial_folders
 from tests.support.rllib_configs import STACK, evaluation, small
+from tune_media.viewing.episode_details import episode_details
 
 NEWEST = Version(ray.__version__) >= Version("2.52")
 STACKS = {"new": {}, "old": STACK}
@@ -110,6 +111,19 @@ def test_json_says_what_the_env_wrote(told, request):
         averages = [np.mean(one["speed"]) for one in wrote]
         assert [row["metrics"]["speed_avg"] for row in found] == pytest.approx(averages)
     assert len({row["episode_id"] for row in rows}) == len(rows)
+
+
+def test_each_clip_has_the_reward_of_each_step_and_the_trackers_have_no_more_than_before(told):
+    storage, results = told
+    wrote = {one["return"]: one["reward"] for section in ("train", "evaluation") for one in told_by(storage, section)}
+    (trial,) = tm.load(results.experiment_path).trials
+    clips = [line for line in trial.lines if line["kind"] == "video"]
+    assert {line["section"] for line in clips} == {"train", "evaluation"}
+    for line in clips:
+        assert line["rendered"] == "direct"
+        assert episode_details(trial, line, with_steps=False)["series"]["reward"] == wrote[line["episode_return"]]
+    assert {name for row in rows_told(results[0].path) for name in row["series"]} == {"speed", "track"}
+    assert not [tag for tag in tensorboard_events(results[0].path).Tags()["histograms"] if tag.endswith("/reward")]
 
 
 @pytest.mark.any_ray

@@ -118,6 +118,7 @@ def test_an_episode_that_grows_too_large_while_it_runs_is_cut_and_says_so(monkey
     (candidate,) = recorder.candidates.held()
     clip = candidate.clips[""]
     assert (clip.frames, clip.note) == (65, "cut after 65 frames (no memory left)")
+    assert candidate.rewards is None
     assert len(candidate.trajectory) == 65
     assert "the rest of a clip is left out" in recorder.problems.take()[0].text
 

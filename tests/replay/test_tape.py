@@ -85,13 +85,13 @@ def test_a_step_of_a_mujoco_sized_action_takes_its_own_bytes():
 
 
 def test_the_reward_of_each_step_is_stored_to_the_last_bit_unless_one_is_no_number():
-    rewards = [0.1, np.float32(0.1), -3, True, np.array([2.5])]
+    rewards = [0.1, np.float32(0.1), -3, True, np.array([2.5]), {"a": 1.0, "b": np.float32(0.5)}, np.array([1.0, 2.0])]
     tape = Tape(0)
     tape.began(0)
     for reward in rewards:
         tape.stepped(1, 0, reward)
-    assert list(Tape.unpacked(tape.packed()).rewards) == [float(np.asarray(reward).item()) for reward in rewards]
-    tape.stepped(1, 0, {"agent": 1.0})
+    assert list(Tape.unpacked(tape.packed()).rewards) == [0.1, float(np.float32(0.1)), -3.0, 1.0, 2.5, 1.5, 3.0]
+    tape.stepped(1, 0, {"agent": "one"})
     tape.stepped(1, 0, 1.0)
     assert Tape.unpacked(tape.packed()).rewards is None
 

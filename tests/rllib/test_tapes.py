@@ -154,6 +154,17 @@ def test_an_episode_whose_env_somebody_resets_in_the_middle_has_its_numbers_and_
     assert 1 <= sum(one.tape is None for one in records) <= 3
 
 
+def test_of_several_agents_that_are_rendered_directly_the_rewards_of_each_step_are_summed():
+    runner = env_runner(own_env("MultiAgentCountingEnv"), CONFIG, agents=True, frame="render", render="direct")
+    answer = answer_of(runner)
+    assert all(one.tape is None for one in answer.data)
+    taken = recordings_of(runner)["episodes"].take(answer.candidates, answer.candidates).kept
+    assert len(taken) >= 4
+    for one in taken.values():
+        assert len(one.rewards) == one.record.episode_length > 1
+        assert sum(one.rewards) == pytest.approx(one.record.episode_return)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case):
     env, config, more = CASES[case]()
@@ -161,6 +172,8 @@ def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case):
     answer = answer_of(runner)
     assert len(answer.data) >= 4
     assert all(episode.tape and episode.recipe in answer.recipes for episode in answer.data)
+    for episode in answer.data:
+        assert sum(Tape.unpacked(episode.tape).rewards) == pytest.approx(episode.record.episode_return)
     assert len(answer.recipes) == 1
     (recipe,) = answer.recipes.values()
     with RenderProcess(recipe) as process:

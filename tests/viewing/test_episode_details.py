@@ -1,7 +1,13 @@
+import json
+
+import gymnasium as gym
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 import tune_media as tm
+from tests.support.browser import served, viewer_page
+from tests.support.envs import CountingEnv
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar, write_trial
 from tune_media.replay.tape import Tape
@@ -58,3 +64,104 @@ def test_a_tape_tells_the_actions_and_the_rewards(tmp_path):
     facts = ("episode_id", "episode_return", "episode_length", "step", "section")
     assert [taped["record"][name] for name in facts] == ["e", 1.0, 3, 10, "evaluation"]
     assert taped_details(trial, report, "another") is None
+
+
+LENGTH = 6
+
+
+class Noting(gym.Wrapper):
+    """Notes the rewards of each episode, which may be vectors."""
+
+    def __init__(self, size=0):
+        super().__init__(CountingEnv({"length": LENGTH}))
+        self.noted, self.size = [], size
+
+    def reset(self, **more):
+        self.noted.append([])
+        return self.env.reset(**more)
+
+    def step(self, action):
+        observation, reward, *rest = self.env.step(action)
+        self.noted[-1].append(reward)
+        return observation, np.array([reward, -2.0 * reward])[: self.size] if self.size else reward, *rest
+
+
+def recorded_by_gym(folder, env, episodes=3, **options):
+    """Record a trial in a loop of Gymnasium's; return it, and what was taken."""
+    env = tm.gym.RecordEpisodes(env, keep="best", **options)
+    for _ in range(episodes):
+        env.reset()
+        for _ in range(LENGTH):
+            env.step(0)
+    taken = env.take()
+    env.close()
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text(json.dumps({"lr": 1}))
+    (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "episode_return_mean": 1.0}) + "\n")
+    store = StoredTrial.in_folder(folder)
+    store.add(taken["best"], "", "best", 1)
+    store.add(taken["data"], "", "episodes/data", 1)
+    store.finish()
+    (trial,) = Trials([LogDirectory.of(str(folder.parent))]).all()
+    return trial, taken
+
+
+def the_clip(trial):
+    return next(line for line in trial.lines if line["kind"] == "video")
+
+
+@pytest.mark.parametrize("options", [{}, {"collect": False}, {"trajectories": True}])
+def test_a_clip_that_was_recorded_while_its_episode_ran_has_the_reward_of_each_step(tmp_path, options):
+    env = Noting()
+    trial, taken = recorded_by_gym(tmp_path / "trial", env, **options)
+    best = max(env.noted, key=sum)
+    assert taken["best"].episode.rendered == "direct"
+    assert episode_details(trial, the_clip(trial), with_steps=False)["series"] == {"reward": best}
+    assert [one.rewards is not None for one in taken["data"].episodes] == [one is best for one in env.noted]
+    (report,) = trial.report_files
+    assert "reward" not in (tmp_path / "trial" / report).read_text()
+
+
+def test_rewards_that_are_vectors_are_summed_as_in_the_return(tmp_path):
+    env = Noting(size=2)
+    trial, _ = recorded_by_gym(tmp_path / "trial", env, episodes=1)
+    assert episode_details(trial, the_clip(trial))["series"]["reward"] == [-one for one in env.noted[0]]
+
+
+def test_rewards_that_are_on_a_tape_are_not_stored_again(tmp_path):
+    _, taken = recorded_by_gym(tmp_path / "taped", Noting(), env_fn=Noting, render="auto")
+    assert [one.rewards for one in taken["data"].episodes] == [None] * 3
+    assert all(one.tape for one in taken["data"].episodes)
+
+
+def test_reports_of_releases_without_rewards_are_read(tmp_path):
+    trial, _ = recorded_by_gym(tmp_path / "trial", Noting(), collect=lambda step: {"twice": 2 * step.reward})
+    (report,) = trial.report_files
+    file = (tmp_path / "trial" / report).with_suffix(".parquet")
+    table = pyarrow.parquet.read_table(file)
+    pyarrow.parquet.write_table(table.drop_columns(["rewards"]), file)
+    assert set(episode_details(trial, the_clip(trial))["series"]) == {"twice"}
+    assert len(tm.load(tmp_path).episodes()) == 3
+
+
+@pytest.mark.slow
+def test_the_page_shows_the_reward_of_each_step_of_such_a_clip(browser, tmp_path):
+    env = Noting()
+    recorded_by_gym(tmp_path / "exp" / "trial", env)
+    best = max(env.noted, key=sum)
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.frame.click(".card .screen")
+        viewer.wait(
+            "document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.inside .u-over')"
+        )
+        assert viewer.all(".series-head .chip") == ["reward", "return so far"]
+        assert viewer.all(".no-steps") == []
+        series = viewer.frame.evaluate(
+            "fetch([...performance.getEntriesByType('resource')].map(({ name }) => name)"
+            ".find((name) => name.includes('/clip.json'))).then((got) => got.json())"
+        )["series"]
+        assert series == {"reward": best}
+        moments = viewer.all(".moment", "e.innerText")
+        assert any("largest reward" in text for text in moments)
+        assert viewer.errors == []

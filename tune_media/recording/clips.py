@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,6 +57,7 @@ class Clips:
 
     Attributes:
         pictures: The checksums of all frames so far.
+        rewards: The reward of each step so far, beginning with 0 for the reset. Some are missing if they are cut.
         are_cut: Whether the frames after some point are missing for lack of memory.
     """
 
@@ -73,6 +75,7 @@ class Clips:
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
         self._wanted, self._are_lean = wanted, are_lean
         self.pictures = Pictures()
+        self.rewards = array("d")
         self._encoders: dict[str, VideoEncoder] = {}
         self._left = wanted.count  # frames that are still to be rendered; None: all
         self._overlays: dict[str, Overlay] = {}
@@ -89,11 +92,12 @@ class Clips:
     @property
     def nbytes(self) -> int:
         """The memory that they take until they are finished, roughly."""
-        return sum(encoder.nbytes for encoder in self._encoders.values())
+        return 8 * len(self.rewards) + sum(encoder.nbytes for encoder in self._encoders.values())
 
     def cut(self, why: str) -> None:
         """Leave out all frames after this point, and note why."""
         self.are_cut = True
+        del self.rewards[:]
         for encoder in self._encoders.values():
             encoder.cut(why)
 
@@ -109,6 +113,7 @@ class Clips:
         """
         if not self.are_encoded and (facts.step < self._wanted.first or self._left == 0):
             return
+        self.rewards.append(facts.reward)
         self._last = facts
         self._skipped = facts if picture and (facts.step + self._between) % self._options.every else None
         for overlay in self._overlays.values():

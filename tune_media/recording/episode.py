@@ -7,9 +7,13 @@ kept twice.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.clips import ENCODED, Clips, Render, Wanted
@@ -33,6 +37,7 @@ class RunningTape(Protocol):
         fault: Why the episode cannot be played again; None: it can.
         every: The stride of the steps after which ``render()`` is called.
         number: How many episodes its env had played before it.
+        rewards: The reward of each step. None: they are not known.
         pictures: The checksums of the frames that were rendered while it ran.
     """
 
@@ -40,6 +45,7 @@ class RunningTape(Protocol):
     fault: str | None
     every: int
     number: int
+    rewards: array[float] | None
     pictures: Pictures
 
     def __len__(self) -> int: ...
@@ -237,9 +243,17 @@ class RunningEpisode:
         clips = self.clips.finish() if self.clips is not None else {}
         steps = self.steps.finish() if self.steps is not None else None
         tape = self.tape if self.is_rendered_later else None
-        step_bytes = 0 if self.steps is None else self.steps.nbytes
-        agents = frozenset(self.start.agents)
-        return Candidate(record, clips, agents, self.values.media(), steps, tape, step_bytes=step_bytes)
+        rewards = self._rewards() if clips else None
+        step_bytes = (0 if self.steps is None else self.steps.nbytes) + (0 if rewards is None else rewards.nbytes)
+        agents, media = frozenset(self.start.agents), self.values.media()
+        return Candidate(record, clips, agents, media, steps, tape, rewards=rewards, step_bytes=step_bytes)
+
+    def _rewards(self) -> npt.NDArray[np.float64] | None:
+        """Return the reward of each step, unless its tape has them, or some are missing."""
+        is_on_tape = self.has_whole_tape() and self.tape is not None and self.tape.rewards is not None
+        if is_on_tape or self.clips is None or len(self.clips.rewards) != 1 + self.episode_length:
+            return None
+        return np.array(self.clips.rewards[1:])
 
 
 @dataclass(frozen=True)
@@ -254,7 +268,8 @@ class Candidate:
         trajectory: Its steps, if they are kept.
         tape: Its tape, if its clips may be made of it. It stays in its process.
         late: Its clips by view, which nobody has rendered yet, if it has no others.
-        step_bytes: The memory that its trajectory takes, roughly.
+        rewards: The reward of each step, if it has clips and they are on no tape.
+        step_bytes: The memory that its trajectory and its rewards take, roughly.
     """
 
     record: EpisodeRecord
@@ -264,6 +279,7 @@ class Candidate:
     trajectory: Trajectory | None = None
     tape: RunningTape | None = None
     late: Mapping[str, Video] = field(default_factory=dict)
+    rewards: npt.NDArray[np.float64] | None = None
     step_bytes: int = 0
 
     @property

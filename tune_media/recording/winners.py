@@ -65,7 +65,9 @@ def result_of(
         holds_legacy, note: See ``EpisodeBatch``.
     """
     ids = {record.id for found in chosen.values() for record in found}
+    rewards = {id: one.rewards for id, one in taken.kept.items() if one.rewards is not None}
     data = with_fewer_tapes([with_note(one, taken.lost.get(one.record.id)) for one in episodes], ids)
+    data = [replace(one, rewards=rewards[one.record.id]) if one.record.id in rewards else one for one in data]
     trajectories = {id: one.trajectory for id, one in taken.kept.items() if one.trajectory is not None}
     batch = EpisodeBatch(tuple(data), trajectories, recipes, holds_legacy=holds_legacy, note=note)
     return laid_out(selectors, chosen, taken.kept, taken.lost) | {DATA: batch}

@@ -243,7 +243,8 @@ class Tape:
     Attributes:
         actions: The actions, as the env was given them.
         checks: The checksum of everything that the env returned so far: after the reset, then after each step.
-        rewards: The reward of each step, as the env returned it to whoever steps it. None: one of them was no number.
+        rewards: The reward of each step, as the env returned it to whoever steps it, summed over agents. None: one of
+            them was no number.
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
@@ -330,8 +331,10 @@ class Tape:
     def _add_reward(self, reward: Any) -> None:
         assert self.rewards is not None
         try:
-            self.rewards.append(reward.item() if isinstance(reward, np.ndarray) else reward)
-        except Exception:  # of several agents, or of a foreign type that makes no float of itself
+            if isinstance(reward, dict):
+                reward = sum(reward.values())  # of several agents
+            self.rewards.append(reward.sum() if isinstance(reward, np.ndarray) else reward)
+        except Exception:  # of a foreign type that makes no float of itself
             self.rewards = None
 
     def note_state(self, total: float, state: State) -> None:

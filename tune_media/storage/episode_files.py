@@ -262,14 +262,15 @@ _EPISODES = pa.schema(
         ("recipe", pa.string()),  # the hash of the recipe that makes its env again
         ("tape_bytes", pa.int64()),  # null: it has no tape
         ("tape", pa.binary()),  # see replay.tape
+        ("rewards", pa.list_(pa.float64())),  # of each step, if it has a clip and no tape has them
     ]
 )
 
 
-_LATER = {"success"}  # columns that reports of earlier releases lack
-_OF_TAPES = [name for name in _EPISODES.names if name not in ("series", "lists", "values", "every", "clips", "tape")]
-WITHOUT_TAPES = [name for name in _EPISODES.names if name != "tape"]
-"""The columns of a report's Parquet file but for the tapes, which few readers need."""
+_LATER = {"success", "rewards"}  # columns that reports of earlier releases lack
+WITHOUT_TAPES = [name for name in _EPISODES.names if name not in ("tape", "rewards")]
+"""The columns of a report's Parquet file but for the tapes and rewards, which few readers need."""
+_OF_TAPES = [name for name in WITHOUT_TAPES if name not in ("series", "lists", "values", "every", "clips")]
 EPISODE_COLUMNS = [name for name in WITHOUT_TAPES if name not in ("metrics", "lists")]
 
 
@@ -307,6 +308,7 @@ def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) ->
         "recipe": episode.recipe if episode.tape else None,
         "tape_bytes": len(episode.tape) if episode.tape else None,
         "tape": episode.tape or None,
+        "rewards": episode.rewards,
     }
 
 

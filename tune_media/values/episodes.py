@@ -86,6 +86,8 @@ class EpisodeData:
         is_late: Whether the episode ended after its evaluation was over. A late episode counts in no mean.
         tape: What it takes to play the episode again (``replay.tape``). None: it was not recorded.
         recipe: The hash of the recipe that makes its env again, see ``EpisodeBatch.recipes``; None: not known.
+        rewards: The reward of each step, summed over agents, of an episode with a clip. None: they are on its tape, or
+            not known.
     """
 
     record: EpisodeRecord
@@ -94,6 +96,7 @@ class EpisodeData:
     is_late: bool = False
     tape: bytes | None = None
     recipe: str | None = None
+    rewards: npt.NDArray[np.float64] | None = None
 
     def as_dict(self, *, with_series: bool = True) -> dict[str, Any]:
         """Return the episode as a JSON object: the record's facts, ``metrics``, ``values`` and ``series``."""
@@ -190,6 +193,7 @@ class EpisodeBatch(Medium):
         if found is None:  # every queue asks
             columns = [column for steps in self.trajectories.values() for column in steps.columns.values()]
             found = 8 * _points(self.episodes) + sum(map(_column_bytes, columns)) + 1000 * len(self.episodes)
+            found += sum(episode.rewards.nbytes for episode in self.episodes if episode.rewards is not None)
             found += tape_bytes(self.episodes) + sum(map(len, self.recipes.values()))
             self._set(_nbytes=found)
         return found

@@ -1,4 +1,4 @@
-"""The details of an episode: its record, series, the actions and rewards of its tape, and its trajectory if kept."""
+"""The details of an episode: its record, series, rewards, the actions of its tape, and its trajectory if kept."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
         with_steps: Whether to read the trajectory, too.
 
     Returns:
-        ``record`` (the index line), ``series`` (lists of numbers by name), ``every`` (the stride of thinned series),
-        ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers by name, one a step; its
-        rewards are among the series),
-        ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
+        ``record`` (the index line), ``series`` (lists of numbers by name; the rewards are among them), ``every`` (the
+        stride of thinned series), ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers
+        by name, one a step), ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
     """
     details: dict[str, Any] = {"record": finite(line), **{name: {} for name in _PARTS}}
     episode = line.get("episode_id")
@@ -91,22 +90,23 @@ def _read(
 
 
 def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
-    names = ["episode_id", "series", "every", "lists", "values", "metrics", "tape"]
+    names = ["episode_id", "series", "every", "lists", "values", "metrics", "tape", "rewards"]
     row = _rows(filesystem, parquet_name(path), episode, names)
     if not row:
         return None
     found: dict[str, Any] = finite(values_of(row[0])) | {"actions": {}}
-    content = row[0].get("tape")
-    if not content:
-        return found
-    try:
-        tape = Tape.unpacked(content)
-    except ValueError as error:  # of another version
-        logger.info("tune_media: the steps of a tape are not shown: %s", error_text(error))
-        return found
-    if tape.rewards:
-        found["series"] = {_REWARD: finite(tape.rewards[:_MAX_NUMBERS].tolist())} | found["series"]
-    return found | {"actions": _numbers_of(tape.actions)}
+    rewards, content = row[0].get("rewards"), row[0].get("tape")
+    if content:
+        try:
+            tape = Tape.unpacked(content)
+        except ValueError as error:  # of another version
+            logger.info("tune_media: the steps of a tape are not shown: %s", error_text(error))
+        else:
+            rewards = tape.rewards.tolist() if tape.rewards else rewards
+            found["actions"] = _numbers_of(tape.actions)
+    if rewards:
+        found["series"] = {_REWARD: finite(rewards[:_MAX_NUMBERS])} | found["series"]
+    return found
 
 
 def _record(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:

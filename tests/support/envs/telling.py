@@ -15,7 +15,7 @@ class TellingEnv(CountingEnv):
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed, options=options)
-        self.told = {"speed": [], "track": []}
+        self.told = {"speed": [], "track": [], "reward": []}
         return observation, info
 
     def step(self, action):
@@ -25,6 +25,7 @@ class TellingEnv(CountingEnv):
         goals = self.counter.step_count // 3
         self.told["speed"].append(speed)
         self.told["track"].append(track)
+        self.told["reward"].append(reward)
         if over:
             section = "evaluation" if self.counter.config.get("evaluation") else "train"
             self.counter.write({**self.told, "goals": goals}, f".{section}-told")

@@ -179,8 +179,8 @@
   /** What is said of an episode without data of its steps. */
   function NoSteps({ app }) {
     return html`<p class="muted no-steps">No values of this episode's steps were recorded, so there are no curves and no reward terms. To get them, record with${" "}
-      <code>collect=["reward_terms/*"]</code> (paths in the env's info), <code>collect=lambda step: {"reward": step.reward}</code>,
-      or <code>trajectories=True</code> for observations, actions and rewards${app.source.canGroup ? "" : html` (a gallery has these with <code>--steps</code>)`}.</p>`;
+      <code>collect=["reward_terms/*"]</code> (paths in the env's info), or
+      <code>trajectories=True</code> for observations, actions and rewards${app.source.canGroup ? "" : html` (a gallery has these with <code>--steps</code>)`}.</p>`;
   }
 
   const fallbackRecord = (clip) => ({
