@@ -29,6 +29,7 @@ _NAMES = {
     "evaluate": "evaluation.evaluate",
     "gate": "evaluation.gate",
     "load": "viewing.catalog",
+    "report": "evaluation.report",
     "short_trial_names": "trial_names",
 }
 _ELSEWHERE = {  # names that people look for here
@@ -64,6 +65,7 @@ __all__ = [
     "gate",
     "gym",
     "load",
+    "report",
     "rllib",
     "selection",
     "short_trial_names",
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
     from tune_media.evaluation.evaluate import evaluate
     from tune_media.evaluation.gate import gate
+    from tune_media.evaluation.report import report
     from tune_media.trial_names import short_trial_names
     from tune_media.values.artifact import Artifact
     from tune_media.values.episode_record import EpisodeRecord
@@ -93,7 +96,7 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # or type checkers would take any name
 
     def __getattr__(name: str) -> Any:
-        if name in ("rllib", "evaluate", "gate") or (name.endswith("Callback") and name in _NAMES):
+        if name in ("rllib", "evaluate", "gate", "report") or (name.endswith("Callback") and name in _NAMES):
             from tune_media.ray_compat import check_version
 
             check_version()

@@ -5,44 +5,30 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 import pyarrow.fs
-import ray
 
-from tune_media._version import __version__
 from tune_media.evaluation.clips import ClipRenderer
-from tune_media.evaluation.evaluate import LoadPolicy, function_named
-from tune_media.evaluation.evaluated_trial import EvaluatedTrial
-from tune_media.evaluation.jobs import played_by_tasks, played_here
+from tune_media.evaluation.evaluate import LoadPolicy
+from tune_media.evaluation.match import VERSION, Match, folder_of, note
 from tune_media.evaluation.measure import RETURN, Measure
-from tune_media.evaluation.pairs import ROLES, Pairs, jobs_of
-from tune_media.evaluation.part import EvaluationPart
-from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, code_digest
+from tune_media.evaluation.pairs import Pairs
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing
-from tune_media.evaluation.sides import Side, check_same_env, side_of
-from tune_media.experiment.results import json_file
+from tune_media.evaluation.sides import Side
 from tune_media.recording.success import Success
-from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
 from tune_media.selection import Selector
-from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import a_count, suggests_names
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.names import name_digest, safe_name
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
-from tune_media.values.strict_json import json_bytes
-from tune_media.viewing.places import Folder, folder_at
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
 FILE = "gate.json"
-VERSION = 1
-_IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a function", "versions": "Ray or tune_media"}
 _SMALL = 0.01  # of what one seed may cost
 _CLIPS = 5
 _SEEDS = "0:200"
@@ -247,40 +233,33 @@ def gate(
     a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds)
-    make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
-    which = as_checkpoint(checkpoint)
-    sides = [side_of(one, which, filesystem, is_foreign=load is not None) for one in (base, candidate)]
-    there = [side.seeds() for side in sides if side.checkpoint is None]
-    if there and seeds is None:
-        seeds = [seed for seed in there[0] if all(seed in other for other in there)]
-    seeds = _SEEDS if seeds is None else seeds
-    request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
-    if there and request.conditions != (EnvCondition(),):
-        raise ValueError("gate(env_config=...) takes nothing if a side is an evaluation: that has its own conditions.")
-    for condition in request.conditions if load is None else ():
-        check_same_env(sides[0], sides[1], dict(condition.overrides), is_given=make is not None)
-    facts = {
-        **request.facts(),
-        **measure.facts(),
-        "conditions": [condition.label for condition in request.conditions],
-        "code": [code_digest(one) for one in (make, load, success)],
-        "versions": {"ray": ray.__version__, "tune_media": __version__},
-        **{role: side.facts() for role, side in zip(ROLES, sides, strict=True)},
-    }
-    default = f"gates/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
-    place = folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
-    _note(place, facts)
+    match = Match.of(
+        "gate",
+        base,
+        candidate,
+        _SEEDS,
+        seeds=seeds,
+        checkpoint=checkpoint,
+        explore=explore,
+        connectors=connectors,
+        env=env,
+        env_config=env_config,
+        policy=policy,
+        success=success,
+        filesystem=filesystem,
+    )
+    request, facts = match.request, {**match.facts(), **measure.facts()}
+    place = folder_of(output, "gates", candidate, facts)
+    note(place, FILE, facts)
     progress = progress or GateProgress()
-    progress.plays(*sides)
+    progress.plays(*match.sides)
     level = 1 - (1 - LEVEL) / len(request.conditions)
     verdicts = []
     with ClipRenderer((), video) as renderer:
         for condition in request.conditions:
-            parts = [_part(side, role, condition, place) for side, role in zip(sides, ROLES, strict=True)]
-            settings = PlayerSettings(explore, connectors, make, dict(condition.overrides), success)
-            jobs = list(jobs_of(parts, request.seeds, settings, [None if side.is_rllib else load for side in sides]))
+            parts = match.parts(condition, place)
             pairs = Pairs(parts, request.seeds, measure, level)
-            with contextlib.closing(played_by_tasks(jobs, workers) if workers else played_here(jobs)) as played:
+            with contextlib.closing(match.play(parts, condition, workers)) as played:
                 for _ in pairs.decide(played):
                     progress.stands(condition.label, pairs.standing, len(request.seeds))
             verdict = _verdict(condition.label, pairs, measure)
@@ -291,7 +270,7 @@ def gate(
                     part.add_clips(renderer)
                     part.write_result()
         found = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
-    _note(place, facts, found)
+    note(place, FILE, facts, found.facts())
     return found
 
 
@@ -333,16 +312,6 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure) -> Verdict:
     return Verdict(condition, name, found, base, candidate, lost, won, pairs.error, tuple(notes))
 
 
-def _part(side: Side, role: str, condition: EnvCondition, place: Folder) -> EvaluationPart:
-    """Return the part of a gate that one side plays under one condition."""
-    folder = posixpath.join(place.path, f"{role}{condition.suffix}")
-    checkpoint = side.checkpoint or side.copied_to(place, folder)
-    store = EvaluatedTrial(place.filesystem, folder, f"{role}-{name_digest(f'{folder} {condition.label}')[:6]}")
-    known = store.played_as(checkpoint.training_iteration)
-    played_as = None if known is None else PlayedAs(**known)
-    return EvaluationPart(side.trial, condition, checkpoint, store, folder, {}, played_as)
-
-
 def _of_seeds(verdict: Verdict, count: int) -> tuple[Selector, ...]:
     """Return what chooses the episodes of the seeds on which both differ most."""
     chosen = {"lost": verdict.lost[:count], "won": verdict.won[: max(0, count - len(verdict.lost))]}
@@ -353,23 +322,3 @@ def _of_seeds(verdict: Verdict, count: int) -> tuple[Selector, ...]:
 
 def _with_seeds(seeds: Sequence[int], records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
     return [record for record in records if record.seed in seeds]
-
-
-def _note(place: Folder, facts: Mapping[str, Any], found: Gate | None = None) -> None:
-    """Write what was asked for, and what was found; raise if the folder has a gate that was asked for something else.
-
-    A gate goes on with more seeds than before.
-    """
-    path = posixpath.join(place.path, FILE)
-    before = json_file(place.filesystem, path).get("request")
-    if isinstance(before, dict):
-        seeds = list(before.get("seeds") or [])
-        changed = [_IN_WORDS.get(key, key) for key in facts if key != "seeds" and before.get(key) != facts[key]]
-        changed += ["seeds"] if seeds != list(facts["seeds"])[: len(seeds)] else []
-        if changed:
-            raise ValueError(
-                f"{place.path!r} has a gate that was asked for something else ({', '.join(changed)}); pass another "
-                "folder: output=, or -o."
-            )
-    written = {"v": VERSION, "request": facts, **({} if found is None else found.facts())}
-    write_atomically(place.filesystem, path, json_bytes(written) + b"\n")

@@ -55,6 +55,7 @@ class Pairs:
         seeds: The seeds, in order.
         measure: What is compared.
         level: That of each end of the interval.
+        plays_all: Whether all seeds are played, and count, also after it is sure.
 
     Attributes:
         standing: How it stands.
@@ -63,7 +64,16 @@ class Pairs:
         note: What a reader must know besides, or None.
     """
 
-    def __init__(self, parts: Sequence[EvaluationPart], seeds: Sequence[int], measure: Measure, level: float) -> None:
+    def __init__(
+        self,
+        parts: Sequence[EvaluationPart],
+        seeds: Sequence[int],
+        measure: Measure,
+        level: float,
+        *,
+        plays_all: bool = False,
+    ) -> None:
+        self._plays_all = plays_all
         self._parts, self._seeds, self._measure, self._level = parts, seeds, measure, level
         self.standing = Standing(UNDECIDED, 0)
         self.scores: dict[int, tuple[float, float]] = {}
@@ -78,15 +88,19 @@ class Pairs:
         Raises:
             OSError: The storage does not answer.
         """
-        while self.error is None and self.standing.verdict == UNDECIDED:
+        while self.error is None and not self._has_enough:
             batch = next(played, None)
             if batch is None:
                 return
             self._parts[batch.part].add(batch)
             self._look()
-            if batch.error is not None and self.standing.verdict == UNDECIDED:
+            if batch.error is not None and not self._has_enough:
                 self.error = self.error or f"the {ROLES[batch.part]} cannot be played: {batch.error}"
             yield
+
+    @property
+    def _has_enough(self) -> bool:
+        return not self._plays_all and self.standing.verdict != UNDECIDED
 
     def _look(self) -> None:
         rows = [{row["seed"]: row for row in part.rows()} for part in self._parts]
@@ -102,7 +116,8 @@ class Pairs:
             return
         ours, theirs = np.array(scores).T
         self.standing = standing(ours, theirs, self._measure.margin, self._measure.bounds, self._level)
-        self.scores = dict(zip(common[: self.standing.seeds], scores, strict=False))
+        counting = common if self._plays_all else common[: self.standing.seeds]
+        self.scores = dict(zip(counting, scores, strict=False))
 
     def _check_alike(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
         """Raise a ValueError if the policies play in several ways, or in several envs."""

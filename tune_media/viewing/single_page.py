@@ -30,10 +30,20 @@ def single_page(data: Iterable[tuple[str, bytes]], media: Mapping[str, str], tit
     """
     contents = b",".join(json_content(name) + b":" + content for name, content in data)
     held = b"window.tuneMedia={held:{data:{%s},media:%s}};" % (contents, json_content(media))
-    text = held.decode().replace("<", "\\u003c")  # no text of the experiment's ends the script
     page = (STATIC / "index.html").read_text().replace('data-source="server"', f'data-source="{source}"')
     page = page.replace("<title>Episodes</title>", f"<title>{html.escape(title)}</title>")
-    page = _ICON.sub("", page.replace(PRELOAD, ""))
+    return with_inside(page.replace(PRELOAD, ""), held)
+
+
+def with_inside(page: str, held: bytes) -> str:
+    """Return a page of the front end with its styles and scripts inside, and a script before them.
+
+    Args:
+        page: The page.
+        held: The script, which gives the others their data.
+    """
+    text = held.decode().replace("<", "\\u003c")  # no text of the experiment's ends the script
+    page = _ICON.sub("", page)
     page = _STYLE.sub(lambda found: f"<style>{_static(found)}</style>", page)
     page = _SCRIPT.sub(lambda found: f"<script>{_static(found)}</script>", page)
     return page.replace("<script>", f"<script>{text}</script>\n<script>", 1)

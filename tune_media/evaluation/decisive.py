@@ -1,0 +1,156 @@
+"""The clips of a report: both episodes of a seed, cut around the first step at which they differ."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from tune_media.encoding.decode import decode_video
+from tune_media.encoding.encoder import encode_video
+from tune_media.encoding.jpeg import jpeg_from_frame
+from tune_media.evaluation.clips import ClipRenderer
+from tune_media.replay.tape import Tape
+from tune_media.selection import Selector
+from tune_media.values.video import Video
+from tune_media.viewing.single_page import data_uri
+from tune_media.viewing.taped_episodes import TapedEpisode
+
+_BEFORE = 1.0  # seconds of the clip before the first difference, and after the end of the shorter episode
+_MOST_FRAMES = 300
+_HEIGHT = 320  # pixels, at most
+
+
+@dataclass(frozen=True)
+class Decisive:
+    """The clips of one seed.
+
+    Attributes:
+        differs_at: The first step at which the actions, or what the env returned, differ; None: not known.
+        clips: The clip of the base, and of the candidate; None: there is none.
+    """
+
+    differs_at: int | None
+    clips: tuple[CutClip | None, CutClip | None]
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON, with the clips as data URIs."""
+        return {"differs_at": self.differs_at, "clips": [one and vars(one) for one in self.clips]}
+
+
+@dataclass(frozen=True)
+class CutClip:
+    """A part of a clip.
+
+    Attributes:
+        src: The clip as a data URI.
+        end: Its last frame as a data URI, for print.
+        first: The step that its first frame shows.
+        last: The step that its last frame shows.
+        stride: Between two frames.
+        frames: How many there are.
+        fps: How many of them a second has.
+        length: The steps of the whole episode.
+    """
+
+    src: str
+    end: str
+    first: int
+    last: int
+    stride: int
+    frames: int
+    fps: float
+    length: int
+
+
+def decisive(
+    pairs: Sequence[tuple[TapedEpisode | None, TapedEpisode | None]], renderer: ClipRenderer
+) -> Iterator[Decisive]:
+    """Yield the clips of pairs of episodes; what is missing is among the renderer's problems.
+
+    Args:
+        pairs: For each seed the episode of the base and that of the candidate; None: it has no tape.
+        renderer: Makes the clips.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    renderer.selectors = (Selector("decisive", list, None),)
+    for both in pairs:
+        tapes = [None if one is None else Tape.unpacked(one.tape()) for one in both]
+        differs_at = None if None in tapes else first_difference(*tapes)  # type: ignore[arg-type]
+        videos = [None if one is None else _video(one, renderer) for one in both]
+        ends = [one.frames for one in videos if one is not None]
+        cut = [
+            None if video is None or episode is None else _cut(video, episode, differs_at or 0, min(ends))
+            for video, episode in zip(videos, both, strict=True)
+        ]
+        yield Decisive(differs_at, (cut[0], cut[1]))
+
+
+def first_difference(ours: Tape, theirs: Tape) -> int:
+    """Return the first step at which the actions of two tapes, or what their envs returned, differ.
+
+    Of most steps a tape has one byte of the checksum, which is the same of two other observations once in 256 times;
+    the next step tells.
+
+    >>> one, other = Tape(seed=1), Tape(seed=1)
+    >>> for tape, actions in ((one, [0, 1]), (other, [0, 0])):
+    ...     tape.began(5)
+    ...     for action in actions:
+    ...         tape.stepped(action, 7)
+    >>> first_difference(one, other)
+    2
+    """
+    shorter = min(len(ours), len(theirs))
+    for step in range(shorter + 1):
+        if step and not _is_same(ours.actions[step - 1], theirs.actions[step - 1]):
+            return step
+        if (ours.checks[step] ^ theirs.checks[step]) & 0xFF:
+            return step
+    return shorter
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(np.array_equal(one, other))
+
+
+def _video(episode: TapedEpisode, renderer: ClipRenderer) -> Video | None:
+    """Return the clip of an episode; of several views, the first."""
+    return next((video for _, video in renderer.clips([episode], {})), None)
+
+
+def _cut(video: Video, episode: TapedEpisode, differs_at: int, shorter: int) -> CutClip:
+    """Cut a clip: from a second before the first difference to a second after the end of the shorter one.
+
+    Args:
+        video: The clip.
+        episode: Its episode.
+        differs_at: The first step that differs.
+        shorter: The number of frames of the shorter clip.
+    """
+    stride, margin, length = video.frame_stride or 1, round(_BEFORE * video.fps), int(episode.row["episode_length"])
+    start = max(0, min(differs_at // stride, video.frames - 1) - margin)
+    stop = min(video.frames, shorter + margin)
+    every = -(-(stop - start) // _MOST_FRAMES)
+    frames = islice(decode_video(video.data), start, stop)
+    made = encode_video(frames, video.fps, every=every, height=min(_HEIGHT, video.height // 2 * 2))
+    (end,) = deque(decode_video(made.data), maxlen=1)
+    return CutClip(
+        data_uri(made.data, "clip.mp4"),
+        data_uri(jpeg_from_frame(end), "end.jpg"),
+        start * stride,
+        min((stop - 1) * stride, length),
+        stride * every,
+        made.frames,
+        made.fps,
+        length,
+    )

@@ -1,0 +1,171 @@
+"""Two sides that are to play the same seeds: who they are, what is played, and where it goes."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.fs
+import ray
+
+from tune_media._version import __version__
+from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.evaluated_trial import EvaluatedTrial
+from tune_media.evaluation.jobs import Played, played_by_tasks, played_here
+from tune_media.evaluation.pairs import ROLES, jobs_of
+from tune_media.evaluation.part import EvaluationPart
+from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, code_digest
+from tune_media.evaluation.sides import Side, check_same_env, side_of
+from tune_media.experiment.results import json_file
+from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
+from tune_media.storage.filesystem import write_atomically
+from tune_media.values.names import name_digest, safe_name
+from tune_media.values.strict_json import json_bytes
+from tune_media.viewing.places import Folder, folder_at
+
+VERSION = 1
+_IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a function", "versions": "Ray or tune_media"}
+
+
+@dataclass(frozen=True)
+class Match:
+    """What two sides are to play.
+
+    Attributes:
+        sides: The base and the candidate.
+        request: The seeds, the conditions of the env, and how it is played.
+        make: Makes the env instead; None: as in the training.
+        load: Loads the policies of checkpoints that are not RLlib's, or None.
+        success: As of ``tune_media.evaluate``.
+    """
+
+    sides: tuple[Side, Side]
+    request: Request
+    make: Callable[[Any], Any] | None
+    load: Callable[[str], Callable[[Any], Any]] | None
+    success: Any
+
+    @classmethod
+    def of(
+        cls,
+        caller: str,
+        base: Any,
+        candidate: Any,
+        default_seeds: str,
+        *,
+        seeds: Any,
+        checkpoint: Any,
+        explore: Any,
+        connectors: Any,
+        env: Any,
+        env_config: Any,
+        policy: Any,
+        success: Any,
+        filesystem: pyarrow.fs.FileSystem | None,
+    ) -> Match:
+        """Check the arguments of ``tune_media.gate`` that say what is played.
+
+        Args:
+            caller: The function that has them, for messages.
+            base, candidate: What is compared.
+            default_seeds: The seeds unless they are given, or a side is an evaluation, which has its own.
+            seeds, checkpoint, explore, connectors, env, env_config, policy, success, filesystem: As of ``gate``.
+
+        Raises:
+            FileNotFoundError: There is no such folder.
+            ValueError: An argument cannot work, or both play in different envs.
+            TypeError: An argument is of the wrong type.
+            OSError: The storage does not answer.
+        """
+        make, load = function_named(caller, "env", env), function_named(caller, "policy", policy)
+        which = as_checkpoint(checkpoint)
+        ours, theirs = (side_of(one, which, filesystem, is_foreign=load is not None) for one in (base, candidate))
+        there = [side.seeds() for side in (ours, theirs) if side.checkpoint is None]
+        if there and seeds is None:
+            seeds = [seed for seed in there[0] if all(seed in other for other in there)]
+        seeds = default_seeds if seeds is None else seeds
+        request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
+        if there and request.conditions != (EnvCondition(),):
+            raise ValueError(
+                f"{caller}(env_config=...) takes nothing if a side is an evaluation: that has its own conditions."
+            )
+        for condition in request.conditions if load is None else ():
+            check_same_env(ours, theirs, dict(condition.overrides), is_given=make is not None)
+        return cls((ours, theirs), request, make, load, success)
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON; two that are equal play the same."""
+        return {
+            **self.request.facts(),
+            "conditions": [condition.label for condition in self.request.conditions],
+            "code": [code_digest(one) for one in (self.make, self.load, self.success)],
+            "versions": {"ray": ray.__version__, "tune_media": __version__},
+            **{role: side.facts() for role, side in zip(ROLES, self.sides, strict=True)},
+        }
+
+    def parts(self, condition: EnvCondition, place: Folder) -> list[EvaluationPart]:
+        """Return the parts of both sides under a condition; episodes of an evaluation are copied to the folder.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        return [_part(side, role, condition, place) for side, role in zip(self.sides, ROLES, strict=True)]
+
+    def play(
+        self, parts: Sequence[EvaluationPart], condition: EnvCondition, workers: int
+    ) -> Generator[Played, None, None]:
+        """Yield the episodes that are missing, in turns; whoever has enough closes the generator."""
+        settings = PlayerSettings(
+            self.request.explore, self.request.connectors, self.make, dict(condition.overrides), self.success
+        )
+        loads = [None if side.is_rllib else self.load for side in self.sides]
+        jobs = list(jobs_of(parts, self.request.seeds, settings, loads))
+        return played_by_tasks(jobs, workers) if workers else played_here(jobs)
+
+
+def folder_of(output: str | None, kind: str, candidate: Any, facts: Mapping[str, Any]) -> Folder:
+    """Return where the episodes go: the folder that is given, or ``<kind>/<candidate>-<digest>`` here."""
+    default = f"{kind}/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
+    return folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
+
+
+def note(
+    place: Folder,
+    file: str,
+    facts: Mapping[str, Any],
+    found: Mapping[str, Any] | None = None,
+    option: str = "output=, or -o",
+) -> None:
+    """Write what was asked for, and what was found, to a file of the folder.
+
+    The same may go on with more seeds than before.
+
+    Raises:
+        ValueError: The folder has one that was asked for something else.
+        OSError: The storage does not answer.
+    """
+    path = posixpath.join(place.path, file)
+    before = json_file(place.filesystem, path).get("request")
+    if isinstance(before, dict):
+        seeds = list(before.get("seeds") or [])
+        changed = [_IN_WORDS.get(key, key) for key in facts if key != "seeds" and before.get(key) != facts[key]]
+        changed += ["seeds"] if seeds != list(facts["seeds"])[: len(seeds)] else []
+        if changed:
+            raise ValueError(
+                f"{place.path!r} has a {posixpath.splitext(file)[0]} that was asked for something else "
+                f"({', '.join(changed)}); pass another folder: {option}."
+            )
+    written = {"v": VERSION, "request": facts, **(found or {})}
+    write_atomically(place.filesystem, path, json_bytes(written) + b"\n")
+
+
+def _part(side: Side, role: str, condition: EnvCondition, place: Folder) -> EvaluationPart:
+    """Return what one side plays under one condition."""
+    folder = posixpath.join(place.path, f"{role}{condition.suffix}")
+    checkpoint = side.checkpoint or side.copied_to(place, folder)
+    store = EvaluatedTrial(place.filesystem, folder, f"{role}-{name_digest(f'{folder} {condition.label}')[:6]}")
+    known = store.played_as(checkpoint.training_iteration)
+    played_as = None if known is None else PlayedAs(**known)
+    return EvaluationPart(side.trial, condition, checkpoint, store, folder, {}, played_as)
