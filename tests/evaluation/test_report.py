@@ -176,12 +176,15 @@ def test_a_report_of_a_gate_has_its_interval_and_its_seeds(tmp_path):
 
 def test_two_evaluations_and_a_report_are_taken_as_they_are(tmp_path):
     base, candidate = policies(tmp_path)
-    first = tm.report(base, candidate, folder="played", seeds="0:12", **PLAYED)
-    again = tm.report("played", output="again.html", clips=0)
+    played = "mine/evaluations/played"
+    first = tm.report(base, candidate, folder=played, seeds="0:12", **PLAYED)
+    again = tm.report(played, output="again.html", clips=0)
     assert again.found == first.found
     assert again.page.read_text() == first.page.read_text()
+    evaluations = [f"{played}:{role}" for role in ("base", "candidate")]
+    assert tm.report(*evaluations, clips=0).found == first.found
     with pytest.raises(ValueError, match=r"has a report that was asked for something else .*folder=, or --folder"):
-        tm.report(base, candidate, folder="played", seeds="5:12", **PLAYED)
+        tm.report(base, candidate, folder=played, seeds="5:12", **PLAYED)
 
 
 def test_what_cannot_be_compared_is_an_error_and_no_page(tmp_path):

@@ -107,7 +107,7 @@ class Compared:
         return f"{self.name} is {more[self.difference < 0]}: {self.figures}"
 
     def _shown(self, value: float, sign: str = "") -> str:
-        return f"{_shown(100 * value, sign)}%" if self.is_rate else _shown(value, sign)
+        return f"{100 * value:{sign}.3g}%" if self.is_rate else _shown(value, sign)
 
 
 @dataclass(frozen=True)

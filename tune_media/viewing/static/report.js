@@ -103,7 +103,7 @@
           <div class="frame">${this.clips[at] ? html`<video ref=${(video) => { this.videos[at] = video; }} src=${this.clips[at].src} muted playsinline preload="auto" aria-label=${`${names[at]}, ${where}`}></video>
             <img src=${this.clips[at].end} alt=${`Last frame: ${names[at]}, ${where}`} />` : html`<p>No clip.</p>`}</div></figure>`)}</div>
         ${clip && html`<div class="controls"><button class="play" onClick=${() => this.toggle()} aria-label=${`${runs ? "Pause" : "Play"} ${where}`}>${runs ? "❚❚" : "▶"}</button>
-          <div class="track"><input type="range" min="0" max=${this.duration} step=${1 / clip.fps} value=${time} aria-label=${`Time of ${where}`} aria-valuetext=${`step ${step}`}
+          <div class="scrub"><input type="range" min="0" max=${this.duration} step=${1 / clip.fps} value=${time} aria-label=${`Time of ${where}`} aria-valuetext=${`step ${step}`}
             onInput=${(event) => { for (const video of this.there) video.pause(); this.seek(Number(event.target.value)); this.setState({ runs: false }); }} />
             ${differs !== null && html`<i style=${{ left: `calc(8px + (100% - 16px) * ${Math.min(1, Math.max(0, differs))})` }} title="They begin to differ here"></i>`}</div>
           <output>step ${step}</output></div>`}
