@@ -124,8 +124,9 @@
   function Reasons({ facts }) {
     const others = facts.values.filter(({ is_sure }) => !is_sure);
     const corrected = facts.values.length === 1 ? "no others were looked at" : `corrected for the ${facts.values.length} values that were looked at`;
+    const early = facts.interval === "sequential" ? " The gate stopped as soon as it was sure of the result, which is often too early for other values: tune-media report on both policies plays all seeds." : "";
     const told = facts.reasons.length ? `${facts.reasons.length === 1 ? "This value of the episodes differs" : "These values of the episodes differ"} surely; ${corrected}. That they differ together does not show that one causes the other.`
-      : !facts.difference.is_sure ? "No difference is found, so no reasons are given." : !facts.values.length ? "The episodes have no other values that differ." : `None of the other values of the episodes differs surely; ${corrected}.`;
+      : !facts.difference.is_sure ? "No difference is found, so no reasons are given." : !facts.values.length ? "The episodes have no other values that differ." : `None of the other values of the episodes differs surely; ${corrected}.${early}`;
     return html`<section><h2>What differs with it</h2><p class="muted">${told}</p>
       ${facts.reasons.length > 0 && html`<${Rows} values=${facts.reasons} />`}
       ${others.length > 0 && html`<details><summary>${others.length} that ${others.length === 1 ? "is" : "are"} not sure</summary><${Rows} values=${others} /></details>`}</section>`;
@@ -137,7 +138,7 @@
     return html`<section><h2>Which seeds it wins</h2>
       ${split ? html`<p>With <b>${split.condition}</b>, the candidate wins <b>${split.won} of ${split.seeds}</b> seeds; of the others, <b>${split.others_won} of ${split.others}</b>.</p>
         <p class="muted">Found on half of the seeds, among ${tried.length} ${tried.length === 1 ? "fact" : "facts"}; the figures are those of the other half (Fisher's exact test, p ${split.p < 0.001 ? "< 0.001" : `= ${split.p.toFixed(3)}`}). Seeds without a winner do not count.</p>`
-        : html`<p class="muted">${tried.length ? `None of the ${tried.length} facts that are known of the seeds before they are played separates those that are won from the others, so that it holds on the half that was held out.` : "Nothing is known of the seeds before they are played, such as a condition of the env."}</p>`}</section>`;
+        : html`<p class="muted">${tried.length ? `None of the ${tried.length} facts that both episodes of a seed have in common separates the seeds that are won from the others, so that it holds on the half that was held out.` : "Nothing is known that both episodes of a seed have in common, such as a condition of the env."}</p>`}</section>`;
   }
 
   function Endings({ facts }) {
