@@ -40,6 +40,7 @@ BELOW = {  # wing: the wings that it may import
         "storage",
         "values",
         "selection",
+        "steps",
         "encoding",
     },
     "datasets": {"viewing", "replay", "recording", "storage", "values", "encoding"},

@@ -26,7 +26,9 @@ _NAMES = {
     "MLflowMediaLoggerCallback": "callbacks.mlflow.callback",
     "TBXMediaLoggerCallback": "callbacks.tensorboard.callback",
     "WandbMediaLoggerCallback": "callbacks.wandb.callback",
+    "blame": "evaluation.blame",
     "evaluate": "evaluation.evaluate",
+    "fork": "evaluation.fork",
     "gate": "evaluation.gate",
     "load": "viewing.catalog",
     "report": "evaluation.report",
@@ -60,8 +62,10 @@ __all__ = [
     "VideoOptions",
     "WandbMediaLoggerCallback",
     "__version__",
+    "blame",
     "evaluate",
     "export",
+    "fork",
     "gate",
     "gym",
     "load",
@@ -80,7 +84,9 @@ if TYPE_CHECKING:
     from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
     from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
     from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
+    from tune_media.evaluation.blame import blame
     from tune_media.evaluation.evaluate import evaluate
+    from tune_media.evaluation.fork import fork
     from tune_media.evaluation.gate import gate
     from tune_media.evaluation.report import report
     from tune_media.trial_names import short_trial_names
@@ -96,7 +102,9 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # or type checkers would take any name
 
     def __getattr__(name: str) -> Any:
-        if name in ("rllib", "evaluate", "gate", "report") or (name.endswith("Callback") and name in _NAMES):
+        if name in ("rllib", "blame", "evaluate", "fork", "gate", "report") or (
+            name.endswith("Callback") and name in _NAMES
+        ):
             from tune_media.ray_compat import check_version
 
             check_version()

@@ -882,6 +882,81 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
     click.echo(f"\nOpen it:  {found.page.resolve().as_uri()}\nAll episodes:  tune-media watch --open {found.path}")
 
 
+@main.command(short_help="Let another policy go on with an episode.")
+@click.argument("episode", metavar="EXPERIMENT:EPISODE")
+@click.option(
+    "--at", type=click.IntRange(0), metavar="K", help="The steps that are played before the policy takes over."
+)
+@click.option("--policy", required=True, metavar="CHECKPOINT", help="What takes over: a checkpoint, or an experiment.")
+@click.option("--times", type=click.IntRange(1), help="Continuations. Default: 1; with --blame 20 from each step.")
+@click.option("--blame", "blames", is_flag=True, help="Find the step from which on the policy could not save it.")
+@click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
+@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
+@click.option("--connectors", type=click.Choice(["evaluation", "training"]), help="Whose connectors play.")
+@click.option("--env", metavar="MODULE:FUNCTION", help="Makes the env, if how it is made is not stored.")
+@click.option("--policy-loader", metavar="MODULE:FUNCTION", help="Loads a policy of another library than RLlib.")
+@click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
+@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
+@click.option("--clips", type=click.IntRange(0), help="Continuations of which clips are made. Default: 5.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
+def fork(
+    episode: str, at: int | None, times: int | None, blames: bool, clips: int | None, as_json: bool, **options: Any
+) -> None:
+    """Play the first K steps of an episode as they were, and let another policy go on.
+
+    EXPERIMENT is the folder of an experiment or of an evaluation, EPISODE the id of an episode that has a tape, or
+    best, worst or last. Everything goes to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode,
+    are executable: use only those of people whom you trust.
+
+    \b
+    Exit codes:
+      0  it has been played
+      1  it cannot be: the env does not repeat the episode, an argument is wrong
+      2  an option is wrong
+
+    \b
+    Examples:
+      tune-media fork my_sweep/evaluations/last-seeds-0-39:worst --at 120 --policy runs/main --times 20
+      tune-media fork my_sweep:5c1e --policy runs/main:PPO_3 --blame
+    """
+    from tune_media.evaluation import blame as blaming
+    from tune_media.evaluation import fork as forking
+
+    if blames == (at is not None):
+        raise click.UsageError("Pass --at K, or --blame, which looks for the step itself.")
+
+    class Shown(forking.ForkProgress):
+        """Prints whose code runs, and the line of each step."""
+
+        def runs(self, experiment: str, policy: str) -> None:
+            click.echo(f"Code of {experiment} and of {policy} runs here.", err=True)
+
+        def continued(self, found: forking.Continuations, metric: str) -> None:
+            if blames:
+                click.echo(f"taken over after step {found.at}: {forking.shown(found, metric)}", err=True)
+
+    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+    given: dict[str, Any] = {name: value for name, value in (("times", times), ("clips", clips)) if value is not None}
+    try:
+        if at is None:
+            blamed = blaming.blame(episode, progress=Shown(), **given, **options)
+            facts, text, path, link = blamed.facts(), blaming.told(blamed), blamed.path, blamed.link
+        else:
+            forked = forking.fork(episode, at=at, progress=Shown(), **given, **options)
+            facts, text, path, link = forked.facts(), forking.sentence(forked), forked.path, forked.link
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise _Failure(error) from error
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    click.echo(_in_shell(text))
+    for problem in facts["problems"]:
+        click.echo(f"Note: {_in_shell(problem)}.")
+    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {path}\n")
+    if link:
+        click.echo(f"and then in the browser:\n\n    http://localhost:6007/{link}\n")
+
+
 @main.command(short_help="Save a clip as a GIF, or log a sweep or make a dataset.")
 @click.argument("experiment", metavar="CLIP|EXPERIMENT")
 @click.option(

@@ -132,6 +132,24 @@ def test_tasks_over_a_cluster_play_the_same_episodes(experiment):
     assert not tasks.problems
 
 
+def test_an_episode_goes_on_with_the_policy_of_any_checkpoint_here_and_over_a_cluster(experiment):
+    evaluated = tm.evaluate(experiment, trials="best:1", seeds="0:3", clips=None)
+    own = evaluated.checkpoints[0].trial
+    how = {"policy": f"{experiment}:{own}", "clips": 0}
+    same = tm.fork(f"{evaluated.path}:worst", at=4, times=5, **how)
+    assert same.is_same and same.continuations.returns == (same.original.returns[0],) * 2
+    assert same.continuations.count == 1  # it does not explore
+    (other,) = (trial.name for trial in tm.load(experiment).trials if trial.name != own)
+    assert len(tm.fork(f"{evaluated.path}:worst", at=4, **{**how, "policy": f"{experiment}:{other}"}).problems) == 0
+    draws = [tm.fork(f"{evaluated.path}:worst", at=4, times=4, explore=True, workers=at, **how) for at in (0, 2)]
+    assert draws[0] == draws[1]
+    shutil.rmtree(draws[0].path)
+    over_tasks = tm.fork(f"{evaluated.path}:worst", at=4, times=4, explore=True, workers=2, **how)
+    assert over_tasks == draws[0] and over_tasks.continuations.distinct > 1
+    found = tm.blame(f"{evaluated.path}:worst", policy=f"{experiment}:{own}", clips=0)
+    assert found.step is None  # it is no better than itself
+
+
 class Killer(Progress):
     """Kills the process when some episodes have been played."""
 

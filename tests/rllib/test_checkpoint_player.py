@@ -9,14 +9,17 @@ import torch
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
-from ray.rllib.connectors.env_to_module import MeanStdFilter
+from ray.rllib.connectors.env_to_module import FlattenObservations, MeanStdFilter, PrevActionsPrevRewards
 from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvToModule
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 import tune_media as tm
 from tests.support.rllib_configs import built, multi_agent, own_env
+from tune_media.replay.prefix import ForkPoint
 from tune_media.replay.process import RenderProcess
+from tune_media.replay.recipe import Recipe
+from tune_media.replay.tape import Tape
 from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of, same_process_state
 
 SEEDS = (3, 0, 3)
@@ -87,9 +90,9 @@ def filtered_ppo(ray_session, tmp_path_factory):
         yield algorithm, folder
 
 
-def saved_env_runner(config, folder):
+def saved_env_runner(config, folder, seed=1):
     """Return an env runner that has played, saved as an Algorithm saves it and its weights."""
-    config.env_runners(num_env_runners=0).debugging(seed=1)
+    config.env_runners(num_env_runners=0).debugging(seed=seed)
     config = config.evaluation(evaluation_interval=1).get_evaluation_config_object()
     kind = MultiAgentEnvRunner if config.is_multi_agent else SingleAgentEnvRunner
     env_runner = kind(config=config, worker_index=0)
@@ -152,6 +155,83 @@ def test_the_episodes_are_those_of_rllibs_own_env_runner(make, tmp_path):
     assert_same_episodes(saved_env_runner(make(), tmp_path), tmp_path)
 
 
+def fork_of(player, episode, at):
+    return ForkPoint(episode.tape, at, Recipe(episode.recipe, player.recipes[episode.recipe]), seed=episode.record.seed)
+
+
+def forked(folder, point, number=0, explore=None):
+    """Return the episode that a checkpoint makes of another one, its tape, and the player that made it."""
+    player = player_of(folder, PlayerSettings(explore, fork=point), (number,))
+    episode = player.play(number)
+    player.close()
+    return episode, Tape.unpacked(episode.tape), player
+
+
+def steps_of(tape):
+    return [repr(tape.actions[at]) for at in range(len(tape))], tape.checks.packed(), tape.rewards
+
+
+@pytest.mark.parametrize("make", [ppo, recurrent, frames_stacked, dqn, sac, agents])
+def test_a_policy_that_goes_on_with_its_own_episode_makes_it_again_to_the_last_bit(make, tmp_path):
+    explore = make in (frames_stacked, dqn, sac)
+    saved_env_runner(make(), tmp_path)
+    with same_process_state():
+        player = player_of(tmp_path, PlayerSettings(explore), SEEDS)
+        own = [player.play(seed) for seed in SEEDS][1]
+        tape = Tape.unpacked(own.tape)
+        for at in (0, 1, len(tape) // 2, len(tape) - 1):
+            episode, found, made_by = forked(tmp_path, fork_of(player, own, at), explore=explore)
+            assert steps_of(found) == steps_of(tape)
+            assert episode.record.episode_return == own.record.episode_return
+            assert made_by._prefix.others == 0
+        episode, found, made_by = forked(tmp_path, fork_of(player, own, len(tape) // 2), 1, explore)
+        assert steps_of(found)[0][: len(tape) // 2] == steps_of(tape)[0][: len(tape) // 2]
+    assert (steps_of(found) != steps_of(tape)) is explore
+    if make is frames_stacked:  # it has pictures
+        with RenderProcess(made_by.recipes[episode.recipe]) as process:
+            (clip,) = process.render(episode.tape).values()
+        assert clip.frames == episode.record.episode_length + 1
+    player.close()
+
+
+def collected(step):
+    return {"action": float(np.asarray(step.action).sum())}
+
+
+def test_what_is_recorded_before_the_fork_are_the_actions_that_were_made(tmp_path):
+    config = sac().callbacks(tm.rllib.record_episodes(collect=collected, video=None, check_frame=False))
+    saved_env_runner(config, tmp_path / "own")
+    saved_env_runner(config.copy(copy_frozen=False), tmp_path / "other", seed=2)
+    with same_process_state():
+        player = player_of(tmp_path / "own", PlayerSettings(), (0,))
+        own = player.play(0)
+        episode, tape, made_by = forked(tmp_path / "other", fork_of(player, own, 20))
+    assert made_by._prefix.others == 20
+    actions = [float(tape.actions[at].sum()) for at in range(len(tape))]
+    assert actions[:20] == list(own.series["action"].values[:20])
+    assert actions[20:] != list(own.series["action"].values[20:])
+    assert list(episode.series["action"].values) == actions
+
+
+def with_previous_actions(env=None, spaces=None, device=None):
+    return [PrevActionsPrevRewards(), FlattenObservations()]
+
+
+def test_a_policy_that_would_be_told_of_actions_that_were_not_made_is_refused(tmp_path):
+    config = ppo().env_runners(env_to_module_connector=with_previous_actions)
+    config.evaluation(evaluation_config=PPOConfig.overrides(explore=False))
+    saved_env_runner(config, tmp_path / "own")
+    saved_env_runner(config.copy(copy_frozen=False), tmp_path / "other", seed=2)
+    with same_process_state():
+        player = player_of(tmp_path / "own", PlayerSettings(), (0,))
+        own = player.play(0)
+        point = fork_of(player, own, own.record.episode_length - 1)
+        _, found, _ = forked(tmp_path / "own", point)
+        assert steps_of(found) == steps_of(Tape.unpacked(own.tape))
+        with pytest.raises(CheckpointError, match="takes its previous actions as an input, and would have acted"):
+            forked(tmp_path / "other", point)
+
+
 def test_the_episodes_are_those_of_an_algorithms_evaluation_env_runner(filtered_ppo):
     algorithm, folder = filtered_ppo
     assert_same_episodes(algorithm.eval_env_runner, folder)
@@ -193,6 +273,8 @@ def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, t
             player.close()
             again = player_of(tmp_path, PlayerSettings(), (2,))
             assert again.play(2).record.episode_return == episodes[2].record.episode_return
+            with pytest.raises(CheckpointError, match="old API stack"):
+                player_of(tmp_path, PlayerSettings(fork=fork_of(player, episodes[0], 1)), (0,))
     assert [one.record.seed for one in episodes] == [0, 1, 2]
     assert player.played_as.connectors == "training"
     assert player.played_as.explore is False

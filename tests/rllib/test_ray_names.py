@@ -12,6 +12,7 @@ from ray.rllib.callbacks import utils as callbacks_utils
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.connectors.agent.mean_std_filter import MeanStdObservationFilterAgentConnector
 from ray.rllib.connectors.env_to_module.mean_std_filter import MeanStdFilter
+from ray.rllib.connectors.env_to_module.prev_actions_prev_rewards import PrevActionsPrevRewards
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -71,6 +72,7 @@ PINNED = [  # a class or module, a name in it (or None), a text in its source (o
     ),
     (MeanStdFilter, "__call__", "update=self._update_stats", "ray_names.frozen_connectors"),
     (MeanStdFilter, "_get_state_from_filters", '"running_stats"', "ray_names.observations_in"),
+    (PrevActionsPrevRewards, "__init__", "self.n_prev_actions =", "ray_names.takes_previous_actions"),
     # A checkpoint of the old API stack is played by a rollout worker made by hand.
     (Algorithm, "_checkpoint_info_to_algorithm_state", None, "ray_names.old_stack_state"),
     (Algorithm, "_get_env_id_and_creator", None, "ray_names.rollout_worker"),

@@ -26,12 +26,12 @@ class ClipRenderer:
         video: Size, speed, quality and overlays. None: the frames that would have been recorded.
 
     Attributes:
-        selectors: As given.
+        selectors, video: As given.
         problems: The reasons why clips are missing.
     """
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
-        self.selectors, self._video = selectors, video
+        self.selectors, self.video = selectors, video
         self._pool = RenderPool()
         self._recipes: dict[str, Recipe] = {}  # by hash
         self._useless: dict[str, str] = {}  # why the envs of a recipe show nothing, by its hash
@@ -78,7 +78,7 @@ class ClipRenderer:
         try:
             if recipe not in self._recipes:
                 self._recipes[recipe] = recipe_of(episode)
-            clips = self._pool.render(self._recipes[recipe], episode.tape(), video=self._video, **episode.place())
+            clips = self._pool.render(self._recipes[recipe], episode.tape(), video=self.video, **episode.place())
         except (RenderError, KeyError, ValueError) as error:
             told = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
             self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {told}")

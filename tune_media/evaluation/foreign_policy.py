@@ -11,9 +11,10 @@ from typing import Any
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
-from tune_media.replay.recipe import EnvConfig, Recipe
+from tune_media.replay.prefix import Prefix
+from tune_media.replay.recipe import EnvConfig, LoadedRecipe, Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
-from tune_media.rllib.checkpoint_player import CheckpointError, PlayedAs, PlayerSettings, seed_everything
+from tune_media.rllib.checkpoint_player import CheckpointError, PlayedAs, PlayerSettings, on_fork, seed_everything
 from tune_media.selection import as_selectors
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
@@ -27,7 +28,7 @@ class ForeignPolicyPlayer:
     Args:
         load: Takes the checkpoint's folder, and returns a function from an observation to an action.
         checkpoint: The checkpoint's folder on this machine.
-        settings: ``env`` makes the env from ``env_config``.
+        settings: ``env`` makes the env from ``env_config``, or the tape of ``fork`` does.
 
     Attributes:
         played_as: It is not known whether the policy explores.
@@ -37,7 +38,6 @@ class ForeignPolicyPlayer:
     """
 
     def __init__(self, load: Callable[[str], Callable[[Any], Any]], checkpoint: Path, settings: PlayerSettings) -> None:
-        assert settings.env is not None
         self.played_as = PlayedAs(None, None)
         self._policy = load(str(checkpoint))
         if not callable(self._policy):
@@ -45,12 +45,19 @@ class ForeignPolicyPlayer:
                 "the function of policy= must return a function from an observation to an action, and returned "
                 f"{type(self._policy).__name__}"
             )
-        self._env = settings.env(EnvConfig(settings.env_config))
-        self._tapes = TapeRecorder(self._env)
-        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, success=settings.success))
+        self._prefix: Prefix | None = None
         self._recipe: Recipe | None = None
-        with contextlib.suppress(Exception):  # how the env is made cannot be pickled: there will be no clips
-            self._recipe = Recipe.of(settings.env, settings.env_config, self._env)
+        if settings.fork is None:
+            assert settings.env is not None
+            self._env = settings.env(EnvConfig(settings.env_config))
+            self._tapes = TapeRecorder(self._env)
+            with contextlib.suppress(Exception):  # how the env is made cannot be pickled: there will be no clips
+                self._recipe = Recipe.of(settings.env, settings.env_config, self._env)
+        else:
+            self._env, self._recipe = settings.fork.env(), settings.fork.recipe
+            self._tapes = TapeRecorder(self._env, base=LoadedRecipe.of(self._recipe.content).base)
+            self._prefix = Prefix(self._env, settings.fork, seed_everything)
+        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, success=settings.success))
 
     @property
     def recipes(self) -> Mapping[str, bytes]:
@@ -61,13 +68,17 @@ class ForeignPolicyPlayer:
         """Play one episode.
 
         Args:
-            seed: Seeds the env's reset, and the generators of Python, NumPy and torch if that is loaded.
+            seed: Seeds the env's reset, and the generators of Python, NumPy and torch if that is loaded; of an episode
+                that goes on, the number of the continuation.
 
         Raises:
             CheckpointError: The episode was not recorded.
             Exception: Whatever the env or the policy raises.
         """
-        seed_everything(seed)
+        prefix = self._prefix
+        if prefix is not None:
+            prefix.number = seed
+        seed_everything(seed if prefix is None else prefix.point.seed)
         observation, _ = self._env.reset(seed=seed)
         assert self._tapes.tape is not None
         recipe = None if self._recipe is None else self._recipe.hash
@@ -85,13 +96,15 @@ class ForeignPolicyPlayer:
         while not (terminated or truncated):
             action = self._policy(observation)
             observation, reward, terminated, truncated, info = self._env.step(action)
+            action = action if prefix is None else prefix.action
             self._recorder.step(_SLOT, float(reward), action, info, observation=observation)
         self._recorder.end(_SLOT, terminated=bool(terminated), info=info)
         data = self._recorder.candidates.data()
         self._recorder.candidates.take((), [episode.record.id for episode in data])
         if not data:
             raise CheckpointError(f"the episode of seed {seed} was not recorded")
-        return replace(data[0], record=replace(data[0].record, seed=seed))
+        record = replace(data[0].record, seed=seed)
+        return replace(data[0], record=record if prefix is None else on_fork(record, prefix))
 
     def close(self) -> None:
         """Close the env."""

@@ -110,11 +110,8 @@ def played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None
     """
     import ray
 
-    is_own = not ray.is_initialized()
-    if is_own:
-        ray.init(**_start_options(workers))
     running: dict[Any, Job] = {}
-    try:
+    with ray_started(workers), _cancelled(running):
         play = ray.remote(num_cpus=1, max_retries=1)(_whole)
         most = _seeds_of_task(jobs, workers)
         waiting = [part for job in jobs for part in _split(job, most)][::-1]
@@ -128,11 +125,33 @@ def played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None
                 yield ray.get(done)
             except ray.exceptions.RayError as error:
                 yield Played(job.part, error=error_text(error))
-    finally:  # also if the caller has enough, and closes the generator
-        for task in running:
-            ray.cancel(task)
+
+
+@contextlib.contextmanager
+def ray_started(workers: int) -> Iterator[None]:
+    """Have Ray in a ``with`` block: the cluster that this process is connected to, or one that ends with it."""
+    import ray
+
+    is_own = not ray.is_initialized()
+    if is_own:
+        ray.init(**_start_options(workers))
+    try:
+        yield
+    finally:
         if is_own:
             ray.shutdown()
+
+
+@contextlib.contextmanager
+def _cancelled(running: Mapping[Any, Job]) -> Iterator[None]:
+    """Cancel the tasks that run at the end of a ``with`` block, also if the caller has enough, and closes it."""
+    import ray
+
+    try:
+        yield
+    finally:
+        for task in running:
+            ray.cancel(task)
 
 
 def _start_options(workers: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 import posixpath
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class EvaluationPart:
         params: The hyperparameters of the trial that differ between the evaluated trials.
         played_as: What was used to play it; None: no episode has been played.
         error: Why episodes are missing, or None.
+        facts: What is stored with its hyperparameters and in its result besides.
     """
 
     trial: TrialFiles
@@ -51,6 +52,7 @@ class EvaluationPart:
     params: Mapping[str, Any]
     played_as: PlayedAs | None = None
     error: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the episodes that are stored."""
@@ -106,7 +108,7 @@ class EvaluationPart:
         iteration, config = self.checkpoint.training_iteration, self.trial.read_config()
         own = config.get("env_config")
         changed = {**(own if isinstance(own, dict) else {}), **dict(self.condition.overrides)}
-        self.store.begin({**config, "env_config": changed} if changed else config)
+        self.store.begin({**config, **({"env_config": changed} if changed else {}), **self.facts})
         self.store.note_played_as(iteration, vars(played.played_as))
         self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
@@ -142,6 +144,7 @@ class EvaluationPart:
             "note": self.played_as.note,
             "evaluated_at": time.time(),
             "seeds": len(self.rows()),
+            **self.facts,
         }
         self.store.finish(iteration, facts if step == iteration else {"timesteps_total": step, **facts})
 

@@ -155,25 +155,26 @@ def replay(
     taping = tape_recorder_of(env) or TapeRecorder(env)
     if check is not None:
         check.restore(env, tape)
-    with _env_at(0):
-        observation, info = _reset(env, tape)
-    _compare(taping, tape, 0, corrections)
+    with env_at(0):
+        observation, info = reset_as_taped(env, tape)
+    compare_step(taping, tape, 0, corrections)
     if check is not None:
         check.compare(env, tape, "after")
     yield ReplayedStep(0, None, observation, info)
     for step in range(1, len(tape) + 1):
         action = tape.actions[step - 1]
-        with _env_at(step):
+        with env_at(step):
             observation, reward, terminated, truncated, info = env.step(tape.actions[step - 1])
         if corrections is not None and step < len(tape) and has_ended(terminated, truncated):
             raise ReplayDiffers(step, "ends")
-        _compare(taping, tape, step, corrections)
+        compare_step(taping, tape, step, corrections)
         if check is not None and step == len(tape):
             check.compare(env, tape, "end")
         yield ReplayedStep(step, action, observation, info, reward)
 
 
-def _reset(env: Any, tape: Tape) -> Any:
+def reset_as_taped(env: Any, tape: Tape) -> Any:
+    """Reset an env as that of a tape was: with its task, its generators, its seed and its options."""
     holder = task_holder(env)
     if holder is not None and tape.task is not None:
         holder.set_task(tape.task)
@@ -185,7 +186,8 @@ def _reset(env: Any, tape: Tape) -> Any:
     return env.reset(seed=tape.seed, **tape.options)
 
 
-def _compare(taping: TapeRecorder, tape: Tape, step: int, corrections: Corrections | None) -> None:
+def compare_step(taping: TapeRecorder, tape: Tape, step: int, corrections: Corrections | None = None) -> None:
+    """Raise ``ReplayDiffers`` if the step that an env has made is not that of a tape; see ``replay``."""
     replayed = taping.tape
     if corrections is not None and replayed is not None:
         if step == len(tape):
@@ -200,7 +202,7 @@ def _compare(taping: TapeRecorder, tape: Tape, step: int, corrections: Correctio
 
 
 @contextlib.contextmanager
-def _env_at(step: int) -> Iterator[None]:
+def env_at(step: int) -> Iterator[None]:
     """Turn an exception of the env into a difference."""
     try:
         yield

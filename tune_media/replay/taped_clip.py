@@ -91,10 +91,12 @@ class TapedClip(Video):
         return Video.from_encoded(clip, episode=self.episode, note=joined(self.note, clip.note), id=self.id)
 
     @override
-    def of_episode(self, episode: EpisodeRecord) -> Video:
+    def of_episode(self, episode: EpisodeRecord, note: str | None = None) -> Video:
         if self.is_rendered:
-            return super().of_episode(episode)
-        return TapedClip(self.tape, self.recipe, episode, self.node)
+            return super().of_episode(episode, note)
+        clip = TapedClip(self.tape, self.recipe, episode, self.node)
+        clip._set(note=joined(note, clip.note))
+        return clip
 
     @property
     @override

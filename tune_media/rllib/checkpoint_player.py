@@ -22,16 +22,22 @@ from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media.recording.plan import Plan
+from tune_media.recording.rendering import sub_env
 from tune_media.recording.success import Success
+from tune_media.replay.prefix import ForkPoint, Prefix
+from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.rllib import ray_names
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.env_runner_requests import begin_round, recordings_of
 from tune_media.rllib.record import EpisodeRecorder
 from tune_media.rllib.settings import SECTIONS, RecorderSettings
+from tune_media.rllib.stacks import NewStackEpisode
 from tune_media.selection import as_selectors
+from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.foreign import of_type
 from tune_media.values.medium import joined
+from tune_media.values.number import counted
 from tune_media.values.secrets import error_text
 
 _NAME = "tune_media.evaluation"  # of the recorder: no name that record_episodes takes
@@ -62,6 +68,8 @@ class PlayerSettings:
         env: Makes the envs instead: a function of the ``env_config``.
         env_config: Keys of the ``env_config`` that have other values.
         success: What says whether an episode succeeded, as of ``record_episodes``. None: as in the training.
+        fork: The episode that it goes on with, in the env of that episode; a seed is then the number of a continuation.
+            None: it plays episodes of its own.
 
     Example:
         >>> PlayerSettings(env_config={"wind": 5}).explore is None
@@ -73,6 +81,7 @@ class PlayerSettings:
     env: Callable[[Any], Any] | None = None
     env_config: Mapping[str, Any] = field(default_factory=dict)
     success: Success | None = None
+    fork: ForkPoint | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,7 @@ class CheckpointPlayer:
     def __init__(self, env_runner: Any, played_as: PlayedAs) -> None:
         self._env_runner, self.played_as = env_runner, played_as
         self._recording = recordings_of(env_runner)[_NAME]
+        self._prefix: Prefix | None = None
         begin_round(env_runner, _NAME)
 
     @property
@@ -120,13 +130,16 @@ class CheckpointPlayer:
         """Play one episode.
 
         Args:
-            seed: Decides the episode.
+            seed: Decides the episode; of an episode that goes on, the number of the continuation.
 
         Raises:
             CheckpointError: The episode was not recorded.
             Exception: Whatever the env or the policy raises.
         """
-        seed_everything(seed)
+        prefix = self._prefix
+        if prefix is not None:
+            prefix.number = seed
+        seed_everything(seed if prefix is None else prefix.point.seed)
         self._sample(seed)
         self._env_runner.get_metrics()
         answer = self._recording.answer(())
@@ -136,6 +149,13 @@ class CheckpointPlayer:
             raise CheckpointError(f"the episode of seed {seed} was not recorded: {reasons}")
         data = answer.data[0]
         record = dataclasses.replace(data.record, seed=seed, explored=self.played_as.explore, weights_version=None)
+        if prefix is not None:
+            if prefix.others and ray_names.takes_previous_actions(self._env_runner):
+                raise CheckpointError(
+                    f"the policy takes its previous actions as an input, and would have acted otherwise in "
+                    f"{counted(prefix.others, 'step')} before the fork: it would see actions that were not made"
+                )
+            record = on_fork(record, prefix)
         return dataclasses.replace(data, record=record)
 
     def close(self) -> None:
@@ -180,6 +200,17 @@ class NewStackPlayer(CheckpointPlayer):
         self._connectors = ray_names.frozen_connectors(env_runner)
         note = joined(_short_episodes_note(before), _filter_note(checkpoint) if connectors == EVALUATED else None)
         super().__init__(env_runner, PlayedAs(bool(config.explore), connectors, note))
+        if settings.fork is not None:
+            self._put_prefix(settings.fork)
+
+    def _put_prefix(self, point: ForkPoint) -> None:
+        """Let the env play the first steps of a tape."""
+        env, tap = sub_env(self._env_runner.env, 0), NewStackEpisode.tap_of_all(self._env_runner)
+        recorder = tape_recorder_of(env)
+        if tap is None or recorder is None:
+            raise CheckpointError("its env is out of reach: it is in another process, or in a batch")
+        tap.batch = recorder.batch = None  # its tapes would have the actions of the policy, and not those of the prefix
+        self._prefix = tap.prefix = Prefix(env, point, seed_everything)
 
     @override
     def _sample(self, seed: int) -> None:
@@ -236,6 +267,11 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
     if (checkpoint / _MODULES).is_dir():
         return NewStackPlayer(checkpoint, settings)
     if (checkpoint / "policies").is_dir():
+        if settings.fork is not None:
+            raise CheckpointError(
+                "it is of RLlib's old API stack; only checkpoints of the new one, and policies of other libraries, can "
+                "go on with an episode"
+            )
         return OldStackPlayer(checkpoint, settings, seeds)
     raise CheckpointError(
         f"{checkpoint.name} is no checkpoint of RLlib's: it has neither {_MODULES} nor policies. For other libraries, "
@@ -302,6 +338,8 @@ def _for_one_env(config: Any, settings: PlayerSettings) -> Any:
     if settings.env is not None:
         config.env = ray_names.registered(settings.env)
     config.env_config = {**config.env_config, **settings.env_config}
+    if settings.fork is not None:
+        config.env, config.gym_env_vectorize_mode = ray_names.registered(settings.fork.env), "sync"
     _check_env(config.env)
     return config
 
@@ -381,6 +419,13 @@ def _unpickled(file: Path) -> Any:
             f"{file.name} of the checkpoint cannot be read ({error_text(error)}): it is damaged, or of another release "
             "of Ray. Copy the checkpoint again, or evaluate another one: checkpoint=, or --checkpoint"
         ) from error
+
+
+def on_fork(record: EpisodeRecord, prefix: Prefix) -> EpisodeRecord:
+    """Return the record of an episode that goes on with another one: in the same place, and with a note."""
+    env_runner, env_index = prefix.point.place
+    note = joined(record.note, *prefix.notes)
+    return dataclasses.replace(record, env_runner=env_runner, env_index=env_index, note=note)
 
 
 def seed_everything(seed: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tune_media.recording.rendering import inside, is_actor
 from tune_media.replay.batch_taping import BatchTaping
+from tune_media.replay.prefix import Prefix
 from tune_media.replay.tape_recorder import tape_recorder_of
 
 _KEY = "tune_media_tap"
@@ -100,6 +101,7 @@ class EnvTap:
         is_batched: Whether the env is a vector env, so that transitions have a part for each sub-env.
         seed: The seed that the last reset was given; None if it was given none.
         batch: Puts the steps of all sub-envs on their tapes; None: their tape recorders do.
+        prefix: Gives the only sub-env other actions than the policy's; None: nothing does.
     """
 
     def __init__(self, env: Any) -> None:
@@ -108,6 +110,7 @@ class EnvTap:
         self.seed: Any = None
         self.space = getattr(env, "single_observation_space", None)
         self.batch: BatchTaping | None = None
+        self.prefix: Prefix | None = None
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
@@ -117,6 +120,8 @@ class EnvTap:
         batch = self.batch
         result = self._step(action) if batch is None else batch.step(self._step, action)
         observation, reward, terminated, truncated, info = result
+        if self.prefix is not None:
+            action = [self.prefix.action] if self.is_batched else self.prefix.action
         self.last = Transition(observation, action, reward, terminated, info, truncated)
         return result
 

@@ -326,6 +326,14 @@ def joined_callbacks(callbacks: Any) -> Any:
     return _make_multi_callbacks(list(callbacks))
 
 
+def takes_previous_actions(env_runner: Any) -> bool:
+    """Return whether a connector of RLlib's own gives the policy its previous actions as an input."""
+    from ray.rllib.connectors.env_to_module import PrevActionsPrevRewards
+
+    connectors = env_runner._env_to_module.connectors
+    return any(isinstance(one, PrevActionsPrevRewards) and one.n_prev_actions > 0 for one in connectors)
+
+
 def observations_in(state: Any) -> int | None:
     """Return how many observations a connector's state has seen, if it is that of an observation filter."""
     try:

@@ -8,7 +8,8 @@ from typing import Any
 
 from tune_media.recording.rendering import FrameSource, sub_env
 from tune_media.replay.env_state import Baseline
-from tune_media.replay.recipe import Creator, FromKeywords, Recipe, base_of
+from tune_media.replay.prefix import EnvOfTape
+from tune_media.replay.recipe import Creator, FromKeywords, LoadedRecipe, Recipe, base_of
 from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.values.options import VideoOptions
 
@@ -29,6 +30,9 @@ def env_runner_recipe(
         Exception: Whatever pickling raises.
     """
     config, creator = env_runner.config, _creator(env_runner)
+    if isinstance(creator, EnvOfTape):  # another episode goes on in it
+        of_episode = LoadedRecipe.of(creator.recipe.content)
+        frame, video = of_episode.frame, of_episode.video
     made = sub_env(env, 0)
     if creator is None:
         return None, None

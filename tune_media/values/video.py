@@ -134,10 +134,10 @@ class Video(Medium):
             raise ValueError(f"{str(path)!r} is an incomplete mp4 ({len(data)} bytes); copy or record it again.")
         return cls.from_encoded(encoding.probe_video(data, str(path)), episode=episode, note=note)
 
-    def of_episode(self, episode: EpisodeRecord) -> Video:
-        """Return the same clip, with the same id, and another record of its episode."""
+    def of_episode(self, episode: EpisodeRecord, note: str | None = None) -> Video:
+        """Return the same clip, with the same id, another record of its episode, and another note before its own."""
         video = Video.__new__(Video)
-        video._fill(self, episode=episode, note=self.note, id=self.id)
+        video._fill(self, episode=episode, note=joined(note, self.note), id=self.id)
         return video
 
     @property

@@ -1,0 +1,315 @@
+"""Another policy goes on with an episode: in the same world, from any step; and the step that is to blame is found."""
+
+import json
+import random
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tune_media as tm
+from tests.support.experiment import media_files
+from tune_media.cli import main
+from tune_media.encoding import decode_video
+from tune_media.evaluation.blame import search
+from tune_media.replay.tape import Tape
+
+STEPS = 30
+STAY, TRAP, SLIP = range(3)
+
+
+class Trapped(gym.Env):
+    """A walk of 30 steps, disturbed by the env's own draws, that ends early some steps after a step into a trap."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012
+
+    def __init__(self, config=None):
+        config = config or {}
+        self.delay, self.tells = config.get("delay", 0), config.get("tells", True)
+        self.render_mode = "rgb_array"
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.ends = 0, STEPS
+        return self.seen(), {}
+
+    def seen(self):
+        return np.array([self.steps, self.np_random.normal()], np.float32)
+
+    def step(self, action):
+        self.steps += 1
+        if action == TRAP and self.ends == STEPS:
+            self.ends = min(STEPS - 1, self.steps + self.delay)
+        over = self.steps >= self.ends
+        info = {"is_success": self.ends == STEPS} if over and self.tells else {}
+        return self.seen(), 1.0 if action == STAY else 0.9, over, False, info
+
+    def render(self):
+        return np.full((32, 48, 3), min(255, 8 * self.steps), np.uint8)
+
+
+class Braking(gym.Env):
+    """Drives towards a wall; it is lost long before it is hit."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = gym.spaces.Discrete(3)
+
+    def __init__(self, config=None):
+        self.wall = config["wall"]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.place, self.speed = 0, 0, 0
+        return np.array([0, 0], np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.speed = max(0, self.speed + int(action) - 1)
+        self.place += self.speed
+        hit, done = self.place > self.wall, self.steps == 60
+        return np.array([self.place, self.speed], np.float32), 1.0, hit, done and not hit, {"is_success": not hit}
+
+
+class Drawing(Trapped):
+    """Draws from a generator that nobody seeds, so that no episode is repeated."""
+
+    dice = random.SystemRandom()
+
+    def seen(self):
+        return np.array([self.steps, self.dice.random()], np.float32)
+
+
+class Misstep:
+    """A policy that stays, steps into the trap after some steps, and slips now and then; it counts its calls."""
+
+    def __init__(self, fatal=None, slips=0.0):
+        self.fatal, self.slips, self.calls = fatal, slips, 0
+
+    def __call__(self, observation):
+        self.calls += 1
+        assert observation[0] == self.calls - 1  # it has seen each step, those before a fork, too
+        if self.calls == self.fatal:
+            return TRAP
+        return SLIP if random.random() < self.slips else STAY
+
+
+def load_misstep(folder):
+    return Misstep(**json.loads(Path(folder, "policy.json").read_text()))
+
+
+def load_braking(folder):
+    brakes = json.loads(Path(folder, "policy.json").read_text())["brakes"]
+    return lambda observation: 0 if brakes else 2
+
+
+def written(folder, **policy):
+    """Write an experiment of one trial whose checkpoint holds the arguments of a policy."""
+    checkpoint = folder / "trial" / "checkpoint_000000"
+    checkpoint.mkdir(parents=True)
+    (checkpoint.parent / "params.json").write_text("{}")
+    (checkpoint / "policy.json").write_text(json.dumps(policy))
+    return folder
+
+
+def played(folder, env=Trapped, config=None, loader=load_misstep, seeds=5, **policy):
+    """Play an episode with a policy; return its name."""
+    experiment = written(folder, **policy)
+    config = {name: [value] for name, value in (config or {}).items()}
+    found = tm.evaluate(experiment, seeds=seeds, env=env, env_config=config, policy=loader, clips=None)
+    assert not found.checkpoints[0].error
+    return f"{found.path}:best"
+
+
+def tapes(catalog, trial):
+    taped = sorted(catalog.taped_episodes(), key=lambda one: one.row["seed"])
+    return [Tape.unpacked(one.tape()) for one in taped if one.trial.name == trial]
+
+
+def steps_of(tape):
+    return [int(tape.actions[at]) for at in range(len(tape))], tape.checks.packed(), list(tape.rewards)
+
+
+@pytest.fixture
+def episode(tmp_path):
+    return played(tmp_path / "played", config={"delay": 6}, fatal=12, slips=0.3)
+
+
+@pytest.mark.parametrize("at", [0, 1, 11, 17])
+def test_the_same_policy_makes_the_same_episode_and_other_draws_another(episode, tmp_path, at):
+    found = tm.fork(episode, at=at, policy=tmp_path / "played", times=3, policy_loader=load_misstep, clips=0)
+    assert found.is_same
+    (original,) = tapes(tm.load(found.path), "original")
+    first, *others = tapes(tm.load(found.path), f"at-{at:02}")
+    assert steps_of(first) == steps_of(original)
+    for other in others:
+        assert steps_of(other)[0][:at] == steps_of(original)[0][:at]
+        assert list(other.checks)[: at + 1] == list(original.checks)[: at + 1]
+    if at < 11:
+        assert len({tuple(steps_of(tape)[0]) for tape in (first, *others)}) == 3 == found.continuations.distinct
+
+
+def test_a_fork_is_an_experiment_that_says_where_it_comes_from(episode, tmp_path):
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    better = written(tmp_path / "better", slips=0.3)
+    how = {"policy": better, "times": 2, "policy_loader": load_misstep}
+    found = tm.fork(episode, at=5, **how)
+    assert Path(found.path).parent == tmp_path / "played" / "evaluations"
+    assert (found.metric, found.original.successes, found.continuations.successes) == (
+        "success",
+        (False,),
+        (True, True),
+    )
+    assert found.continuations.count == 2
+    catalog = tm.load(found.path)
+    id = catalog.episodes().set_index("trial").loc["original", "episode_id"]
+    assert found.episode == id and f"fork-{id}-at-5" in found.path
+    assert [trial.name for trial in catalog.trials] == ["at-05", "original"]
+    forked = catalog.trials[0].read_config()
+    assert (forked["forked_from"], forked["forked_at"]) == (id, 5)
+    (result,) = map(json.loads, Path(found.path, "at-05", "result.json").read_text().splitlines())
+    assert (result["forked_from"], result["forked_at"]) == (id, 5)
+    assert json.loads(Path(found.path, "evaluation.json").read_text())["forked_at"] == 5
+    clips = {(row["trial"], row["seed"]): row for row in catalog}
+    assert set(clips) == {("at-05", 0), ("at-05", 1), ("original", 5)}
+    assert len(media_files(found.path)) == 3
+    for row in clips.values():
+        assert sum(1 for _ in decode_video(row.read_bytes())) == row["episode_length"] + 1
+    assert clips["at-05", 1]["note"] == f"continues episode {id} from step 5 on"
+    assert {path: path.read_bytes() for path in before} == before
+    again = {path: path.stat().st_mtime_ns for path in Path(found.path).rglob("*.parquet")}
+    tm.fork(episode, at=5, **how)  # nothing is played twice
+    assert {path: path.stat().st_mtime_ns for path in Path(found.path).rglob("*.parquet")} == again
+    next_fork = tm.fork(
+        f"{found.path}:{catalog.episodes().set_index(['trial', 'seed']).loc[('at-05', 1), 'episode_id']}",
+        at=20,
+        **how,
+        clips=0,
+    )  # a fork of a fork
+    assert Path(next_fork.path).parent == Path(found.path).parent and next_fork.continuations.at == 20
+
+
+def test_the_series_of_a_fork_are_of_the_actions_that_were_made(episode, tmp_path):
+    found = tm.fork(episode, at=12, policy=written(tmp_path / "better"), policy_loader=load_misstep, clips=0)
+    (taped,) = tapes(tm.load(found.path), "at-12")
+    assert taped.actions[11] == TRAP  # the better policy would have stayed
+    assert found.continuations.returns == pytest.approx((sum(taped.rewards),))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"at": 99}, r"takes less than the 18 steps of the episode, got 99"),
+        ({"at": -1}, r"fork\(at=...\) takes"),
+        ({"policy_loader": None}, "--policy-loader module:function"),
+        ({"episode": "nothing"}, "EXPERIMENT:EPISODE"),
+        ({"times": 0}, r"fork\(times=...\) takes"),
+    ],
+)
+def test_a_wrong_argument_says_what_is_right(episode, tmp_path, change, message):
+    arguments = {"episode": episode, "at": 3, "policy": tmp_path / "played", "policy_loader": load_misstep, **change}
+    with pytest.raises(ValueError, match=message):
+        tm.fork(**arguments)
+
+
+def test_an_env_that_does_not_repeat_its_episodes_is_refused_with_the_step(tmp_path):
+    episode = played(tmp_path / "played", Drawing, fatal=12)
+    with pytest.raises(ValueError, match=r"cannot be continued from step 3 .* the replay has another observation"):
+        tm.fork(episode, at=3, policy=tmp_path / "played", policy_loader=load_misstep)
+    assert not list(Path(tmp_path, "played", "evaluations").glob("fork-*/at-*/result.json"))
+
+
+MISTAKES = [
+    *(
+        {"fatal": fatal, "config": {"delay": delay}}
+        for fatal, delay in [(1, 9), (2, 0), (7, 5), (12, 12), (17, 3), (29, 0)]
+    ),
+    *(
+        {"fatal": fatal, "config": {"delay": delay, "tells": False}}
+        for fatal, delay in [(1, 3), (5, 2), (11, 6), (14, 1)]
+    ),
+    *({"fatal": fatal, "config": {"delay": 4}, "slips": slips} for fatal, slips in [(3, 0.2), (9, 0.5), (16, 0.4)]),
+    *({"fatal": fatal, "config": {"delay": 2, "tells": False}, "slips": 0.1} for fatal in (6, 13, 15)),
+    *({"wall": wall} for wall in (9, 40, 100, 300)),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: "-".join(map(str, mistake.values())))
+def test_the_step_that_is_to_blame_is_found(mistake, tmp_path):
+    mistake = dict(mistake)
+    wall = mistake.pop("wall", None)
+    if wall is None:
+        config, slips = mistake.pop("config"), mistake.get("slips", 0.0)
+        truth, better = mistake["fatal"], written(tmp_path / "better", slips=slips)
+        episode, how = played(tmp_path / "worse", config=config, **mistake), {"policy_loader": load_misstep}
+    else:
+        truth, better = first_lost(wall), written(tmp_path / "better", brakes=True)
+        episode = played(tmp_path / "worse", Braking, {"wall": wall}, load_braking, brakes=False)
+        how, slips = {"policy_loader": load_braking}, 0.0
+    found = tm.blame(episode, policy=better, times=6 if slips else 2, clips=0, **how)
+    assert abs(found.step - truth) <= 2
+    assert found.between[0] <= truth <= found.between[1]
+    if not slips:
+        assert found.between == (truth, truth)
+    assert found.metric == ("return" if wall is None and not config.get("tells", True) else "success")
+    told = json.loads(Path(found.path, "blame.json").read_text())
+    assert told["step"] == found.step and [one["at"] for one in told["curve"]] == sorted(
+        {one.at for one in found.curve}
+    )
+
+
+def first_lost(wall):
+    """Return after how many steps of acceleration no brake helps."""
+    for steps in range(60):
+        speed, place = steps, sum(range(steps + 1))
+        if place + sum(range(speed)) > wall:
+            return steps
+    raise AssertionError
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_the_search_looks_at_few_steps_and_at_both_sides_of_the_change(noise):
+    draw = random.Random(1)
+    for truth in range(1, 400, 7):
+        seen = []
+
+        def look(at, truth=truth, seen=seen):
+            seen.append(at)
+            unsure = abs(at - truth) < 20 and draw.random() < noise
+            return (0 if unsure else 1 if at < truth else -1), at < truth
+
+        search(look, 400)
+        assert {truth - 1, truth} <= set(seen)
+        assert len(seen) == len(set(seen)) < (20 if not noise else 45)
+
+
+def test_a_policy_that_is_no_better_leaves_no_step_to_blame(episode, tmp_path):
+    found = tm.blame(episode, policy=written(tmp_path / "same", fatal=3), times=2, policy_loader=load_misstep, clips=0)
+    assert found.step is None and len(found.curve) == 1
+    won = played(tmp_path / "won")
+    with pytest.raises(ValueError, match="succeeded: there is nothing to blame"):
+        tm.blame(won, policy=tmp_path / "same", policy_loader=load_misstep)
+
+
+def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
+    better = str(written(tmp_path / "better"))
+    loader = ["--policy", better, "--policy-loader", "tests.evaluation.test_fork:load_misstep"]
+    run = CliRunner().invoke(main, ["fork", episode, "--at", "5", "--clips", "1", *loader])
+    assert run.exit_code == 0, run.output
+    assert "continued by" in run.stdout and "success 1 (1 continuation)" in run.stdout
+    assert "tune-media watch" in run.stdout and "#view=compare&ticked=" in run.stdout
+    run = CliRunner().invoke(main, ["fork", episode, "--blame", "--times", "2", "--clips", "0", "--json", *loader])
+    assert run.exit_code == 0, run.output
+    assert json.loads(run.stdout)["step"] == 12
+    run = CliRunner().invoke(main, ["fork", episode, "--blame", "--times", "2", "--clips", "0", *loader])
+    assert "From step 12 on" in run.stdout
+    for wrong, code, told in (
+        (["--at", "99"], 1, "--at takes less than"),
+        ([], 2, "--blame"),
+        (["--at", "3", "--blame"], 2, ""),
+    ):
+        run = CliRunner().invoke(main, ["fork", episode, *loader, *wrong])
+        assert run.exit_code == code and told in run.output

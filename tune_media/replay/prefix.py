@@ -1,0 +1,172 @@
+"""The first steps of an episode, played in the env of a policy that goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tune_media.replay.env_state import EnvState, text_of
+from tune_media.replay.player import ReplayDiffers, StateCheck, compare_step, env_at, reset_as_taped
+from tune_media.replay.recipe import LoadedRecipe, Recipe, differences, facts_here
+from tune_media.replay.tape import Tape
+from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
+
+_MAX_SEED = 2**31
+
+
+@dataclass(frozen=True)
+class ForkPoint:
+    """Where an episode forks.
+
+    Attributes:
+        tape: Its tape, as it is stored.
+        at: How many of its steps are played as they are on the tape.
+        recipe: What makes its env again.
+        place: The indices of the env runner and of the sub-env that it was played on.
+        seed: What the generators are seeded with that the policy draws from, as when the episode was played.
+    """
+
+    tape: bytes
+    at: int
+    recipe: Recipe
+    place: tuple[int, int] = (0, 0)
+    seed: int = 0
+
+    @property
+    def env(self) -> EnvOfTape:
+        """What makes its env."""
+        return EnvOfTape(self.recipe, self.place)
+
+
+@dataclass(frozen=True)
+class EnvOfTape:
+    """Makes the env of an episode as when it was played, whatever the ``env_config``.
+
+    Attributes:
+        recipe: What makes the env.
+        place: The indices of the env runner and of the sub-env.
+    """
+
+    recipe: Recipe
+    place: tuple[int, int]
+
+    def __call__(self, config: Any = None) -> Any:
+        """Make an env."""
+        return LoadedRecipe.of(self.recipe.content).make(*self.place)
+
+
+class Prefix:
+    """Lets an env play the first steps of a tape, whatever action it is given, and then the actions that it is given.
+
+    It takes the place of ``step`` and ``reset`` on the env object, outside of its tape recorder: the tape that is made
+    is that of the whole episode. So a policy sees all that it would have seen, and its recurrent state and its
+    connectors are those that it has after these steps.
+
+    Args:
+        env: An env that was made by the recipe, with a tape recorder on it.
+        point: Where the episode forks.
+        reseed: Seeds the generators that the policy draws from.
+
+    Attributes:
+        number: Of the continuation. 0: the policy goes on with the draws of the episode; others draw anew.
+        action: The action that the env was given last.
+        others: How many of the first steps the policy would have acted otherwise.
+        notes: What a reader must know of it.
+
+    Raises:
+        ValueError: The tape cannot be read.
+    """
+
+    def __init__(self, env: Any, point: ForkPoint, reseed: Callable[[int], None]) -> None:
+        self.point, self.number = point, 0
+        self.action: Any = None
+        self.others = 0
+        self.notes: list[str] = []
+        recipe = LoadedRecipe.of(point.recipe.content)
+        self._tape = Tape.unpacked(point.tape)
+        self._recorder: TapeRecorder | None = tape_recorder_of(env)
+        self._env, self._reseed = env, reseed
+        self._check: StateCheck | None = None
+        if recipe.base is not None and self._tape.change is not None:
+            self._check = StateCheck(recipe.base, is_same=not differences(recipe.facts, facts_here()))
+        if edited := recipe.edited(env):
+            self.notes.append(f"the code of {', '.join(edited)} was edited since the episode was recorded")
+        self._done = 0
+        self._is_inside = False  # the env may reset or step itself
+        self._step, self._reset = env.step, env.reset
+        env.step, env.reset = self.step, self.reset
+
+    def reset(self, **given: Any) -> Any:
+        """Reset the env as on the tape.
+
+        Raises:
+            ReplayDiffers: It returns something else than it did.
+        """
+        if self._is_inside:
+            return self._reset(**given)
+        self._done, self.action, self.others = 0, None, 0
+        self._is_inside = True
+        try:
+            if self._check is not None:
+                self._check.restore(self._env, self._tape)
+            with env_at(0):
+                result = reset_as_taped(self._env, self._tape)
+        finally:
+            self._is_inside = False
+        self._compare()
+        if self._check is not None:
+            self._check.compare(self._env, self._tape, "after")
+            layers = EnvState(self._env).layers if self._check.differing else []
+            for _, path in sorted(self._check.differing, key=repr)[:1]:
+                self.notes.append(f"its env may have another state than the episode's, {text_of(path[:2], layers)}")
+        self._begin()
+        return result
+
+    def step(self, action: Any) -> Any:
+        """Step the env, with the tape's action as long as it is on the prefix.
+
+        Raises:
+            ReplayDiffers: It returns something else than it did.
+        """
+        if self._is_inside:
+            return self._step(action)
+        is_taped = self._done < self.point.at
+        if is_taped:
+            taped = self._tape.actions[self._done]
+            self.others += not _are_equal(action, taped)
+            action = taped
+        self.action = action
+        self._is_inside = True
+        try:
+            if not is_taped:
+                return self._step(action)
+            self._done += 1
+            with env_at(self._done):
+                result = self._step(action)
+        finally:
+            self._is_inside = False
+        self._compare()
+        self._begin()
+        return result
+
+    def _compare(self) -> None:
+        if self._tape.fault is not None or self._recorder is None:
+            raise ReplayDiffers(self._done, f"is impossible: {self._tape.fault or 'its steps are out of reach'}")
+        compare_step(self._recorder, self._tape, self._done)
+
+    def _begin(self) -> None:
+        """Let the policy draw anew, if the prefix is over and this is another continuation than the first."""
+        if self._done == self.point.at and self.number:
+            self._reseed(int(np.random.default_rng([self.point.seed, self.number]).integers(_MAX_SEED)))
+
+
+def _are_equal(action: Any, taped: Any) -> bool:
+    """Return whether two actions are equal, arrays and nested ones, too."""
+    if isinstance(action, dict) and isinstance(taped, dict):
+        return action.keys() == taped.keys() and all(_are_equal(action[name], taped[name]) for name in action)
+    if isinstance(action, (tuple, list)) and isinstance(taped, (tuple, list)):
+        return len(action) == len(taped) and all(map(_are_equal, action, taped))
+    return bool(np.array_equal(np.asarray(action), np.asarray(taped)))
