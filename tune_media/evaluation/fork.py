@@ -500,18 +500,18 @@ class Forks:
         """Return what stores the continuations from a step."""
         if at not in self._parts:
             folder = f"at-{at:0{len(str(self.steps))}}"
-            facts = {"forked_from": self.episode.id, "forked_at": at}
-            self._parts[at] = self._new_part(folder, self._side.trial, self._checkpoint, facts)
+            self._parts[at] = self._new_part(folder, self._side.trial, self._checkpoint, {"forked_at": at})
         return self._parts[at]
 
     def _new_part(
-        self, name: str, trial: TrialFiles, checkpoint: StoredCheckpoint, facts: Mapping[str, Any]
+        self, name: str, trial: TrialFiles, checkpoint: StoredCheckpoint, added: Mapping[str, Any]
     ) -> EvaluationPart:
         folder = posixpath.join(self.path, name)
         store = EvaluatedTrial(self._filesystem, folder, f"{name}-{name_digest(folder)[:6]}")
         known = store.played_as(checkpoint.training_iteration)
         played_as = None if known is None else PlayedAs(**known)
-        return EvaluationPart(trial, EnvCondition(), checkpoint, store, folder, {}, played_as, facts=facts)
+        facts = {"forked_from": self.episode.id, **added} if added else {}
+        return EvaluationPart(trial, EnvCondition(), checkpoint, store, folder, {}, played_as, None, added, facts)
 
     def _store_original(self) -> None:
         """Store the episode beside its continuations, so that the viewer can compare them."""

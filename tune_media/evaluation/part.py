@@ -41,7 +41,8 @@ class EvaluationPart:
         params: The hyperparameters of the trial that differ between the evaluated trials.
         played_as: What was used to play it; None: no episode has been played.
         error: Why episodes are missing, or None.
-        facts: What is stored with its hyperparameters and in its result besides.
+        added: Hyperparameters that are stored besides those of its trial.
+        facts: What its result has besides.
     """
 
     trial: TrialFiles
@@ -52,6 +53,7 @@ class EvaluationPart:
     params: Mapping[str, Any]
     played_as: PlayedAs | None = None
     error: str | None = None
+    added: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -108,7 +110,7 @@ class EvaluationPart:
         iteration, config = self.checkpoint.training_iteration, self.trial.read_config()
         own = config.get("env_config")
         changed = {**(own if isinstance(own, dict) else {}), **dict(self.condition.overrides)}
-        self.store.begin({**config, **({"env_config": changed} if changed else {}), **self.facts})
+        self.store.begin({**config, **({"env_config": changed} if changed else {}), **self.added})
         self.store.note_played_as(iteration, vars(played.played_as))
         self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
