@@ -206,8 +206,9 @@ def fork(
 
     The env is made again as when the episode was taped, and the policy sees each step from the reset on, so that its
     recurrent state and its connectors are those that it would have; only its actions are not made before the fork. A
-    replay that differs in one of these steps is an error. Continuation 0 has the draws of the episode: if its policy
-    goes on with it, it is the same episode again. The others are in the same world, with other draws of the policy.
+    replay that differs in one of these steps is an error. Continuation 0 has the draws of an evaluated episode: if
+    its own policy goes on with it, it is the same episode again. The others are in the same world, with other draws of
+    the policy.
 
     Checkpoints, and what makes the env of an episode, are executable: they are pickles. Fork only episodes and
     checkpoints of people whom you trust.
