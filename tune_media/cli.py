@@ -921,6 +921,7 @@ def fork(
     """
     from tune_media.evaluation import blame as blaming
     from tune_media.evaluation import fork as forking
+    from tune_media.values.strict_json import json_bytes
 
     if blames == (at is not None):
         raise click.UsageError("Pass --at K, or --blame, which looks for the step itself.")
@@ -947,7 +948,7 @@ def fork(
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise _Failure(error) from error
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        click.echo(json_bytes(facts))
         return
     click.echo(_in_shell(text))
     for problem in facts["problems"]:

@@ -216,7 +216,9 @@ def test_a_wrong_argument_says_what_is_right(episode, tmp_path, change, message)
 
 def test_an_env_that_does_not_repeat_its_episodes_is_refused_with_the_step(tmp_path):
     episode = played(tmp_path / "played", Drawing, fatal=12)
-    with pytest.raises(ValueError, match=r"cannot be continued from step 3 .* the replay has another observation"):
+    with pytest.raises(
+        ValueError, match=r"cannot be continued from step 3 by .*played: at .* the replay has another observation"
+    ):
         tm.fork(episode, at=3, policy=tmp_path / "played", policy_loader=load_misstep)
     assert not list(Path(tmp_path, "played", "evaluations").glob("fork-*/at-*/result.json"))
 

@@ -1,5 +1,6 @@
 """Checkpoints of RLlib's, played without an Algorithm: the episodes are those that RLlib's own env runners play."""
 
+import dataclasses
 import random
 
 import gymnasium as gym
@@ -16,6 +17,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 import tune_media as tm
 from tests.support.rllib_configs import built, multi_agent, own_env
+from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.prefix import ForkPoint
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
@@ -211,6 +213,22 @@ def test_what_is_recorded_before_the_fork_are_the_actions_that_were_made(tmp_pat
     assert actions[:20] == list(own.series["action"].values[:20])
     assert actions[20:] != list(own.series["action"].values[20:])
     assert list(episode.series["action"].values) == actions
+
+
+def test_an_env_that_does_not_repeat_the_episode_ends_the_play(tmp_path):
+    saved_env_runner(ppo(), tmp_path)
+    with same_process_state():
+        player = player_of(tmp_path, PlayerSettings(), (0,))
+        own = player.play(0)
+        tape = Tape.unpacked(own.tape)
+        first = tape.checks.values[1]
+        for step, change in ((0, {"seed": tape.seed + 1}), (1, {"check": first ^ 1})):
+            other = Tape.unpacked(own.tape)
+            other.seed, other.checks.values[1] = change.get("seed", tape.seed), change.get("check", first)
+            point = dataclasses.replace(fork_of(player, own, 3), tape=other.packed())
+            with pytest.raises(ReplayDiffers) as raised:
+                forked(tmp_path, point)
+            assert raised.value.step == step
 
 
 def with_previous_actions(env=None, spaces=None, device=None):

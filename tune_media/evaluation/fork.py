@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 import posixpath
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -59,6 +60,7 @@ VERSION = 1
 _CLIPS = 5
 _SELECTOR = "fork"
 _MAX_ID = 40
+_NUMBER = re.compile(r"^seed \d+: ")  # of a continuation, in the error of a job
 
 
 @dataclass(frozen=True)
@@ -487,7 +489,7 @@ class Forks:
                 if batch.error is not None:
                     raise ValueError(
                         f"episode {self.episode.id} cannot be continued from step {at} by {self._side.name}: "
-                        f"{batch.error}"
+                        f"{re.sub(_NUMBER, '', batch.error)}"
                     )
                 played.append(batch)
         episodes = [_with_note(episode, self._note(at)) for batch in played for episode in batch.episodes]
@@ -511,7 +513,7 @@ class Forks:
         store = EvaluatedTrial(self._filesystem, folder, f"{name}-{name_digest(folder)[:6]}")
         known = store.played_as(checkpoint.training_iteration)
         played_as = None if known is None else PlayedAs(**known)
-        facts = {"forked_from": self.episode.id, **added} if added else {}
+        facts = {} if name == ORIGINAL else {"forked_from": self.episode.id, **added}
         return EvaluationPart(trial, EnvCondition(), checkpoint, store, folder, {}, played_as, None, added, facts)
 
     def _store_original(self) -> None:
@@ -519,7 +521,7 @@ class Forks:
         episode, row = self.episode, self.episode.row
         iteration, step = int(row["training_iteration"] or 0), int(row["step"] or 0)
         checkpoint = StoredCheckpoint(episode.trial.filesystem, episode.trial.path, 0, iteration, step)
-        part = self._parts[-1] = self._new_part(ORIGINAL, episode.trial, checkpoint, {})
+        part = self._parts[-1] = self._new_part(ORIGINAL, episode.trial, checkpoint, {"forked_at": self.steps})
         if part.rows():
             return
         data = EpisodeData(episode.record, tape=self._tape, recipe=self._recipe.hash)

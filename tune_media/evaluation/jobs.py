@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
+from tune_media.replay.player import ReplayDiffers
 from tune_media.rllib.checkpoint_player import (
     CheckpointError,
     PlayedAs,
@@ -222,4 +223,4 @@ def _player(job: Job, checkpoint: Path) -> Player:
 
 def _told(error: Exception) -> str:
     """Return an error as text; one that we raise is a whole sentence."""
-    return str(error) if isinstance(error, CheckpointError) else error_text(error)
+    return str(error) if isinstance(error, (CheckpointError, ReplayDiffers)) else error_text(error)

@@ -24,6 +24,7 @@ from typing_extensions import override
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.success import Success
+from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.rllib import ray_names
@@ -215,7 +216,12 @@ class NewStackPlayer(CheckpointPlayer):
     @override
     def _sample(self, seed: int) -> None:
         ray_names.set_connectors(self._env_runner, self._connectors)
-        ray_names.sample_episode(self._env_runner, seed)
+        try:
+            ray_names.sample_episode(self._env_runner, seed)
+        except RuntimeError as error:  # RLlib's own, without a word of what the env raised
+            if not isinstance(error.__cause__, ReplayDiffers):
+                raise
+            raise error.__cause__ from None
 
 
 class OldStackPlayer(CheckpointPlayer):
