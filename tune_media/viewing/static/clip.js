@@ -97,10 +97,12 @@
     render({ app, trial, clip, isGone }, { problem, frame }) {
       const { details, plotted } = this;
       const hasStrip = clip.kind === "video" && !clip.isUnplayed;
+      const episode = clip.kind === "video" && details?.record?.episode_id;
       return html`<main class="clip-view">
         <${Heading} app=${app} trial=${trial}>
           <${tm.tape.Views} app=${app} clip=${clip} />
           <${tm.compare.ClipTick} app=${app} clip=${clip} />
+          ${episode && html`<${tm.commands.Button} app=${app} label="Fork here …" title="The commands that let another policy go on from this step" found=${tm.commands.forking(app, episode, Math.max(0, Math.min(stepOf(clip, frame), clip.length - 1)))} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
           ${!clip.isUnplayed && html`<a class="button" href=${clip.url} download=${downloadName(clip)}>Download</a>`}
         <//>

@@ -24,13 +24,26 @@
     };
   }
 
+  /** The commands that let another policy go on with an episode. */
+  function forking(app, id, step) {
+    const words = ["fork", `${experimentOf(app)}:${id}`, "--policy", "CHECKPOINT"];
+    return {
+      title: "Let another policy go on",
+      needs: "the episode needs a tape, and CHECKPOINT is the folder of a checkpoint, or an experiment",
+      commands: [
+        [`From step ${step} on, with other draws, too:`, [...words, "--at", String(step), "--times", "5"]],
+        ["From which step on could it not save the episode?", [...words, "--blame"]],
+      ],
+    };
+  }
+
   const Button = ({ app, label, title, found }) => html`<button onClick=${() => app.setState({ commanding: found })} title=${title}>${label}</button>`;
 
   const Commands = ({ app, found }) => html`<${Dialog} label=${found.title} onClose=${() => app.setState({ commanding: null })}>
     <h2>${found.title}</h2>
-    <p class="muted">In a terminal, in the folder that holds the experiment; its checkpoints are needed:</p>
+    <p class="muted">In a terminal, in the folder that holds the experiment; ${found.needs || "its checkpoints are needed"}:</p>
     ${found.commands.map(([text, words]) => html`<p>${text}</p><${Command} words=${words} />`)}
   <//>`;
 
-  tm.commands = { Button, Command, Commands, comparing, experimentOf };
+  tm.commands = { Button, Command, Commands, comparing, forking, experimentOf };
 })((window.tuneMedia = window.tuneMedia || {}));
