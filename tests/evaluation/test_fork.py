@@ -198,6 +198,13 @@ def test_the_series_of_a_fork_are_of_the_actions_that_were_made(episode, tmp_pat
     assert found.continuations.returns == pytest.approx((sum(taped.rewards),))
 
 
+def test_another_function_may_make_the_env_from_the_config_of_the_episode(episode, tmp_path):
+    how = {"policy": tmp_path / "played", "policy_loader": load_misstep, "clips": 0}
+    assert tm.fork(episode, at=3, env=Trapped, **how).is_same
+    with pytest.raises(ValueError, match="cannot be continued"):
+        tm.fork(episode, at=3, env=Drawing, **how)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -585,7 +585,7 @@ def _recipe(episode: TapedEpisode, env: Callable[[Any], Any] | None) -> Recipe:
     if env is None:
         return recipe_of(episode)
     try:
-        config = LoadedRecipe.of(episode.recipe()).config
+        config = LoadedRecipe.of(episode.recipe(), env).config
     except RenderError:
         config = {}
     return Recipe.of(env, config)
