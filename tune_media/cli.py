@@ -80,7 +80,8 @@ def _in_shell(text: str) -> str:
     parameters = click.get_current_context().command.params
     options = {one.name: one.opts[-1] for one in parameters if isinstance(one, click.Option)}
     text = re.sub(r"\b\w+\((\w+)=[^()]*\)", lambda found: options.get(found[1], found[0]), text)
-    return re.sub(r"\b(\w+)=(?![\w.'\"\[{(])", lambda found: options.get(found[1], found[0]), text)
+    text = re.sub(r"\b(\w+)=(?![\w.'\"\[{(])", lambda found: options.get(found[1], found[0]), text)
+    return re.sub(r"(--[\w-]+), or (?=\1(?![\w-]))", "", text)  # it names both: "env=, or --env"
 
 
 def _file_to_write(output: str, *endings: str, option: str = "-o") -> Path:
@@ -788,12 +789,16 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
     target = None if junit is None else _file_to_write(junit, ".xml", option="--junit")
     try:
+        if target is not None:
+            target.parent.stat()  # raises if there is none; when all has been played it is too late
         conditions = parsed_env_config(options.pop("env_config"))
         found = play(base, candidate, env_config=conditions, progress=Shown(), **options)
+        if target is not None:
+            target.write_text(found.junit(), encoding="utf-8")
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise _Failure(error, EXIT_CODES[ERROR]) from error
-    if target is not None:
-        target.write_text(found.junit(), encoding="utf-8")
+    except KeyboardInterrupt as error:  # Click would end with 1, which means worse
+        raise _Failure(RuntimeError("it was interrupted; run it again, and it goes on"), EXIT_CODES[ERROR]) from error
     if as_json:
         click.echo(json_bytes(found.facts()))
         sys.exit(found.exit_code)

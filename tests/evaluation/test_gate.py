@@ -1,10 +1,12 @@
 """A gate over policies of another library, played in this process: verdicts, what is stored, and what goes wrong."""
 
+import importlib
 import json
 import os
 import re
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -126,6 +128,62 @@ def test_what_goes_wrong_is_an_error_and_never_a_pass(policies, tmp_path, config
     assert told in error.text
 
 
+def test_an_env_that_is_edited_before_a_gate_goes_on_is_an_error(policies, tmp_path, monkeypatch):
+    module = tmp_path / "edited_env.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def env(bonus):
+        module.write_text(EDITED.format(bonus=bonus))
+        monkeypatch.delitem(sys.modules, module.stem, raising=False)
+        importlib.invalidate_caches()
+        return importlib.import_module(module.stem).make
+
+    class Interrupts(GateProgress):
+        batches = 0
+
+        def stands(self, condition, found, seeds):
+            self.batches += 1
+            if self.batches == 3:  # the candidate has not yet played seed 10, which the base has
+                raise KeyboardInterrupt
+
+    given = {"policy": aim.load_policy, "output": str(tmp_path / "gate"), "clips": 0}
+    with pytest.raises(KeyboardInterrupt):
+        tm.gate(policies[1], policies[0], env=env(0), progress=Interrupts(), **given)
+    found = tm.gate(policies[1], policies[0], env=env(100), **given)
+    assert found.verdict == "error"
+    assert "play in different envs; they differ in the code of" in found.verdicts[0].error
+
+
+EDITED = """
+from tests.support import aim
+
+
+class Edited(aim.Aim):
+    def step(self, action):
+        observation, reward, *others = super().step(action)
+        return observation, reward + {bonus}, *others
+
+
+def make(config):
+    return Edited(config)
+"""
+
+
+def test_a_folder_with_files_and_no_gate_is_left_alone(policies, tmp_path):
+    output = tmp_path / "sweep"
+    given = {"output": str(output), "seeds": "0:3", "clips": 0, **FUNCTIONS}
+    data = output / "base" / "episode_data" / "data-00000001.json"
+    data.parent.mkdir(parents=True)
+    data.write_text("of another run")
+    with pytest.raises(ValueError, match=r"has files of no gate \('base'\); pass another folder: output="):
+        tm.gate(policies[1], policies[0], **given)
+    assert data.read_text() == "of another run"
+    shutil.rmtree(output / "base")
+    (output / "gate.json.0123abcd.partial").touch()  # of a gate that was killed at once
+    assert tm.gate(policies[1], policies[0], **given).verdict == "undecided"
+
+
 def test_each_condition_has_a_verdict_and_they_are_corrected_for_their_number(policies, tmp_path):
     given = {"margin": 3.0, "clips": 0, **FUNCTIONS}
     both = tm.gate(policies[1], policies[0], env_config={"wind": [1, 9]}, output=str(tmp_path / "both"), **given)
@@ -171,12 +229,24 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     assert (found["v"], found["verdict"], found["conditions"][0]["lost"]) == (1, "pass", 0)
     assert found["conditions"][0]["difference"] == pytest.approx(-3)
     assert gate("--seeds", "0:3", "-o", "c").exit_code == 3
+    lost = gate("--margin", "9", "-o", "e", "--junit", "no/such.xml")
+    assert lost.exit_code == 2 and "no: No such file" in lost.output and not Path("e").exists()
+    typo = gate("-o", "f", "--metric", "retrun")
+    assert typo.exit_code == 2 and typo.stdout.splitlines()[0].endswith("did you mean 'return'?")
+    unknown = gate("-o", "g", "--metric", "success", "--env-config", "tells=false").output
+    assert "pass the name of the value that does, --success." in unknown
+    file = CliRunner().invoke(main, ["gate", str(policies[1]), str(policies[0])])
+    assert file.exit_code == 2 and "is a file; pass --policy and --env if it holds" in file.output
     refused = gate("-o", "a", "--margin", "7")
     assert refused.exit_code == 2 and "--output" in refused.output
     for wrong in (["--margin", "x"], ["--seeds", "x"], ["--bounds", "3", "1"]):
         usage = gate("-o", "d", *wrong)
         assert usage.exit_code == 2 and wrong[0] in usage.output, usage.output
     assert CliRunner().invoke(main, ["gate", "no/such", str(policies[1])]).exit_code == 2
+    with monkeypatch.context() as patched:
+        patched.setattr("tune_media.evaluation.gate.gate", interrupted)
+        stopped = gate("-o", "h")
+    assert stopped.exit_code == 2 and "it was interrupted; run it again, and it goes on" in stopped.output
     (default,) = (tmp_path / "gates").iterdir() if gate().exit_code == 1 else ()
     assert default.name.startswith("aim_0.json-")
 
@@ -213,6 +283,10 @@ def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path)
     assert np.array_equal(returns(found.path, "base"), stored)
     with pytest.raises(ValueError, match=r"has 2 trials .*: name one"):
         tm.gate(played.path, policies[1], output=str(tmp_path / "no"), **functions)
+
+
+def interrupted(*args, **options):
+    raise KeyboardInterrupt
 
 
 def load_only_file(folder):

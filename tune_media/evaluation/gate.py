@@ -282,7 +282,8 @@ def sentence(verdict: Verdict, metric: str) -> str:
     """
     found = verdict.standing
     if verdict.error is not None:
-        return f"It cannot be decided: {verdict.error}."
+        end = "" if verdict.error.endswith((".", "?")) else "."
+        return f"It cannot be decided: {verdict.error}{end}"
     figures = (
         f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, better by {found.difference:+.5g} "
         f"[{found.low:.5g}, {found.high:.5g}], after {counted(found.seeds, 'seed')}"

@@ -21,6 +21,7 @@ from tune_media.evaluation.sides import Side, check_same_env, side_of
 from tune_media.experiment.results import json_file
 from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
 from tune_media.storage.filesystem import write_atomically
+from tune_media.values.checks import name_some
 from tune_media.values.names import name_digest, safe_name
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.places import Folder, folder_at
@@ -143,18 +144,26 @@ def note(
     The same may go on with more seeds than before.
 
     Raises:
-        ValueError: The folder has one that was asked for something else.
+        ValueError: The folder has one that was asked for something else, or other files.
         OSError: The storage does not answer.
     """
     path = posixpath.join(place.path, file)
     before = json_file(place.filesystem, path).get("request")
-    if isinstance(before, dict):
+    kind = posixpath.splitext(file)[0]
+    if not isinstance(before, dict):
+        there = place.filesystem.get_file_info(pyarrow.fs.FileSelector(place.path, allow_not_found=True))
+        others = [info.base_name for info in there if not info.base_name.startswith(f"{file}.")]  # of a killed process
+        if others:  # an experiment's trials, or episodes of nobody knows which policies
+            raise ValueError(
+                f"{place.path!r} has files of no {kind} ({name_some(sorted(others))}); pass another folder: {option}."
+            )
+    else:
         seeds = list(before.get("seeds") or [])
         changed = [_IN_WORDS.get(key, key) for key in facts if key != "seeds" and before.get(key) != facts[key]]
         changed += ["seeds"] if seeds != list(facts["seeds"])[: len(seeds)] else []
         if changed:
             raise ValueError(
-                f"{place.path!r} has a {posixpath.splitext(file)[0]} that was asked for something else "
+                f"{place.path!r} has a {kind} that was asked for something else "
                 f"({', '.join(changed)}); pass another folder: {option}."
             )
     written = {"v": VERSION, "request": facts, **(found or {})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class Pairs:
         self.scores: dict[int, tuple[float, float]] = {}
         self.error: str | None = None
         self.note: str | None = None
-        self._are_alike = False  # whether both are known to play in one env, in one way
+        self._recipes: set[Any] = set()  # of envs that are known to be equal
         self._look()
 
     def decide(self, played: Iterator[Played]) -> Iterator[None]:
@@ -108,8 +108,7 @@ class Pairs:
         if not common:
             return
         try:
-            if not self._are_alike:
-                self._check_alike(*(of[common[0]] for of in rows))
+            self._check_alike([of[seed]["recipe"] for seed in common for of in rows])
             scores = [(self._measure.value(rows[0][seed]), self._measure.value(rows[1][seed])) for seed in common]
         except ValueError as error:
             self.error = str(error)
@@ -119,30 +118,40 @@ class Pairs:
         counting = common if self._plays_all else common[: self.standing.seeds]
         self.scores = dict(zip(counting, scores, strict=False))
 
-    def _check_alike(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-        """Raise a ValueError if the policies play in several ways, or in several envs."""
+    def _check_alike(self, recipes: Sequence[Any]) -> None:
+        """Raise a ValueError if the policies play in several ways, or in several envs.
+
+        Args:
+            recipes: The hashes of what makes the envs, the base's and the candidate's for each seed. They change if the
+                env is edited before a gate goes on.
+        """
         base, candidate = (part.played_as for part in self._parts)
         for name, how in (("explore", "explore=False, or --no-explore"), ("connectors", "connectors=")):
             own, other = getattr(base, name, None), getattr(candidate, name, None)
             if None not in (own, other) and own != other:
                 raise ValueError(f"the base plays with {name}={own!r}, and the candidate with {other!r}; pass {how}")
-        if ours["recipe"] != theirs["recipe"]:
-            recipes = [self._recipe(part, row) for part, row in zip(self._parts, (ours, theirs), strict=True)]
+        self._recipes = self._recipes or {recipes[0]}
+        for number, hash in enumerate(recipes):
+            if hash in self._recipes:
+                continue
+            contents = [self._recipe(BASE, recipes[0]), self._recipe(ROLES[number % 2], hash)]
             why = None
             try:
-                if None in recipes:
+                if None in contents:
                     raise ValueError("how one of them is made cannot be pickled")
-                why = envs_differ(*recipes)
+                why = envs_differ(*contents)
             except Exception as error:  # of the user's code in a recipe
                 self.note = f"whether both play in equal envs is not known ({error_text(error)})"
-            if why is not None:
+            if why is not None and number % 2:
                 raise ValueError(f"the base and the candidate play in different envs; they differ in {why}")
-        self._are_alike = True
+            if why is not None:
+                raise ValueError(f"the env has changed since the first seed was played, in {why}; pass another output=")
+            self._recipes.add(hash)
 
-    @staticmethod
-    def _recipe(part: EvaluationPart, row: Mapping[str, Any]) -> Any:
+    def _recipe(self, role: str, hash: Any) -> Any:
         """Return what makes the env of an episode, or None."""
-        if row["recipe"] is None:
+        if hash is None:
             return None
-        path = posixpath.normpath(posixpath.join(part.folder, recipe_name(row["recipe"])))
+        part = self._parts[ROLES.index(role)]
+        path = posixpath.normpath(posixpath.join(part.folder, recipe_name(hash)))
         return read_if_there(part.store.filesystem, path)

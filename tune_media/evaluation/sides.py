@@ -123,6 +123,8 @@ def side_of(
     folder = folder_at(text, filesystem)
     if is_foreign and folder.is_file:
         return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
+    if folder.is_file:
+        raise ValueError(f"{text!r} is a file; pass policy= and env= if it holds the policy of another library.")
     if not folder.is_there and ":" in posixpath.basename(text):
         before, _, name = text.rpartition(":")
         folder = folder_at(before, filesystem)
