@@ -852,7 +852,7 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
     \b
     Examples:
       tune-media report runs/main runs/mine --workers 4
-      tune-media report runs/main runs/mine --seeds 0:100 --env-config wind=0,5 -o wind.html
+      tune-media report runs/main runs/mine --env-config wind=0,5 -o wind.html
       tune-media report gates/mine-3f2a91 -o gate.html
     """
     from tune_media.evaluation.report import ReportProgress
@@ -921,7 +921,7 @@ def fork(
 
     \b
     Examples:
-      tune-media fork my_sweep/evaluations/last-seeds-0-39:worst --at 120 --policy runs/main --times 20
+      tune-media fork my_sweep:worst --at 120 --policy runs/main --times 20
       tune-media fork my_sweep:5c1e --policy runs/main:PPO_3 --blame
     """
     from tune_media.evaluation import blame as blaming

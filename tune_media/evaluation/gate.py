@@ -278,14 +278,14 @@ def sentence(verdict: Verdict, metric: str) -> str:
     """Return a verdict in a sentence, with its figures.
 
     >>> sentence(Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0), 10.0, 11.0), "return")
-    'The candidate is not worse by more than 0.5: return 11 against 10, better by +1 [0.2, 1.8], after 40 seeds.'
+    'The candidate is not worse by more than 0.5: return 11 against 10, a gain of 1 [0.2, 1.8], after 40 seeds.'
     """
     found = verdict.standing
     if verdict.error is not None:
         end = "" if verdict.error.endswith((".", "?")) else "."
         return f"It cannot be decided: {verdict.error}{end}"
     figures = (
-        f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, better by {found.difference:+.5g} "
+        f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, a gain of {found.difference:.5g} "
         f"[{found.low:.5g}, {found.high:.5g}], after {counted(found.seeds, 'seed')}"
     )
     told = {

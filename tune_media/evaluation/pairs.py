@@ -37,9 +37,9 @@ def jobs_of(
         settings: How both are played.
         loads: For each side what loads its policy; None: it is RLlib's.
     """
-    for start in range(0, len(seeds), _CHUNK):
+    for start in (0, *range(1, len(seeds), _CHUNK)):  # a side that cannot be played at all is known after one seed
         for number, part in enumerate(parts):
-            missing = part.missing(seeds[start : start + _CHUNK])
+            missing = part.missing(seeds[start : start + _CHUNK if start else 1])
             if missing:
                 yield Job(number, part.checkpoint, settings, missing, loads[number])
 

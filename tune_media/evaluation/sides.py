@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,12 +190,22 @@ def envs_differ(ours: bytes, theirs: bytes) -> str | None:
         values = [shown(recipe.config.get(key)) for recipe in (one, other)]
         if without_address(values[0]) != without_address(values[1]):
             return f"their env_config: {key} is {values[0]} for the base, and {values[1]} for the candidate"
-    if one.facts["wrappers"] != other.facts["wrappers"]:
-        layers = [" around ".join(recipe.facts["wrappers"]) for recipe in (one, other)]
-        return f"their wrappers: the base plays in {layers[0]}, and the candidate in {layers[1]}"
+    layers = [_layers(recipe.facts["wrappers"]) for recipe in (one, other)]
+    if layers[0] != layers[1]:
+        told = [" around ".join(recipe.facts["wrappers"]) for recipe in (one, other)]
+        return f"their wrappers: the base plays in {told[0]}, and the candidate in {told[1]}"
     sources = one.facts["sources"], other.facts["sources"]
     edited = [name for name in sources[0] if sources[1].get(name, sources[0][name]) != sources[0][name]]
     return f"the code of {name_some(edited)}" if edited else None
+
+
+def _layers(wrappers: Sequence[str]) -> list[str]:
+    """Return the wrappers that may change how an env plays; the env itself is named by its id or by its class.
+
+    >>> _layers(["OrderEnforcing", "TimeLimit", "CartPoleEnv"]), _layers(["TimeLimit", "CartPole-v1"])
+    (['TimeLimit'], ['TimeLimit'])
+    """
+    return [name for name in wrappers[:-1] if name not in ("OrderEnforcing", "PassiveEnvChecker")]
 
 
 def _side_of_checkpoint(name: str, checkpoint: StoredCheckpoint) -> Side:
