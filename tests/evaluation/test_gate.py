@@ -1,5 +1,6 @@
 """A gate over policies of another library, played in this process: verdicts, what is stored, and what goes wrong."""
 
+import functools
 import importlib
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -129,15 +131,7 @@ def test_what_goes_wrong_is_an_error_and_never_a_pass(policies, tmp_path, config
 
 
 def test_an_env_that_is_edited_before_a_gate_goes_on_is_an_error(policies, tmp_path, monkeypatch):
-    module = tmp_path / "edited_env.py"
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-
-    def env(bonus):
-        module.write_text(EDITED.format(bonus=bonus))
-        monkeypatch.delitem(sys.modules, module.stem, raising=False)
-        importlib.invalidate_caches()
-        return importlib.import_module(module.stem).make
+    env = functools.partial(edited_env, tmp_path, monkeypatch)
 
     class Interrupts(GateProgress):
         batches = 0
@@ -153,6 +147,17 @@ def test_an_env_that_is_edited_before_a_gate_goes_on_is_an_error(policies, tmp_p
     found = tm.gate(policies[1], policies[0], env=env(100), **given)
     assert found.verdict == "error"
     assert "play in different envs; they differ in the code of" in found.verdicts[0].error
+
+
+def edited_env(folder, monkeypatch, bonus):
+    """Return what makes an env of a module that is edited so."""
+    module = folder / "edited_env.py"
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    module.write_text(EDITED.format(bonus=bonus))
+    monkeypatch.delitem(sys.modules, module.stem, raising=False)
+    importlib.invalidate_caches()
+    return importlib.import_module(module.stem).make
 
 
 EDITED = """
@@ -283,6 +288,44 @@ def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path)
     assert np.array_equal(returns(found.path, "base"), stored)
     with pytest.raises(ValueError, match=r"has 2 trials .*: name one"):
         tm.gate(played.path, policies[1], output=str(tmp_path / "no"), **functions)
+
+
+def test_evaluations_in_different_envs_are_an_error(policies, tmp_path, monkeypatch):
+    (folder := tmp_path / "sweep" / "trial_1" / "checkpoint_000000").mkdir(parents=True)
+    aim.saved(folder, 1)
+    (folder.parent / "params.json").write_text("{}")
+    (folder.parent / "result.json").write_text(json.dumps({"training_iteration": 1}) + "\n")
+    envs = {
+        "plain": lambda: edited_env(tmp_path, monkeypatch, 0),
+        "edited": lambda: edited_env(tmp_path, monkeypatch, 9),
+        "other": lambda: lambda config: Other(),
+        "swing": lambda: lambda config: gym.make("Pendulum-v1"),
+        "car": lambda: lambda config: gym.make("MountainCarContinuous-v0", max_episode_steps=200),
+    }
+    paths = {}
+    for name, makes in envs.items():
+        given = {"seeds": "0:5", "clips": None, "policy": load_only_file, "env": makes()}
+        paths[name] = tm.evaluate(tmp_path / "sweep", name=name, **given).path
+    for base, candidate, told in (
+        ("plain", "edited", "the code of 'edited_env:Edited.step'"),
+        ("plain", "other", "the env itself: the base plays in 'Edited', and the candidate in 'Other'"),
+        ("swing", "car", "the env itself: "),
+    ):
+        found = tm.gate(paths[base], paths[candidate], output=str(tmp_path / candidate), clips=0)
+        assert f"play in different envs; they differ in {told}" in str(found.verdicts[0].error)
+    same = tm.gate(paths["swing"], paths["swing"], output=str(tmp_path / "same"), clips=0).verdicts[0]
+    assert same.verdict == "undecided" and "envs" not in str(same.notes)
+
+
+class Other(gym.Env):
+    observation_space = action_space = gym.spaces.Box(-9, 9, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 500.0, True, False, {}
 
 
 def interrupted(*args, **options):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from tune_media.viewing.taped_episodes import TapedEpisode
 
 EVALUATIONS = "evaluations"
 """The folder of an experiment that holds its evaluations."""
+_VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its class
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,10 @@ class Side:
             OSError: The storage does not answer.
         """
         recipes = posixpath.join(posixpath.dirname(self.trial.path.rstrip("/")), RECIPE_FOLDER)
-        for source, target in ((recipes, posixpath.join(place.path, RECIPE_FOLDER)), (self.trial.path, folder)):
-            is_there = self.trial.filesystem.get_file_info(source).type == pyarrow.fs.FileType.Directory
-            if is_there and not Folder(place.filesystem, target).is_there:
+        copies = [(recipes, posixpath.join(place.path, RECIPE_FOLDER))]  # added to those of the other side
+        copies += [] if Folder(place.filesystem, folder).is_there else [(self.trial.path, folder)]
+        for source, target in copies:
+            if Folder(self.trial.filesystem, source).is_there:
                 place.filesystem.create_dir(target)
                 pyarrow.fs.copy_files(
                     source, target, source_filesystem=self.trial.filesystem, destination_filesystem=place.filesystem
@@ -190,13 +193,19 @@ def envs_differ(ours: bytes, theirs: bytes) -> str | None:
         values = [shown(recipe.config.get(key)) for recipe in (one, other)]
         if without_address(values[0]) != without_address(values[1]):
             return f"their env_config: {key} is {values[0]} for the base, and {values[1]} for the candidate"
-    layers = [_layers(recipe.facts["wrappers"]) for recipe in (one, other)]
+    wrappers = [recipe.facts["wrappers"] for recipe in (one, other)]
+    layers, told = [_layers(names) for names in wrappers], [" around ".join(names) for names in wrappers]
     if layers[0] != layers[1]:
-        told = [" around ".join(recipe.facts["wrappers"]) for recipe in (one, other)]
         return f"their wrappers: the base plays in {told[0]}, and the candidate in {told[1]}"
     sources = one.facts["sources"], other.facts["sources"]
     edited = [name for name in sources[0] if sources[1].get(name, sources[0][name]) != sources[0][name]]
-    return f"the code of {name_some(edited)}" if edited else None
+    if edited:
+        return f"the code of {name_some(edited)}"
+    codes, ids = [set(code.values()) for code in sources], [_VERSIONED.search(text) for text in told]
+    has_other_id = ids[0] and ids[1] and ids[0][0] != ids[1][0]
+    if has_other_id or (all(codes) and codes[0].isdisjoint(codes[1])):
+        return f"the env itself: the base plays in {told[0]}, and the candidate in {told[1]}"
+    return None
 
 
 def _layers(wrappers: Sequence[str]) -> list[str]:
