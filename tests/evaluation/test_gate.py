@@ -244,7 +244,13 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     assert file.exit_code == 2 and "is a file; pass --policy and --env if it holds" in file.output
     refused = gate("-o", "a", "--margin", "7")
     assert refused.exit_code == 2 and "--output" in refused.output
-    for wrong in (["--margin", "x"], ["--seeds", "x"], ["--bounds", "3", "1"]):
+    for wrong in (
+        ["--margin", "x"],
+        ["--seeds", "x"],
+        ["--bounds", "3", "1"],
+        ["--bounds", "0", "inf"],
+        ["--checkpoint", "all"],
+    ):
         usage = gate("-o", "d", *wrong)
         assert usage.exit_code == 2 and wrong[0] in usage.output, usage.output
     assert CliRunner().invoke(main, ["gate", "no/such", str(policies[1])]).exit_code == 2

@@ -48,6 +48,8 @@ class Measure:
         if metric == SUCCESS:  # per cent are percentage points
             bounds, allowed = (0.0, 1.0), Margin(allowed.amount)
         bounds = number_range("gate(bounds=...)", bounds)
+        if bounds is not None and not all(map(math.isfinite, bounds)):
+            raise ValueError(f"gate(bounds=...) takes two finite numbers, got {as_shown(bounds)}; or leave it out.")
         if bounds is not None:
             bounds = (float(bounds[0]), float(bounds[1])) if sign > 0 else (-float(bounds[1]), -float(bounds[0]))
         if bounds is not None and not allowed.is_share and not allowed.amount < (bounds[1] - bounds[0]) / 2:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoint_at, checkpoints_of
+from tune_media.evaluation.request import ALL
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.replay.recipe import LoadedRecipe
@@ -119,9 +120,11 @@ def side_of(
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: The folder is no experiment, or has no such trial or checkpoint.
+        ValueError: The folder is no experiment, or has no such trial or checkpoint; or all checkpoints are named.
         OSError: The storage does not answer.
     """
+    if which == ALL:
+        raise ValueError("checkpoint= takes 'last', 'best' or the number of one checkpoint, got 'all'.")
     text, name = str(source), ""
     folder = folder_at(text, filesystem)
     if is_foreign and folder.is_file:
