@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -799,6 +800,9 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         raise _Failure(error, EXIT_CODES[ERROR]) from error
     except KeyboardInterrupt as error:  # Click would end with 1, which means worse
         raise _Failure(RuntimeError("it was interrupted; run it again, and it goes on"), EXIT_CODES[ERROR]) from error
+    except Exception:  # such as of a module of the user's; Python would end with 1, too
+        traceback.print_exc()
+        sys.exit(EXIT_CODES[ERROR])
     if as_json:
         click.echo(json_bytes(found.facts()))
         sys.exit(found.exit_code)

@@ -254,6 +254,9 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
         usage = gate("-o", "d", *wrong)
         assert usage.exit_code == 2 and wrong[0] in usage.output, usage.output
     assert CliRunner().invoke(main, ["gate", "no/such", str(policies[1])]).exit_code == 2
+    Path("broken_module.py").write_text("1 +")
+    broken = gate("-o", "d", "--env", "broken_module:make")
+    assert broken.exit_code == 2 and "SyntaxError" in broken.output
     with monkeypatch.context() as patched:
         patched.setattr("tune_media.evaluation.gate.gate", interrupted)
         stopped = gate("-o", "h")
