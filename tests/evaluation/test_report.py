@@ -143,6 +143,14 @@ def test_no_difference_is_sure_that_fewer_than_six_seeds_show():
         assert findings(pairs, RETURN).main.is_sure is is_sure
 
 
+def test_the_page_has_clips_of_as_many_seeds_as_are_wanted_at_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    base, candidate = policies(tmp_path)
+    report = tm.report(base, candidate, seeds="0:9", output="~/page.html", **{**PLAYED, "clips": 6})
+    assert report.page == tmp_path / "home" / "page.html"
+    assert report.page.read_text().count('"differs_at"') == min(6, report.found.won + report.found.lost) > 5
+
+
 def test_less_can_be_better():
     pairs = drawn_pairs(np.random.default_rng(2), "normal", better=4.0)
     found = findings(pairs, Measure.of("return", "min", 0.0, None))
@@ -174,14 +182,17 @@ def test_a_report_of_a_gate_has_its_interval_and_its_seeds(tmp_path):
     assert term.difference == pytest.approx(report.found.main.difference)
     ends = [(of.low or -math.inf, of.high or math.inf) for of in (term, report.found.main)]
     assert ends[0][0] < ends[1][0] and ends[0][1] > ends[1][1]  # corrected, and it holds whenever the gate stops
-    with pytest.raises(ValueError, match=r"report\(seeds=\.\.\.\) takes nothing without a candidate"):
-        tm.report(gate.path, seeds="0:3")
+    for name, value in (("seeds", "0:3"), ("checkpoint", "best")):
+        with pytest.raises(ValueError, match=rf"report\({name}=\.\.\.\) takes nothing without a candidate"):
+            tm.report(gate.path, **{name: value})
 
 
 def test_two_evaluations_and_a_report_are_taken_as_they_are(tmp_path):
     base, candidate = policies(tmp_path)
     played = "mine/evaluations/played"
     first = tm.report(base, candidate, folder=played, seeds="0:12", **PLAYED)
+    with pytest.raises(ValueError, match=r"report\(env_config=\.\.\.\) takes nothing with a report's folder"):
+        tm.report(played, env_config={"wind": 5})
     again = tm.report(played, output="again.html", clips=0)
     assert again.found == first.found
     assert again.page.read_text() == first.page.read_text()

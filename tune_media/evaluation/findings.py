@@ -35,7 +35,6 @@ _ERROR_OF_SPLIT = 0.01  # if no difference is found, so that both together hardl
 _LEAST_IN_SPLIT = 3  # seeds on each side
 _MOST_TEXTS = 8  # that an ending may have
 _TERM = re.compile("reward|cost|penalty", re.IGNORECASE)  # values of which the sum counts
-_DECISIVE = 5
 
 Values = dict[int, float]  # by seed
 
@@ -298,7 +297,7 @@ def findings(pairs: Sequence[Pair], measure: Measure, of_gate: Standing | None =
         split,
         tried,
         _endings(pairs),
-        order[:_DECISIVE],
+        order,
     )
 
 
@@ -429,7 +428,7 @@ def _values(
     if not is_sequential:
         found = _corrected(found)
     found = [replace(one, is_sure=one.is_sure and is_sure) for one in found]
-    return sorted(found, key=lambda one: (not one.is_sure, 1.0 if one.p is None else one.p, -_size(one)))
+    return sorted(found, key=lambda one: (not one.is_sure, _p(one), -_size(one)))
 
 
 def _columns_of_texts(pairs: Sequence[Pair]) -> dict[str, tuple[list[float], ...]]:

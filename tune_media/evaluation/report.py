@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,14 +21,14 @@ from tune_media.evaluation.gate import FILE as GATE_FILE
 from tune_media.evaluation.match import Match, folder_of, note
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import ROLES, Pairs
-from tune_media.evaluation.request import as_conditions, suffix_of
+from tune_media.evaluation.request import LAST, EnvCondition, as_conditions, suffix_of
 from tune_media.evaluation.sequential import LEVEL, Margin, Standing
 from tune_media.evaluation.starts import starts_of
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success
 from tune_media.storage.episode_files import parquet_name, rows_of_parquet
-from tune_media.values.checks import a_count, name_some, suggests_names
+from tune_media.values.checks import a_count, local_path, name_some, suggests_names
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text
 from tune_media.viewing.places import Folder, folder_at
@@ -152,10 +151,12 @@ def report(
     """
     a_count("a number of Ray tasks", 0).check("report(workers=...)", workers)
     a_count("a number of seeds", 0).check("report(clips=...)", clips)
+    page = local_path("report(output=...)", output)
     progress = progress or ReportProgress()
     if candidate is None:
         given = {"metric": metric, "mode": mode, "seeds": seeds, "explore": explore, "connectors": connectors}
         given |= {"env": env, "policy": policy, "success": success, "folder": folder, "workers": workers or None}
+        given["checkpoint"] = None if checkpoint == LAST else checkpoint
         wrong = next((name for name, value in given.items() if value is not None), None)
         if wrong is not None:
             raise ValueError(f"report({wrong}=...) takes nothing without a candidate: nothing is played.")
@@ -194,7 +195,6 @@ def report(
             for pair, one in zip(chosen, decisive([played.taped(pair) for pair in chosen], renderer), strict=True)
         ]
         problems = [*played.problems, *renderer.problems]
-    page = Path(output)
     done = Report(played.base, played.candidate, place.path, found, page, problems)
     facts_of_page = {
         **found.facts(),
@@ -271,7 +271,8 @@ class _Played:
 
         Raises:
             FileNotFoundError: There is no such folder.
-            ValueError: It is none, or the gate has several conditions, or could not decide.
+            ValueError: It is none, or a report's, which has no condition to choose; or the gate has several conditions,
+                or could not decide.
             OSError: The storage does not answer.
         """
         known = {file: json_file(place.filesystem, posixpath.join(place.path, file)) for file in (FILE, GATE_FILE)}
@@ -283,7 +284,7 @@ class _Played:
         told = known[file]
         asked = told["request"]
         measure = Measure(asked["metric"], asked["sign"], Margin(0.0), None)
-        labels, overrides, seeds, of_gate = asked["conditions"], asked.get("overrides"), asked["seeds"], None
+        labels, seeds, of_gate = asked["conditions"], asked["seeds"], None
         if file == GATE_FILE:
             verdict = _verdict(told, env_config)
             labels, seeds = [verdict["condition"]], seeds[: verdict["seeds"]]
@@ -294,13 +295,16 @@ class _Played:
                 low=-float("inf") if low is None else low,
                 high=float("inf") if high is None else high,
             )
+        elif env_config:
+            raise ValueError("report(env_config=...) takes nothing with a report's folder: it shows all conditions.")
+        overrides = asked.get("overrides", [{}])  # a gate has none: one of its conditions is shown
         tapes: dict[str, TapedEpisode] = {}
-        found: list[tuple[int, Mapping[str, Any], list[dict[int, dict[str, Any]]]]] = []
-        for at, label in enumerate(labels):
+        found: list[tuple[Mapping[str, Any], list[dict[int, dict[str, Any]]]]] = []
+        for label, condition in zip(labels, overrides, strict=True):
             trials = [_trial(place, f"{role}{suffix_of(label)}") for role in ROLES]
             tapes |= {one.id: one for trial in trials for one in TapedEpisode.of_trial(trial)}
-            found.append((at, overrides[at] if overrides else {}, [_rows(trial) for trial in trials]))
-        taped = [tapes[row["episode_id"]] for row in found[0][2][0].values() if row["episode_id"] in tapes]
+            found.append((condition, [_rows(trial) for trial in trials]))
+        taped = [tapes[row["episode_id"]] for row in found[0][1][0].values() if row["episode_id"] in tapes]
         problems = []
         starts: Mapping[int, Mapping[str, float]] = {}
         try:
@@ -310,7 +314,7 @@ class _Played:
         pairs = [
             Pair(seed, ours[seed], theirs[seed], condition, starts.get(seed, {}))
             for seed in seeds
-            for _, condition, (ours, theirs) in found
+            for condition, (ours, theirs) in found
             if seed in ours and seed in theirs
         ]
         if len(pairs) < len(seeds) * len(labels):
@@ -357,11 +361,10 @@ def _rows(trial: TrialFiles) -> dict[int, dict[str, Any]]:
 
 def _told(pair: Pair, measure: Measure) -> dict[str, Any]:
     """Return what the page says of a decisive seed."""
-    label = ", ".join(f"{name}={json.dumps(value, default=str)}" for name, value in pair.condition.items())
     scores = [measure.sign * measure.value(row) for row in (pair.base, pair.candidate)]
     return {
         "seed": pair.seed,
-        "condition": label,
+        "condition": EnvCondition(tuple(pair.condition.items())).label,
         "base": scores[0],
         "candidate": scores[1],
         "better_by": measure.sign * (scores[1] - scores[0]),
