@@ -202,6 +202,13 @@ def test_two_evaluations_and_a_report_are_taken_as_they_are(tmp_path):
         tm.report(base, candidate, folder=played, seeds="5:12", **PLAYED)
 
 
+def test_a_report_goes_on_under_a_condition_that_json_has_in_another_form(tmp_path):
+    given = {"env_config": {"cause": "text", "sizes": [(1, 2)]}, "seeds": "0:3", **PLAYED}
+    both = policies(tmp_path)
+    first, again = (tm.report(*both, **given) for _ in range(2))
+    assert again.found == first.found
+
+
 def test_what_cannot_be_compared_is_an_error_and_no_page(tmp_path):
     base, _ = policies(tmp_path)
     broken = planted.write_policy(tmp_path / "broken", "broken", "x")

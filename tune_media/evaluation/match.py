@@ -18,7 +18,7 @@ from tune_media.evaluation.pairs import ROLES, jobs_of
 from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side, check_same_env, side_of
-from tune_media.experiment.results import json_file
+from tune_media.experiment.results import json_file, json_object
 from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
@@ -147,6 +147,7 @@ def note(
         ValueError: The folder has one that was asked for something else, or other files.
         OSError: The storage does not answer.
     """
+    facts = json_object(json_bytes(facts))  # as it is read: a tuple is a list
     path = posixpath.join(place.path, file)
     before = json_file(place.filesystem, path).get("request")
     kind = posixpath.splitext(file)[0]
