@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-
-import numpy as np
 
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.encoder import encode_video
 from tune_media.encoding.jpeg import jpeg_from_frame
 from tune_media.evaluation.clips import ClipRenderer
+from tune_media.replay.prefix import are_equal
 from tune_media.replay.tape import Tape
 from tune_media.selection import Selector
 from tune_media.values.video import Video
@@ -108,19 +107,11 @@ def first_difference(ours: Tape, theirs: Tape) -> int:
     """
     shorter = min(len(ours), len(theirs))
     for step in range(shorter + 1):
-        if step and not _is_same(ours.actions[step - 1], theirs.actions[step - 1]):
+        if step and not are_equal(ours.actions[step - 1], theirs.actions[step - 1]):
             return step
         if (ours.checks[step] ^ theirs.checks[step]) & 0xFF:
             return step
     return shorter
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return bool(np.array_equal(one, other))
 
 
 def _video(episode: TapedEpisode, renderer: ClipRenderer) -> Video | None:

@@ -136,7 +136,7 @@ class Prefix:
         is_taped = self._done < self.point.at
         if is_taped:
             taped = self._tape.actions[self._done]
-            self.others += not _are_equal(action, taped)
+            self.others += not are_equal(action, taped)
             action = taped
         self.action = action
         self._is_inside = True
@@ -163,10 +163,10 @@ class Prefix:
             self._reseed(int(np.random.default_rng([self.point.seed, self.number]).integers(_MAX_SEED)))
 
 
-def _are_equal(action: Any, taped: Any) -> bool:
+def are_equal(action: Any, taped: Any) -> bool:
     """Return whether two actions are equal, arrays and nested ones, too."""
     if isinstance(action, dict) and isinstance(taped, dict):
-        return action.keys() == taped.keys() and all(_are_equal(action[name], taped[name]) for name in action)
+        return action.keys() == taped.keys() and all(are_equal(action[name], taped[name]) for name in action)
     if isinstance(action, (tuple, list)) and isinstance(taped, (tuple, list)):
-        return len(action) == len(taped) and all(map(_are_equal, action, taped))
+        return len(action) == len(taped) and all(map(are_equal, action, taped))
     return bool(np.array_equal(np.asarray(action), np.asarray(taped)))
