@@ -120,9 +120,8 @@ class Split:
         won, seeds: How many of the seeds that were held out the candidate wins there, of how many.
         others_won, others: The same of the other seeds.
         p: The probability of so large a difference by chance.
-        tried: How many facts were looked at.
 
-    >>> Split("wind", 0.5, "", 1, 9, 8, 9, 0.002, 3).sentence
+    >>> Split("wind", 0.5, "", 1, 9, 8, 9, 0.002).sentence
     'it wins 1 of 9 seeds with wind >= 0.5, and 8 of 9 others'
     """
 
@@ -134,7 +133,6 @@ class Split:
     others_won: int
     others: int
     p: float
-    tried: int
 
     @property
     def condition(self) -> str:
@@ -286,7 +284,7 @@ def findings(pairs: Sequence[Pair], measure: Measure, of_gate: Standing | None =
     split = _split(pairs, better, facts, ERROR if main.is_sure else _ERROR_OF_SPLIT)
     order = sorted((at for at, one in enumerate(better) if one), key=lambda at: -abs(better[at]))
     candidates = _by_seed(pairs, theirs)
-    tried = list(dict.fromkeys([*facts, *(f"env_config {name}" for name in _changing(pairs))]))
+    tried = [*facts, *(f"env_config {name}" for name in _changing(pairs))]
     return Findings(
         measure.metric,
         measure.sign,
@@ -530,7 +528,7 @@ class _Candidate:
             return 0.0
         return abs(float(np.corrcoef(there, wins)[0, 1]))
 
-    def checked(self, tried: int) -> Split:
+    def checked(self) -> Split:
         """Return what the other half says."""
         from scipy import stats
 
@@ -539,7 +537,7 @@ class _Candidate:
         inside, others = self.wins[held & at], self.wins[held & ~at]
         table = [[int(inside.sum()), int((~inside).sum())], [int(others.sum()), int((~others).sum())]]
         p = float(stats.fisher_exact(table, "greater" if wins_more else "less")[1])
-        return Split(self.name, self.threshold, self.text, table[0][0], len(inside), table[1][0], len(others), p, tried)
+        return Split(self.name, self.threshold, self.text, table[0][0], len(inside), table[1][0], len(others), p)
 
 
 def _split(
@@ -563,14 +561,13 @@ def _split(
         for one in _candidates(name, [values[at] for at, _ in units], units, pairs, order)
     ]
     of_pairs = [(at, value) for at, value in enumerate(better) if value]
-    conditions = _changing(pairs)
-    for name in conditions:
+    for name in _changing(pairs):
         own = [pairs[at].condition.get(name) for at, _ in of_pairs]
         found += _candidates(f"env_config {name}", own, of_pairs, pairs, order)
     best = max(found, key=_Candidate.strength, default=None)
     if best is None or best.strength() == 0:
         return None
-    split = best.checked(len(facts) + len(conditions))
+    split = best.checked()
     return split if split.p <= error else None
 
 
