@@ -213,6 +213,8 @@ def test_another_function_may_make_the_env_from_the_config_of_the_episode(episod
         ({"policy_loader": None}, "--policy-loader module:function"),
         ({"episode": "nothing"}, "EXPERIMENT:EPISODE"),
         ({"times": 0}, r"fork\(times=...\) takes"),
+        ({"workers": -1}, r"fork\(workers=...\) takes"),
+        ({"connectors": "trained"}, r"fork\(connectors=...\) takes"),
     ],
 )
 def test_a_wrong_argument_says_what_is_right(episode, tmp_path, change, message):

@@ -142,9 +142,8 @@ def blame(
     """
     a_count("a number of continuations, at least 2", 2).check("blame(times=...)", times)
     a_count("a number of clips", 0).check("blame(clips=...)", clips)
-    load_policy = function_named("blame", "policy_loader", policy_loader)
-    how = How(explore, connectors, success, load_policy, workers)
-    side = policy_side(policy, checkpoint, load_policy, filesystem)
+    how = How.of("blame", explore, connectors, success, policy_loader, workers)
+    side = policy_side(policy, checkpoint, how.load, filesystem)
     with Forks(taped_episode(episode, filesystem), side, how, function_named("blame", "env", env), progress) as forks:
         if forks.original.successes[0]:
             raise ValueError(f"episode {forks.episode.id} succeeded: there is nothing to blame a step for.")

@@ -24,7 +24,7 @@ from tune_media.evaluation.evaluated_trial import RECORDER, EvaluatedTrial
 from tune_media.evaluation.jobs import Job, Played, played_by_tasks, played_here, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.part import EvaluationPart
-from tune_media.evaluation.request import EnvCondition, as_checkpoint, code_digest
+from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
 from tune_media.evaluation.sides import EVALUATIONS, Side, side_of
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
@@ -38,7 +38,7 @@ from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
 from tune_media.selection import Selector
 from tune_media.steps import StepFacts
 from tune_media.storage.filesystem import write_atomically
-from tune_media.values.checks import a_count, as_shown, suggests_names
+from tune_media.values.checks import a_count, as_shown, check_each, suggests_names
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
@@ -184,6 +184,23 @@ class How:
     load: LoadPolicy | None = None
     workers: int = 0
 
+    @classmethod
+    def of(cls, caller: str, explore: Any, connectors: Any, success: Any, policy_loader: Any, workers: Any) -> How:
+        """Check the arguments.
+
+        Args:
+            caller: The function that has them, for the messages.
+            explore, connectors, success, policy_loader, workers: As of ``fork``.
+
+        Raises:
+            ValueError: One cannot work.
+            TypeError: One is of the wrong type.
+        """
+        check_success(success)
+        check_each(caller, {"explore": explore, "connectors": connectors}, HOW)
+        a_count("a number of Ray tasks", 0).check(f"{caller}(workers=...)", workers)
+        return cls(explore, connectors, success, function_named(caller, "policy_loader", policy_loader), workers)
+
 
 @suggests_names
 def fork(
@@ -242,13 +259,12 @@ def fork(
     Example:
         ``fork("runs/mine:worst", at=120, policy="runs/main", times=20).continuations.returns``
     """
+    a_count("a number of steps", 0).check("fork(at=...)", at)
     a_count("a number of continuations").check("fork(times=...)", times)
     a_count("a number of clips", 0).check("fork(clips=...)", clips)
-    load_policy = function_named("fork", "policy_loader", policy_loader)
-    how = How(explore, connectors, success, load_policy, workers)
-    side = policy_side(policy, checkpoint, load_policy, filesystem)
+    how = How.of("fork", explore, connectors, success, policy_loader, workers)
+    side = policy_side(policy, checkpoint, how.load, filesystem)
     with Forks(taped_episode(episode, filesystem), side, how, function_named("fork", "env", env), progress) as forks:
-        a_count("a number of steps", 0).check("fork(at=...)", at)
         if at >= forks.steps:
             raise ValueError(
                 f"fork(at=...) takes less than the {forks.steps} steps of the episode, got {as_shown(at)}."
@@ -347,7 +363,6 @@ class Forks:
         progress: ForkProgress | None,
     ) -> None:
         assert side.checkpoint is not None
-        check_success(how.success)
         self.episode, self.progress, self.problems = episode, progress or ForkProgress(), list[str]()
         self._side, self._how, self._checkpoint = side, how, side.checkpoint
         self.progress.runs(episode.trial.experiment, side.name)

@@ -21,9 +21,10 @@ from tune_media.values.names import name_digest, safe_name
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
 """The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""
 _MAX_LABEL = 60
+HOW = {"explore": replace(FLAG, or_none=True), "connectors": replace(one_of(*CONNECTORS), or_none=True)}
+"""What the arguments take that say how a policy is played."""
 _TAKES = {
-    "explore": replace(FLAG, or_none=True),
-    "connectors": replace(one_of(*CONNECTORS), or_none=True),
+    **HOW,
     "episodes": a_count(f"a number of episodes, at most {MAX_SEEDS:,}", most=MAX_SEEDS, or_none=True),
 }
 _NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
