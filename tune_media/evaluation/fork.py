@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
-from tune_media.evaluation.clips import ClipRenderer, clips_there
+from tune_media.evaluation.clips import ClipRenderer
 from tune_media.evaluation.evaluate import LoadPolicy, function_named
-from tune_media.evaluation.evaluated_trial import RECORDER, EvaluatedTrial
+from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.jobs import Job, Played, played_by_tasks, played_here, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.part import EvaluationPart
@@ -474,7 +474,7 @@ class Forks:
         found = []
         for part, mark in ((self._parts[-1], None), (self._part(at), ForkMark(at))):
             renderer.video = video or self._video(mark)
-            self._add_clips(part, renderer, mark)
+            part.add_clips(renderer, with_notes=mark is not None)
             lines = part.store.clips(part.checkpoint.training_iteration)
             found += [(posixpath.basename(part.folder), str(line["path"])) for line in lines]
         return found
@@ -545,8 +545,7 @@ class Forks:
 
     def _contents(self, at: int) -> list[tuple[Any, ...]]:
         """Return what the tapes of the continuations from a step have, in their order."""
-        taped = _taped_in(self._part(at))
-        taped.sort(key=lambda one: int(one.row["seed"]))
+        taped = sorted(self._part(at).taped(), key=lambda one: int(one.row["seed"]))
         return [_content(Tape.unpacked(one.tape())) for one in taped]
 
     def _video(self, mark: ForkMark | None) -> VideoOptions | None:
@@ -560,15 +559,6 @@ class Forks:
             return None
         own = LoadedRecipe.of(self._recipe.content).video or VideoOptions()
         return dataclasses.replace(own, every=self._taped.every, overlay=(*own.overlay, mark))
-
-    def _add_clips(self, part: EvaluationPart, renderer: ClipRenderer, mark: ForkMark | None) -> None:
-        iteration = part.checkpoint.training_iteration
-        there = clips_there(part.store.clips(iteration), RECORDER)
-        notes = {one.id: one.row["note"] for one in _taped_in(part)}
-        for name, clip in renderer.clips(_taped_in(part), there):
-            if mark is not None and clip.episode is not None:
-                clip = clip.of_episode(clip.episode, notes.get(clip.episode.episode_id))
-            part.store.add_clip(iteration, part.checkpoint.step, name, clip)
 
 
 @dataclass(frozen=True)
@@ -604,13 +594,6 @@ def _recipe(episode: TapedEpisode, env: Callable[[Any], Any] | None) -> Recipe:
     except RenderError:
         config = {}
     return Recipe.of(env, config)
-
-
-def _taped_in(part: EvaluationPart) -> list[TapedEpisode]:
-    """Return the episodes of a part that have tapes."""
-    trial = TrialFiles(posixpath.basename(part.folder), part.store.filesystem, part.folder).read()
-    iteration = part.checkpoint.training_iteration
-    return [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
 
 
 def _content(tape: Tape) -> tuple[Any, ...]:

@@ -150,18 +150,33 @@ class EvaluationPart:
         }
         self.store.finish(iteration, facts if step == iteration else {"timesteps_total": step, **facts})
 
-    def add_clips(self, renderer: ClipRenderer) -> None:
+    def taped(self) -> list[TapedEpisode]:
+        """Return the episodes that have tapes.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        trial = TrialFiles(posixpath.basename(self.folder), self.store.filesystem, self.folder).read()
+        iteration = self.checkpoint.training_iteration
+        return [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
+
+    def add_clips(self, renderer: ClipRenderer, *, with_notes: bool = False) -> None:
         """Make the clips that are missing.
+
+        Args:
+            renderer: Makes them.
+            with_notes: Whether they have the notes of their episodes, too.
 
         Raises:
             OSError: The storage does not answer.
         """
         if not renderer.selectors:
             return
-        iteration = self.checkpoint.training_iteration
-        trial = TrialFiles(posixpath.basename(self.folder), self.store.filesystem, self.folder).read()
-        taped = [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
+        iteration, taped = self.checkpoint.training_iteration, self.taped()
+        notes = {one.id: one.row["note"] for one in taped}
         for name, clip in renderer.clips(taped, clips_there(self.store.clips(iteration), RECORDER)):
+            if with_notes and clip.episode is not None:
+                clip = clip.of_episode(clip.episode, notes.get(clip.episode.episode_id))
             self.store.add_clip(iteration, self.checkpoint.step, name, clip)
 
     def _summary(self) -> dict[str, Any]:
