@@ -2,7 +2,9 @@
 
 import json
 import random
+import sys
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import gymnasium as gym
 import numpy as np
@@ -302,6 +304,15 @@ def test_a_policy_that_is_no_better_leaves_no_step_to_blame(episode, tmp_path):
     won = played(tmp_path / "won")
     with pytest.raises(ValueError, match="succeeded: there is nothing to blame"):
         tm.blame(won, policy=tmp_path / "same", policy_loader=load_misstep)
+
+
+def test_what_the_clips_lack_is_told_once_and_the_original_is_shown_first(episode, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)  # as if it was not installed
+    found = tm.blame(episode, policy=written(tmp_path / "better"), times=2, policy_loader=load_misstep)
+    (problem,) = found.problems
+    assert problem.startswith("the clips do not show where they fork")
+    (ticked,) = parse_qs(found.link.removeprefix("#"))["ticked"]
+    assert [one.split("\t")[0] for one in ticked.split("\n")] == ["original", "at-11", "at-12"]
 
 
 def test_the_command_prints_a_sentence_or_json(episode, tmp_path):

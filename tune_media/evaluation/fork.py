@@ -347,7 +347,6 @@ class Forks:
         original: What it came to.
         path: The folder that everything goes to.
         progress: As given.
-        problems: What is missing, and what a reader must know.
 
     Raises:
         ValueError: It cannot be continued.
@@ -363,7 +362,7 @@ class Forks:
         progress: ForkProgress | None,
     ) -> None:
         assert side.checkpoint is not None
-        self.episode, self.progress, self.problems = episode, progress or ForkProgress(), list[str]()
+        self.episode, self.progress, self._problems = episode, progress or ForkProgress(), list[str]()
         self._side, self._how, self._checkpoint = side, how, side.checkpoint
         self.progress.runs(episode.trial.experiment, side.name)
         row = episode.row
@@ -392,6 +391,11 @@ class Forks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open.close()
+
+    @property
+    def problems(self) -> list[str]:
+        """What is missing, and what a reader must know, each once."""
+        return list(dict.fromkeys(self._problems))
 
     def put_into(self, name: str, facts: Mapping[str, Any]) -> None:
         """Put everything into an evaluation of the episode's experiment, and the episode itself, too.
@@ -439,7 +443,7 @@ class Forks:
         part.write_result()
         rows = sorted((row for row in part.rows() if row["seed"] < times), key=lambda row: row["seed"])
         notes = [str(row["note"]).removeprefix(self._note(at)).removeprefix("; ") for row in rows]
-        self.problems += [note for note in dict.fromkeys(notes) if note and note not in self.problems]
+        self._problems += filter(None, notes)
         returns, lengths = ([row[f"episode_{name}"] for row in rows] for name in ("return", "length"))
         successes = tuple(row["success"] for row in rows)
         contents = contents[: len(rows)]
@@ -468,7 +472,7 @@ class Forks:
             return []
         if self._renderer is None:
             self._renderer = self._open.enter_context(ClipRenderer(()))
-            self._renderer.problems = self.problems
+            self._renderer.problems = self._problems
         renderer = self._renderer
         renderer.selectors = (Selector(_SELECTOR, functools.partial(_first, count), None),)
         found = []
@@ -480,11 +484,12 @@ class Forks:
         return found
 
     def compare_link(self, clips: Sequence[tuple[str, str]]) -> str:
-        """Return the end of the address at which the viewer compares some clips."""
-        of_each = {trial: f"{trial}\t{path}" for trial, path in reversed(clips)}
-        return (
-            f"#{urlencode({'view': 'compare', 'ticked': chr(10).join(of_each.values())})}" if len(of_each) > 1 else ""
-        )
+        """Return the end of the address at which the viewer compares the first clip of each trial, in their order."""
+        of_each: dict[str, str] = {}
+        for trial, path in clips:
+            of_each.setdefault(trial, f"{trial}\t{path}")
+        ticked = "\n".join(of_each.values())
+        return f"#{urlencode({'view': 'compare', 'ticked': ticked})}" if len(of_each) > 1 else ""
 
     def _play(self, at: int, numbers: range) -> None:
         """Play the continuations that are missing."""
@@ -504,7 +509,7 @@ class Forks:
                 if batch.error is not None:
                     raise ValueError(
                         f"episode {self.episode.id} cannot be continued from step {at} by {self._side.name}: "
-                        f"{re.sub(_NUMBER, '', batch.error)}"
+                        f"{_NUMBER.sub('', batch.error)}"
                     )
                 played.append(batch)
         episodes = [_with_note(episode, self._note(at)) for batch in played for episode in batch.episodes]
@@ -555,7 +560,7 @@ class Forks:
         try:
             check_can_draw()
         except ImportError as error:
-            self.problems.append(f"the clips do not show where they fork: {error}")
+            self._problems.append(f"the clips do not show where they fork: {error}")
             return None
         own = LoadedRecipe.of(self._recipe.content).video or VideoOptions()
         return dataclasses.replace(own, every=self._taped.every, overlay=(*own.overlay, mark))
