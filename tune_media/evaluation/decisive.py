@@ -12,8 +12,7 @@ from tune_media.encoding.decode import decode_video
 from tune_media.encoding.encoder import encode_video
 from tune_media.encoding.jpeg import jpeg_from_frame
 from tune_media.evaluation.clips import ClipRenderer
-from tune_media.replay.prefix import are_equal
-from tune_media.replay.tape import Tape
+from tune_media.replay.tape import Tape, are_equal
 from tune_media.selection import Selector
 from tune_media.values.video import Video
 from tune_media.viewing.single_page import data_uri

@@ -11,7 +11,7 @@ import numpy as np
 from tune_media.replay.env_state import EnvState, text_of
 from tune_media.replay.player import ReplayDiffers, StateCheck, compare_step, env_at, reset_as_taped
 from tune_media.replay.recipe import LoadedRecipe, Recipe, differences, facts_here
-from tune_media.replay.tape import Tape
+from tune_media.replay.tape import Tape, are_equal
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
 
 _MAX_SEED = 2**31
@@ -161,12 +161,3 @@ class Prefix:
         """Let the policy draw anew, if the prefix is over and this is another continuation than the first."""
         if self._done == self.point.at and self.number:
             self._reseed(int(np.random.default_rng([self.point.seed, self.number]).integers(_MAX_SEED)))
-
-
-def are_equal(action: Any, taped: Any) -> bool:
-    """Return whether two actions are equal, arrays and nested ones, too."""
-    if isinstance(action, dict) and isinstance(taped, dict):
-        return action.keys() == taped.keys() and all(are_equal(action[name], taped[name]) for name in action)
-    if isinstance(action, (tuple, list)) and isinstance(taped, (tuple, list)):
-        return len(action) == len(taped) and all(map(are_equal, action, taped))
-    return bool(np.array_equal(np.asarray(action), np.asarray(taped)))

@@ -164,6 +164,19 @@ class Actions:
         self.nbytes += len(content) + _OVERHEAD
 
 
+def are_equal(one: Any, other: Any) -> bool:
+    """Return whether two actions are equal, arrays and nested ones, too.
+
+    >>> are_equal({"a": np.zeros(2)}, {"a": [0, 0]}), are_equal((1, np.ones(2)), (1, np.zeros(2)))
+    (True, False)
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(are_equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(are_equal, one, other))
+    return bool(np.array_equal(one, other))
+
+
 class Checks:
     """The checksum of everything that an env returned: after the reset, then after each step.
 
