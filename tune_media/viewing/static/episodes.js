@@ -10,9 +10,9 @@
   const AGAIN_MS = 700; // at most, while the server reads files; few are read soon
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
-  const SHORT = { episode_return: "return", episode_length: "length", training_iteration: "iteration", episode_id: "id" };
   const { CONFIG, FLAGS, isConfig } = tm.episodeColumns;
   const typed = Object.fromEntries(Object.entries(tm.episodeColumns.SHORT).map(([short, name]) => [name, short]));
+  const SHORT = { ...typed, episode_id: "id" };
   const header = (name) => SHORT[name] || name.replace(/^(metrics|values)\//, "").replace(/^config\//, "⚙ ");
 
   /** Return the shortest name by which the filter knows a column. */
