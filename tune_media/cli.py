@@ -906,7 +906,7 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
 @click.option("--policy-loader", metavar="MODULE:FUNCTION", help="Loads a policy of another library than RLlib.")
 @click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
 @click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
-@click.option("--clips", type=click.IntRange(0), help="Continuations of which clips are made. Default: 5.")
+@click.option("--clips", type=click.IntRange(0), help="Continuations that get clips. Default: 5; with --blame 1.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 def fork(
     episode: str, at: int | None, times: int | None, blames: bool, clips: int | None, as_json: bool, **options: Any
@@ -954,7 +954,7 @@ def fork(
         else:
             forked = forking.fork(episode, at=at, progress=Shown(), **given, **options)
             facts, text, path, link = forked.facts(), forking.sentence(forked), forked.path, forked.link
-    except (ImportError, OSError, TypeError, ValueError) as error:
+    except TypeError as error:
         raise _Failure(error) from error
     if as_json:
         click.echo(json_bytes(facts))

@@ -246,7 +246,8 @@ def fork(
         policy_loader: For checkpoints of other libraries: as ``policy`` of ``tune_media.evaluate``.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         clips: The number of continuations of which clips are made.
-        video: Size, speed, quality and overlays of the clips. None: as those of the episode, with the fork written in.
+        video: Size, speed, quality and overlays of the clips that are made; those that are there stay as they are.
+            None: as those of the episode, with the fork written in.
         filesystem: A pyarrow filesystem that both are on.
         progress: Told how far it is.
 

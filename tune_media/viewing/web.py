@@ -6,6 +6,7 @@ data/index.json, data/metrics.json          all trials with all clips; their las
 data/curves.json?metric=NAME                a metric of all trials over training
 data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
                                             configurations, with means and intervals over their runs
+data/figure.svg, .png, .pdf                 these as a figure, by the same arguments
 data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN&histogram_where=FILTER
                                             a page of all episodes, or the strangest; a histogram of a column
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
