@@ -18,10 +18,11 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support import aim
+from tests.support.browser import served, viewer_page
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.evaluation import jobs
-from tune_media.evaluation.gate import GateProgress
+from tune_media.evaluation.gate import GateProgress, sentence
 
 FUNCTIONS = {"policy": aim.load_policy, "env": aim.make_env}
 COMMAND = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env", "--clips", "0"]
@@ -344,3 +345,14 @@ def interrupted(*args, **options):
 def load_only_file(folder):
     (file,) = Path(folder).iterdir()
     return aim.load_policy(file)
+
+
+@pytest.mark.slow
+def test_the_page_of_a_gate_says_its_verdict(browser, policies, tmp_path):
+    found = tm.gate(policies[1], policies[0], output=str(tmp_path / "gate"), clips=1, **FUNCTIONS)
+    with served("watch", tmp_path / "gate", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelector('.verdict')")
+        assert viewer.all(".verdict") == [f"WORSE {sentence(found.verdicts[0], 'return')}"]
+        assert viewer.axe_violations() == {}
+        assert viewer.errors == []

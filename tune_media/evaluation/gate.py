@@ -133,7 +133,7 @@ class Gate:
             "candidate": self.candidate,
             "metric": self.metric,
             "path": self.path,
-            "conditions": [one.facts() for one in self.verdicts],
+            "conditions": [{**one.facts(), "sentence": sentence(one, self.metric)} for one in self.verdicts],
             "problems": list(self.problems),
         }
 

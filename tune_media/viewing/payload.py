@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tune_media.experiment.params import differing
+from tune_media.experiment.results import json_file
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.values.metric_names import main_metrics
@@ -80,6 +81,7 @@ def index_payload(
     clips |= {name: column([_number(line.get(field)) for line in lines]) for name, field in _NUMBERS.items()}
     return {
         "title": title,
+        "verdicts": _verdicts(trials),
         "params": params,
         "returns": RETURNS,
         "trials": [
@@ -95,6 +97,16 @@ def index_payload(
         ],
         "clips": clips,
     }
+
+
+def _verdicts(trials: Sequence[TrialFiles]) -> list[dict[str, str]]:
+    """Return what a gate said of its two policies, if these trials are their episodes."""
+    one = next((trial for trial in trials if posixpath.basename(trial.name).partition("_")[0] == "base"), None)
+    if one is None or len({trial.experiment for trial in trials}) > 1:
+        return []
+    known = json_file(one.filesystem, posixpath.join(one.experiment, "gate.json")).get("conditions")
+    found = [verdict for verdict in known if isinstance(verdict, dict)] if isinstance(known, list) else []
+    return [{name: str(verdict.get(name) or "") for name in ("condition", "verdict", "sentence")} for verdict in found]
 
 
 def _tapes(trial: TrialFiles) -> list[dict[str, Any]]:

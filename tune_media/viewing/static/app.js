@@ -490,6 +490,8 @@
         <${tm.bars.TopBar} app=${this} />
         ${this.reading && html`<p class="banner reading" role="status"><progress max=${this.reading[1]} value=${this.reading[0]} aria-label="Trials that are read"></progress> ${readText(this.reading)} are read, the newest first …</p>`}
         ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
+        ${state.view === "grid" && this.data.verdicts.length > 0 && html`<section aria-label="Gate">${this.data.verdicts.map(({ condition, verdict, sentence }) => html`
+          <p class=${`verdict banner ${verdict}`}><b>${verdict.toUpperCase()}</b> ${condition && html`<i>${condition}</i> `}${sentence}</p>`)}</section>`}
         ${view}
         <div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
         ${state.help && html`<${tm.keys.Help} app=${this} />`}

@@ -103,7 +103,7 @@
       for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
-    const model = { title: payload.title, params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, judged: payload.judged || null, plays: Boolean(payload.plays) };
+    const model = { title: payload.title, verdicts: payload.verdicts || [], params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, judged: payload.judged || null, plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
     model.byId = new Map(trials.map((trial) => [trial.id, trial]));
     model.named = new Map(trials.map((trial) => [trial.name, trial]));
