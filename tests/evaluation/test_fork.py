@@ -18,6 +18,8 @@ from tune_media.encoding import decode_video
 from tune_media.evaluation.blame import search
 from tune_media.replay.tape import Tape
 
+pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
+
 STEPS = 30
 STAY, TRAP, SLIP = range(3)
 

@@ -24,6 +24,8 @@ from tune_media.cli import main
 from tune_media.evaluation import jobs
 from tune_media.evaluation.gate import GateProgress, sentence
 
+pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
+
 FUNCTIONS = {"policy": aim.load_policy, "env": aim.make_env}
 COMMAND = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env", "--clips", "0"]
 

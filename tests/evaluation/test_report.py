@@ -16,6 +16,8 @@ from tune_media.cli import main
 from tune_media.evaluation.findings import Pair, findings
 from tune_media.evaluation.measure import Measure
 
+pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
+
 RETURN = Measure.of("return", "max", 0.0, None)
 PLAYED = {"policy": planted.load_policy, "env": planted.make_env, "clips": 0}
 FUNCTIONS = [*("--policy", "tests.support.planted:load_policy"), *("--env", "tests.support.planted:make_env")]

@@ -3,6 +3,8 @@ import pytest
 
 from tune_media.evaluation.sequential import PASS, UNDECIDED, WORSE, Margin, standing
 
+pytestmark = pytest.mark.any_ray
+
 SHARE = Margin(0.05, is_share=True)
 GATES = 100
 
