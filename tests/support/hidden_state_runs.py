@@ -35,9 +35,9 @@ from tune_media.encoding import decode_video
 WAYS = ("rllib-new", "rllib-old", "gym", "tune")
 WARM_SECONDS = 8.0
 """How long a run waits, in all, for the proof that its env repeats its episodes: real evaluations take longer."""
-_LONGEST_WARM_SECONDS = 90.0  # of an env that surely repeats its episodes, on a busy machine
+_LONGEST_WARM_SECONDS = 300.0  # of an env that surely repeats its episodes, on a busy machine
 _KEEP = ("best", "worst")  # record_episodes' own
-_WARM_PAUSE, _LAST_EVALUATIONS, _LAST_PAUSE = 0.25, 3, 0.5
+_WARM_PAUSE, _LONGEST_WARM_PAUSE, _LAST_EVALUATIONS, _LAST_PAUSE = 0.25, 5.0, 3, 0.5
 
 
 @dataclass(frozen=True)
@@ -283,9 +283,11 @@ def run_rllib(cell: Cell, folder: Path, evaluations: int, env_runners: int = 0) 
             taken(seen, result["env_runners"].get("episodes", {}))
 
         until = time.monotonic() + (_LONGEST_WARM_SECONDS if cell.kind == "plain" else WARM_SECONDS)
+        pause = _WARM_PAUSE
         while not (seen.has_replays or seen.problems) and time.monotonic() < until:
             evaluate()
-            time.sleep(_WARM_PAUSE)
+            time.sleep(pause)
+            pause = min(1.2 * pause, _LONGEST_WARM_PAUSE)  # the proof needs the processor, too
         for _ in range(evaluations):
             evaluate()
         for _ in range(_LAST_EVALUATIONS):
