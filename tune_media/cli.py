@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tune_media.viewing.taped_episodes import Rendered, TapedEpisode
 
 _MAX_SHOWN = 20  # problems
+_CODE = "its checkpoints and in what makes its envs"  # where it has code
 _MUCH = 10**9  # bytes that are copied only after a question
 
 
@@ -612,25 +613,53 @@ def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
         raise click.ClickException(f"The clips of {left} of {len(settled)} episodes stay suspect.")
 
 
+def _plays(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how a policy is played."""
+    for option in (
+        click.option(
+            "--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process."
+        ),
+        click.option(
+            "--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved."
+        ),
+        click.option(
+            "--connectors",
+            type=click.Choice(["evaluation", "training"]),
+            help="Whose connectors play. Default: the evaluations', if there were any.",
+        ),
+        click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training."),
+    ):
+        command = option(command)
+    return command
+
+
+def _plays_on_seeds(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say how policies are played, and in which envs."""
+    for option in (
+        click.option(
+            "--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."
+        ),
+        click.option(
+            "--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated."
+        ),
+        click.option(
+            "--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead."
+        ),
+        _plays,
+    ):
+        command = option(command)
+    return command
+
+
 @main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")
 @click.argument("experiment")
 @_trials_option("all, best:5, or a trial's name, or a part of it; may be repeated.", default=["all"])
 @click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
 @click.option("--episodes", type=click.IntRange(1), help="Episodes of each checkpoint. Default: 40.")
 @click.option("--seeds", help="The seeds of the episodes instead, such as 0:40 or 3,7.")
-@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
-@click.option(
-    "--connectors",
-    type=click.Choice(["evaluation", "training"]),
-    help="Whose connectors play. Default: the evaluations', if there were any.",
-)
-@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
-@click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated.")
-@click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's.")
-@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
+@_plays_on_seeds
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
-@click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs, and nothing else.")
 def evaluate(
     experiment: str,
@@ -738,13 +767,7 @@ def evaluate(
 )
 @click.option("--seeds", help="The seeds at most, such as 0:400. Default: 0:200.")
 @click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
-@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
-@click.option("--connectors", type=click.Choice(["evaluation", "training"]), help="Whose connectors play.")
-@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
-@click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated.")
-@click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's.")
-@click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
-@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
+@_plays_on_seeds
 @click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which clips are made.")
 @click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: gates/CANDIDATE-DIGEST here.")
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
@@ -779,8 +802,8 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         """Prints how it stands."""
 
         def plays(self, base: Side, candidate: Side) -> None:
-            for side in (base, candidate):
-                click.echo(f"Code of {side.name} runs here.", err=True)
+            for name in dict.fromkeys((base.name, candidate.name)):
+                _say_whose_code_runs(name, _CODE)
 
         def stands(self, condition: str, found: Standing, seeds: int) -> None:
             if sys.stderr.isatty():
@@ -829,13 +852,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
 @click.option("--mode", type=click.Choice(["max", "min"]), help="What is better. Default: max.")
 @click.option("--seeds", help="The seeds, such as 0:100. Default: 0:40.")
 @click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
-@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
-@click.option("--connectors", type=click.Choice(["evaluation", "training"]), help="Whose connectors play.")
-@click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
-@click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated.")
-@click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's.")
-@click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
-@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
+@_plays_on_seeds
 @click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which it has clips.")
 @click.option("--folder", help="For the episodes. Default: reports/B-DIGEST here.")
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON, and nothing else.")
@@ -868,8 +885,8 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
         """Prints how far it is."""
 
         def plays(self, base: str, candidate: str) -> None:
-            for side in dict.fromkeys((base, candidate)):
-                click.echo(f"Code of {side} runs here.", err=True)
+            for name in dict.fromkeys((base, candidate)):
+                _say_whose_code_runs(name, _CODE)
 
         def played(self, condition: str, seeds: int, of: int) -> None:
             if sys.stderr.isatty():
@@ -900,12 +917,9 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
 @click.option("--times", type=click.IntRange(1), help="Continuations. Default: 1; with --blame 20 from each step.")
 @click.option("--blame", "blames", is_flag=True, help="Find the step from which on the policy could not save it.")
 @click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
-@click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training.")
-@click.option("--connectors", type=click.Choice(["evaluation", "training"]), help="Whose connectors play.")
+@_plays
 @click.option("--env", metavar="MODULE:FUNCTION", help="Makes the env, if how it is made is not stored.")
 @click.option("--policy-loader", metavar="MODULE:FUNCTION", help="Loads a policy of another library than RLlib.")
-@click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved.")
-@click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process.")
 @click.option("--clips", type=click.IntRange(0), help="Continuations that get clips. Default: 5; with --blame 1.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 def fork(
@@ -939,7 +953,8 @@ def fork(
         """Prints whose code runs, and the line of each step."""
 
         def runs(self, experiment: str, policy: str) -> None:
-            click.echo(f"Code of {experiment} and of {policy} runs here.", err=True)
+            for name in dict.fromkeys((experiment, policy)):
+                _say_whose_code_runs(name, _CODE)
 
         def continued(self, found: forking.Continuations, metric: str) -> None:
             if blames:
