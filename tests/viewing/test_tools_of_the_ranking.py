@@ -87,6 +87,7 @@ def test_a_figure_is_that_of_the_command(viewer, sweep, tmp_path, monkeypatch):
         viewer.open(viewer.url, link)
         viewer.wait("document.querySelector('.card.configuration')")
         command = command_of(viewer)
+        assert ("--min" in command) == ("smaller" in link)
         assert command[:5] == ["tune-media", "figure", "it's mine", "-o", "comparison.svg"]
         command[4] = str(tmp_path / "own.svg")
         result = CliRunner().invoke(main, command[1:])

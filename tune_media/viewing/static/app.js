@@ -90,11 +90,18 @@
       for (let pause = READING_MS; ; pause = Math.min(4 * READING_MS, 1.5 * pause)) {
         const found = await this.source.first();
         this.reading = found.reading || null;
-        if (this.reading ? mayBePart : isWanted) this.setData(model.decode(found));
+        const part = (this.reading ? mayBePart : isWanted) && model.decode(found);
+        if (part && this.knowsScore(part)) this.setData(part);
         else this.forceUpdate();
         if (!this.reading) return;
         await wait(pause);
       }
+    }
+
+    /** Say whether data have the score that the link names: another one would show other numbers for a moment. */
+    knowsScore({ metricNames }) {
+      const { score } = this.linkedScore();
+      return !score || score === model.CLIP_SCORE || metricNames.includes(score);
     }
 
     /** Read the clips and the metrics again, if they have changed. */
@@ -177,13 +184,14 @@
     }
 
     refresh() {
-      const chosen = this.touched ? {} : { score: this.linkedScore() };
+      const chosen = this.touched ? {} : this.linkedScore();
       this.setState((state) => this.complete({ ...state, ...chosen }));
     }
 
-    /** The score of the link, or nothing: then the best one is chosen again as metrics come in. */
+    /** The score of the link and its better end; without one, the best score is chosen again as metrics come in. */
     linkedScore() {
-      return new URLSearchParams(this.host.readLink()).get("score") || "";
+      const link = new URLSearchParams(this.host.readLink());
+      return link.has("score") ? { score: link.get("score"), smaller: parse("smaller", link.get("smaller")) } : { score: "" };
     }
 
     /** Change the state; a new view is a step in the browser's history, anything else replaces the address. */
