@@ -21,6 +21,7 @@ from tests.support import pushes
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.encoding import decode_video
+from tune_media.evaluation import checkpoints
 from tune_media.evaluation.evaluation import Progress
 
 pytestmark = pytest.mark.usefixtures("ray_session")
@@ -274,7 +275,7 @@ def make_no_env(env_config):
 
 
 @pytest.mark.any_ray
-def test_a_gate_plays_checkpoints_here_and_by_tasks_alike_wherever_they_are(experiment, s3, tmp_path):
+def test_a_gate_plays_checkpoints_here_and_by_tasks_alike_wherever_they_are(experiment, s3, tmp_path, monkeypatch):
     (first, last) = sorted(next(experiment.glob("PPO*")).glob("checkpoint_*"))
     given = {"seeds": "0:6", "clips": 0, "margin": 50.0}
     here = tm.gate(first, last, output=str(tmp_path / "here"), **given)
@@ -282,8 +283,11 @@ def test_a_gate_plays_checkpoints_here_and_by_tasks_alike_wherever_they_are(expe
     assert here.verdicts == tasks.verdicts
     alone = Path(shutil.copytree(last, tmp_path / "mine"))  # a checkpoint that somebody copied out of its trial
     pyarrow.fs.copy_files(str(first), "results/base/checkpoint_000000", destination_filesystem=s3)
+    copy, copied = checkpoints._copy, []
+    monkeypatch.setattr(checkpoints, "_copy", lambda *args: (copied.append(args[1]), copy(*args)))
     far = tm.gate("s3://results/base/checkpoint_000000", alone, output=str(tmp_path / "far"), **given)
     assert far.verdicts == here.verdicts
+    assert copied == ["results/base/checkpoint_000000"]  # once, though both play in turns
     own = tm.evaluate(experiment, trials=first.parent.name, checkpoint="all", seeds="0:6", clips=None)
     means = own.catalog.episodes().groupby("training_iteration")["episode_return"].mean()
     (verdict,) = here.verdicts

@@ -95,9 +95,10 @@ class Played:
 
 def played_here(jobs: Sequence[Job]) -> Generator[Played, None, None]:
     """Play jobs in this process, one after the other, and yield their episodes every few seconds."""
-    for job in jobs:
-        with same_process_state():
-            yield from _batches(job)
+    with contextlib.closing(_Copies()) as copies:
+        for job in jobs:
+            with same_process_state():
+                yield from _batches(job, copies)
 
 
 def played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
@@ -174,8 +175,8 @@ def _split(job: Job, most: int) -> list[Job]:
 
 def _whole(job: Job) -> Played:
     """Play a job, and return all its episodes."""
-    with same_process_state():
-        batches = list(_batches(job))
+    with same_process_state(), contextlib.closing(_Copies()) as copies:
+        batches = list(_batches(job, copies))
     return Played(
         job.part,
         [episode for batch in batches for episode in batch.episodes],
@@ -185,15 +186,42 @@ def _whole(job: Job) -> Played:
     )
 
 
-def _batches(job: Job) -> Iterator[Played]:
+class _Copies:
+    """The last two checkpoints on this machine: a gate plays two in turns, and from S3 each is copied once."""
+
+    def __init__(self) -> None:
+        self._there: list[tuple[StoredCheckpoint, Path, contextlib.ExitStack]] = []
+
+    def folder_of(self, checkpoint: StoredCheckpoint) -> Path:
+        """Return the folder of a checkpoint.
+
+        Raises:
+            OSError: The storage does not answer.
+        """
+        for known, folder, _ in self._there:
+            if known == checkpoint:
+                return folder
+        if len(self._there) > 1:
+            self._there.pop(0)[-1].close()
+        copy = contextlib.ExitStack()
+        folder = copy.enter_context(checkpoint.on_this_machine())
+        self._there.append((checkpoint, folder, copy))
+        return folder
+
+    def close(self) -> None:
+        """Delete the copies."""
+        while self._there:
+            self._there.pop()[-1].close()
+
+
+def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
     """Play a job, and yield its episodes every few seconds; the last batch has the error, if there was one."""
     began = time.monotonic()
     since = began
     episodes: list[EpisodeData] = []
     with contextlib.ExitStack() as open_ones:
         try:
-            checkpoint = open_ones.enter_context(job.checkpoint.on_this_machine())
-            player = _player(job, checkpoint)
+            player = _player(job, copies.folder_of(job.checkpoint))
         except Exception as error:
             logger.info("tune_media: %s cannot be played", job.checkpoint.path, exc_info=True)
             yield Played(job.part, error=_told(error))
