@@ -20,7 +20,7 @@ echo "import site; site.addsitedir('$$($(VENV)/bin/python -c 'import sysconfig; 
 endef
 .PHONY: demo test pytest test-fast test-oldest lint style types format docs bench release clean
 
-demo: $(VENV)/installed
+demo: $(VENV)/demo
 	$(VENV)/bin/tune-media demo
 
 # mypy uses one core, so it runs beside the tests.
@@ -72,11 +72,18 @@ release: $(VENV)/installed
 clean:
 	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-lowest .venv-ray-wheel docs/_build build dist *.egg-info
 
-$(VENV)/installed: setup.cfg constraints.txt constraints-newest.txt
-	@echo "Installing into $(VENV) (a few minutes the first time)"
+# The demo needs neither the tests' packages nor the docs'. Whoever has those has the demo's, too.
+$(VENV)/demo: setup.cfg constraints.txt constraints-newest.txt
+	@echo "Installing into $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints-newest.txt -e '.[dev]'
+	$(VENV)/bin/python .ci/install.py -c constraints-newest.txt -e '.[rllib,tensorboard]'
 	touch $@
+
+$(VENV)/installed: setup.cfg constraints.txt constraints-newest.txt
+	@echo "Installing into $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python .ci/install.py -c constraints-newest.txt -e '.[dev]'
+	touch $(VENV)/demo $@
 
 # The two below lie on top of $(VENV): they hold only what differs.
 $(OLDEST)/installed: $(VENV)/installed constraints-oldest.txt

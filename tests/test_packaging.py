@@ -3,6 +3,7 @@
 import ast
 import configparser
 import functools
+import os
 import re
 import runpy
 import sys
@@ -101,6 +102,19 @@ def test_each_library_for_developers_is_imported_or_run():
     assert declared - foreign_imports("tests", "examples", "docs") == set(TOOLS)
     for place, name in TOOLS.values():
         assert name in (ROOT / place).read_text()
+
+
+def test_the_settings_of_pip_are_passed_on_to_uv(tmp_path, monkeypatch):
+    file = tmp_path / "pip.conf"
+    file.write_text("[global]\nextra-index-url = file:///a file:///b\nfind-links = /x /y\n[install]\ncert = own.pem\n")
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    monkeypatch.setenv("PIP_INDEX_URL", "file:///mirror")
+    settings = runpy.run_path(str(ROOT / ".ci" / "install.py"))["settings_for_uv"]()
+    wanted = {"UV_DEFAULT_INDEX": "file:///mirror", "UV_INDEX": "file:///a file:///b", "UV_FIND_LINKS": "/x,/y"}
+    assert settings.items() >= {**wanted, "SSL_CERT_FILE": "own.pem"}.items()
+    assert "UV_TORCH_BACKEND" not in settings
 
 
 def test_the_version_is_in_one_place():

@@ -23,24 +23,25 @@ from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.status_line import StatusLine
 
 TRIALS = 4
-_MLFLOW = "mlflow.db"
 _BAR = 20  # characters
 
 
 class DemoProgress(tune.Callback):
-    """Shows the iterations of all trials as one bar.
+    """Shows the iterations of all trials as one bar, and says when the first clip can be looked at.
 
     Args:
         line: The line of the terminal.
         total: Iterations of all trials.
+        folder: The experiment.
     """
 
-    def __init__(self, line: StatusLine, total: int) -> None:
-        self._line, self._total, self._done = line, total, 0
+    def __init__(self, line: StatusLine, total: int, folder: Path) -> None:
+        self._line, self._total, self._folder = line, total, folder
+        self._done, self._has_clip = 0, False
 
     def setup(self, *args: Any, **info: Any) -> None:
         """Show that the trials start."""
-        self._line.stage(f"Starting {TRIALS} trials: each is a process that imports RLlib and torch")
+        self._line.stage("Starting trials: each is a process that imports RLlib and torch")
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
         """Advance the bar by one iteration."""
@@ -50,13 +51,16 @@ class DemoProgress(tune.Callback):
         bar = f"[{'#' * filled}{'-' * (_BAR - filled)}] {self._done}/{self._total} iterations"
         text = f"Training {bar}, trial {trials.index(trial)}: mean return {mean:.0f}"
         (self._line.stage if self._done == 1 else self._line.progress)(text)
+        if not self._has_clip and any(self._folder.glob("*/media/**/*.mp4")):
+            self._has_clip = True
+            self._line.tell(f"The first clip is there. To watch while they train:  {watch_command(str(self._folder))}")
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Show that the clips are being written."""
         self._line.stage(f"Trained {self._done} of {self._total} iterations; writing the last clips")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_total": self._total, "_done": self._done, "_line": None}  # Tune pickles its callbacks
+        return {**self.__dict__, "_line": None}  # Tune pickles its callbacks
 
 
 def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
@@ -76,12 +80,14 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
 
     from tune_media.rllib.record import record_episodes
 
-    # Logical CPUs: the four trials run at once, however few cores there are. Each is a single process, which also plays
-    # the evaluation: starting processes takes most of the demo's time.
+    # Each trial is a single process, which also plays the evaluation: starting processes takes most of the demo's time.
+    # No more start at once than there are cores, so that the first clip is there before all have imported torch.
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's own tables, beside our bar
     warnings.filterwarnings("ignore", module="gymnasium")
     line.stage("Starting Ray")
-    ray.init(num_cpus=TRIALS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        num_cpus=min(TRIALS, os.cpu_count() or 1), include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
     for name in ("ray", "ray.rllib"):  # RLlib sets a level of its own
         logging.getLogger(name).setLevel(logging.ERROR)
     config = (
@@ -112,10 +118,9 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
             stop={"training_iteration": iterations},
             verbose=0,
             callbacks=[
-                DemoProgress(line, TRIALS * iterations),
+                DemoProgress(line, TRIALS * iterations, folder / name),
                 JsonMediaLoggerCallback(),
                 TBXMediaLoggerCallback(),
-                *_trackers(folder / name),
             ],
         ),
     ).fit()
@@ -137,34 +142,11 @@ def pole_and_cart(step: StepFacts) -> dict[str, float]:
     return {"reward": step.reward, "pole angle": math.degrees(angle), "cart position": float(position)}
 
 
-def _trackers(experiment: Path) -> list[tune.Callback]:
-    """Return the callbacks of the trackers that are installed: MLflow on a database of its own, W&B offline."""
-    callbacks: list[tune.Callback] = []
-    if find_spec("mlflow"):
-        from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
-
-        logging.getLogger("alembic").setLevel(logging.WARNING)
-        experiment.mkdir(parents=True, exist_ok=True)
-        uri, artifacts = f"sqlite:///{experiment / _MLFLOW}", (experiment / "mlartifacts").as_uri()
-        callbacks.append(MLflowMediaLoggerCallback(uri, artifact_location=artifacts))
-    if find_spec("wandb"):
-        from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
-
-        callbacks.append(WandbMediaLoggerCallback(project="tune_media_demo", mode="offline"))
-    return callbacks
-
-
 def where_to_look(path: str) -> list[tuple[str, str]]:
     """Return how to look at an experiment of the demo: what it shows, and the command."""
     commands = []
     if find_spec("tensorboard"):
         commands.append(("TensorBoard: the Episodes tab, and GIFs in the Images tab", tensorboard_command(path)))
-    if (Path(path) / _MLFLOW).exists():
-        uri = shlex.quote(f"sqlite:///{Path(path) / _MLFLOW}")
-        commands.append(("MLflow, on port 5000", f"{_beside('mlflow')} server --backend-store-uri {uri}"))
-    if list(Path(path).glob("*/wandb/offline-run-*")):
-        runs = f"{shlex.quote(path)}/*/wandb/offline-run-*"
-        commands.append(("W&B, once you are logged in", f"{_beside('wandb')} sync {runs}"))
     return commands
 
 

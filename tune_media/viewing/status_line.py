@@ -60,6 +60,10 @@ class StatusLine:
         """Show how far the stage is, when the line is drawn next."""
         self._text = text
 
+    def tell(self, text: str) -> None:
+        """Show a line that stays."""
+        self._write(f"\r\x1b[K{text}\n" if self._is_terminal else f"{text}\n")
+
     def _run(self) -> None:
         while not self._is_over.wait(_TICK if self._is_terminal else _QUIET_TICK):
             self._draw()
