@@ -23,15 +23,18 @@ NAVIGATION = {
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
     "Details": ["how-it-works", "files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
-    "Help": ["troubleshooting", "contributing", "changelog"],
+    "Help": ["troubleshooting", "support", "security", "contributing", "changelog"],
 }
 OUTSIDE = {
     "index": "README.md",
     "contributing": "CONTRIBUTING.md",
+    "security": "SECURITY.md",
     "changelog": "CHANGELOG.md",
     "benchmarks": "tests/benchmarks/tables.md",
     "matrix": "tests/e2e/matrix.md",
 }
+
+README = (ROOT / "README.md").read_text()
 
 project = "tune_media"
 author = copyright = "The tune_media authors"
@@ -42,6 +45,7 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"tune_media {version}"
 html_static_path = ["_static"]
+html_favicon = html_logo = "_static/logo.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
@@ -104,6 +108,18 @@ def read_page(app: Any, name: str, source: list[str]) -> None:
     source[0] = with_examples(text) if name == "examples" else text
 
 
+def write_llms_txt(app: Any, error: Exception | None) -> None:
+    """Write the list of all pages that language models look for, llms.txt."""
+    if error is not None or app.builder.format != "html":
+        return
+    told = README.partition("\n\n")[2].partition("\n\n")[0].replace("\n", " ")
+    lines = ["# tune_media", "", f"> {told}"]
+    for caption, pages in NAVIGATION.items():
+        titles = [f"- [{app.env.titles[page].astext()}]({page}.html)" for page in pages]
+        lines += ["", f"## {caption}", "", *titles]
+    Path(app.outdir, "llms.txt").write_text("\n".join(lines) + "\n")
+
+
 def name_arguments(app: Any, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Call the attributes of a dataclass its parameters, as they are when one makes it."""
     if kind == "class" and is_dataclass(thing) and "Attributes:" in lines:
@@ -114,3 +130,4 @@ def setup(app: Any) -> None:
     """Connect these functions: for each page, and for each docstring, before its sections are read."""
     app.connect("autodoc-process-docstring", name_arguments, priority=100)
     app.connect("source-read", read_page)
+    app.connect("build-finished", write_llms_txt)

@@ -156,6 +156,13 @@ def shoot_tensorboard(browser: Any, experiment: str) -> None:
         server.wait()
 
 
+def shoot_card(browser: Any) -> None:
+    """Make the card that hosts of code show with a link to the project, from card.html."""
+    page = browser.new_page(viewport={"width": 1280, "height": 640})
+    page.goto((FOLDER / "card.html").as_uri(), wait_until="networkidle")
+    shoot(page, "card", 640)
+
+
 def make_gif(experiment: str) -> None:
     """Make the moving picture of a grid: the worst clip of each trial at the last step, side by side."""
     tiles = choose_tiles(tm.load(experiment), step="last", key="episodes/worst")
@@ -205,6 +212,7 @@ def main(experiment: str) -> None:
         make_tour(browser, url)
         shoot_viewer(browser, url)
         shoot_tensorboard(browser, experiment)
+        shoot_card(browser)
         browser.close()
     server.shutdown()
 

@@ -122,6 +122,8 @@ def test_the_version_is_in_one_place():
     assert setup_cfg()["metadata"]["version"] == "attr: tune_media._version.__version__"
     files = [ROOT / name for name in ("setup.cfg", "setup.py", "pyproject.toml", "Makefile", "tune_media/__init__.py")]
     assert not [path.name for path in files if version in path.read_text()]
+    for name, line in (("CITATION.cff", f"version: {version}"), (".ci/conda/recipe.yaml", f'version: "{version}"')):
+        assert line in (ROOT / name).read_text()  # formats that cannot look it up
 
 
 def test_each_classifier_exists():

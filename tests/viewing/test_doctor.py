@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import gymnasium as gym
 import numpy as np
 import pytest
+import ray
 from click.testing import CliRunner
 
 from tests.support.envs import CountingEnv
@@ -150,6 +151,7 @@ def test_on_the_command_line(ray_session):
     good = runner.invoke(main, ["doctor", "tests.support.envs:CountingEnv", "--config", "{}"])
     assert good.exit_code == 0, good.output
     assert "192x32" in good.output
+    assert f"ray {ray.__version__}" in good.output
     assert "Rendering tests.support.envs:CountingEnv in a Ray actor" in good.stderr  # a sign of life, out of the JSON
     bad = runner.invoke(main, ["doctor", "CartPole-v1", "--config", "{}", "--json"])
     assert bad.exit_code == 1

@@ -7,12 +7,14 @@ import importlib
 import importlib.util
 import inspect
 import os
+import platform
 import re
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,9 @@ class Diagnosis:
     """What the doctor found.
 
     Attributes:
-        facts: What a recording would be, by name: ``environment``, ``render_mode``, ``width``, ``height``, ``dtype``,
-            ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``, ``bytes_per_frame``, ``replay``,
-            ``auto``. Those after a problem are missing.
+        facts: What a recording would be, by name: ``versions``, ``environment``, ``render_mode``, ``width``,
+            ``height``, ``dtype``, ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``,
+            ``bytes_per_frame``, ``replay``, ``auto``. Those after a problem are missing.
         problems: What is wrong, each with its remedy. Empty: a recording works.
     """
 
@@ -56,6 +58,8 @@ class Diagnosis:
 
     def _rows(self) -> dict[str, str]:
         facts, rows = self.facts, dict[str, str]()
+        if "versions" in facts:
+            rows["versions"] = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
         if "environment" in facts:
             found = " ".join(f"{name}={value}" for name, value in facts["environment"].items())
             rows["environment"] = found or f"none of {', '.join(_ENVIRONMENT)} is set"
@@ -153,6 +157,15 @@ class _Examiner:
         return examine(lambda: make_env(name, config))
 
 
+def _versions() -> dict[str, str]:
+    """Return what is installed of that on which a recording depends."""
+    found = {"python": platform.python_version()}
+    for name in ("tune-media", "ray", "gymnasium", "numpy", "av"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
 def examine(make: Callable[[], Any]) -> Diagnosis:
     """Make an env, play and render some steps of it, and encode them.
 
@@ -160,6 +173,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
         make: Returns the env.
     """
     report = Diagnosis()
+    report.facts["versions"] = _versions()
     report.facts["environment"] = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     try:
         env = make()
