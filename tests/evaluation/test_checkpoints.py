@@ -1,8 +1,10 @@
 """Checkpoints that are damaged, or of people whom nobody knows, and trials with odd names."""
 
+import json
 import pickle
 
 import pytest
+import ray
 from click.testing import CliRunner
 
 import tune_media as tm
@@ -44,6 +46,21 @@ def test_an_env_runner_that_cannot_be_read_is_a_message_that_names_its_file(tmp_
         (folder / name / "class_and_ctor_args.pkl").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"class_and_ctor_args.pkl of the checkpoint|needs a module"):
         player_of(folder, PlayerSettings(None, None, None, {}), [0])
+
+
+def test_a_checkpoint_of_another_release_of_ray_is_said_to_be_one(tmp_path):
+    folder = checkpoint(write_trial(tmp_path / "exp" / "bad", 0), pickle.dumps({}))
+    (folder / "learner_group" / "learner" / "rl_module").mkdir(parents=True)
+    (folder / "env_runner").mkdir()
+    (folder / "env_runner" / "class_and_ctor_args.pkl").write_bytes(b"cray.rllib.not_there\nEnvRunner\n.")
+    settings = PlayerSettings(None, "training", None, {})
+    for version, message in (
+        ("9.9.0", r"Ray 9\.9\.0 has saved it.*install ray==9\.9\.0"),
+        (ray.__version__, "^the checkpoint"),
+    ):
+        (folder / "rllib_checkpoint.json").write_text(json.dumps({"ray_version": version}))
+        with pytest.raises(CheckpointError, match=message):
+            player_of(folder, settings, [0])
 
 
 def test_the_command_says_whose_code_runs_before_it_reads_a_checkpoint_and_takes_names_with_blanks(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ray
 from ray import cloudpickle
 from typing_extensions import override
 
@@ -47,6 +49,7 @@ EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
 _FOLDERS = {EVALUATED: "eval_env_runner", TRAINED: "env_runner"}
 _CONSTRUCTOR, _STATE = "class_and_ctor_args.pkl", "state.pkl"
 _MODULES = "learner_group/learner/rl_module"
+_VERSIONS = "rllib_checkpoint.json"
 
 
 class CheckpointError(Exception):
@@ -267,9 +270,24 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
         seeds: The seeds of the episodes, in the order in which they are played.
 
     Raises:
-        CheckpointError: It is no checkpoint of RLlib's, or its env is not known here.
+        CheckpointError: It is no checkpoint of RLlib's, its env is not known here, or another release of Ray saved it,
+            and this one cannot load it.
         Exception: Whatever the env or the user's code raises.
     """
+    try:
+        return _player_of(checkpoint, settings, seeds)
+    except Exception as error:
+        saved_by = _ray_version(checkpoint)
+        if saved_by in (None, ray.__version__):
+            raise
+        why = str(error) if isinstance(error, CheckpointError) else error_text(error)
+        raise CheckpointError(
+            f"Ray {saved_by} has saved it, and with Ray {ray.__version__} it cannot be loaded; install ray=={saved_by} "
+            f"to play it ({why})"
+        ) from error
+
+
+def _player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> CheckpointPlayer:
     if (checkpoint / _MODULES).is_dir():
         return NewStackPlayer(checkpoint, settings)
     if (checkpoint / "policies").is_dir():
@@ -283,6 +301,16 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
         f"{checkpoint.name} is no checkpoint of RLlib's: it has neither {_MODULES} nor policies. For other libraries, "
         "pass a function that loads the policy: policy=, or --policy module:function"
     )
+
+
+def _ray_version(checkpoint: Path) -> str | None:
+    """Return the release of Ray that has saved a checkpoint; None if it does not say."""
+    try:
+        found = json.loads((checkpoint / _VERSIONS).read_bytes())
+    except (OSError, ValueError):
+        return None
+    version = found.get("ray_version") if isinstance(found, dict) else None
+    return version if isinstance(version, str) else None
 
 
 @contextlib.contextmanager
