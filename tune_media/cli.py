@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 import sys
 import traceback
 from pathlib import Path
@@ -977,7 +978,7 @@ def fork(
     click.echo(_in_shell(text))
     for problem in facts["problems"]:
         click.echo(f"Note: {_in_shell(problem)}.")
-    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {path}\n")
+    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {shlex.quote(path)}\n")
     if link:
         click.echo(f"and then in the browser:\n\n    http://localhost:6007/{link}\n")
 
