@@ -2,9 +2,11 @@
 
 import json
 import random
+import re
+import shlex
 import sys
 from pathlib import Path
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import gymnasium as gym
 import numpy as np
@@ -12,11 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.browser import served, viewer_page
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.evaluation.blame import search
 from tune_media.replay.tape import Tape
+from tune_media.viewing.comparison import returns_by_seed
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
 
@@ -119,11 +123,11 @@ def written(folder, **policy):
     return folder
 
 
-def played(folder, env=Trapped, config=None, loader=load_misstep, seeds=5, **policy):
+def played(folder, env=Trapped, config=None, loader=load_misstep, seeds=5, clips=None, **policy):
     """Play an episode with a policy; return its name."""
     experiment = written(folder, **policy)
     config = {name: [value] for name, value in (config or {}).items()}
-    found = tm.evaluate(experiment, seeds=seeds, env=env, env_config=config, policy=loader, clips=None)
+    found = tm.evaluate(experiment, seeds=seeds, env=env, env_config=config, policy=loader, clips=clips)
     assert not found.checkpoints[0].error
     return f"{found.path}:best"
 
@@ -173,6 +177,7 @@ def test_a_fork_is_an_experiment_that_says_where_it_comes_from(episode, tmp_path
     assert found.episode == id and f"fork-{id}-at-5" in found.path
     assert [trial.name for trial in catalog.trials] == ["at-05", "original"]
     assert catalog.trials[0].read_config()["forked_at"] == 5
+    assert list(returns_by_seed(catalog.trials)) == [5]  # of the original: continuations have no seeds
     (result,) = map(json.loads, Path(found.path, "at-05", "result.json").read_text().splitlines())
     assert (result["forked_from"], result["forked_at"]) == (id, 5)
     assert json.loads(Path(found.path, "evaluation.json").read_text())["forked_at"] == 5
@@ -336,3 +341,125 @@ def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
     ):
         run = CliRunner().invoke(main, ["fork", episode, *loader, *wrong])
         assert run.exit_code == code and told in run.output
+
+
+def opened(viewer, url, **view):
+    """Open a view, and pause it as soon as its clips play."""
+    viewer.open(url, urlencode(view))
+    viewer.wait("document.querySelector('video')?.readyState >= 2 && document.querySelector('.moment')")
+    if viewer.all(".play[aria-pressed=true], .play", "e.innerText")[0] != "▶":
+        viewer.press(" ")
+    return viewer
+
+
+def clip_of(folder, **conditions):
+    """Return the link to the clip of an experiment that fits some conditions."""
+    row = tm.load(folder).filter(**conditions)[0]
+    return {"view": "clip", "trial": row["trial"], "clip": row["path"]}
+
+
+SHOWN_STEP = "Number(document.querySelector('.track input').value)"  # a frame for each step
+
+
+@pytest.fixture(scope="module")
+def blamed(tmp_path_factory):
+    """From which step on a policy that slips could not save an episode, from few continuations; and its evaluation."""
+    folder = tmp_path_factory.mktemp("blamed")
+    episode = played(folder / "played", config={"delay": 6}, fatal=12, slips=0.3, clips=["best"])
+    found = tm.blame(episode, policy=written(folder / "better", slips=0.3), times=3, policy_loader=load_misstep)
+    return found, episode.removesuffix(":best")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["watch", "gallery"])
+def test_the_time_line_of_a_clip_shows_the_step_that_is_to_blame(browser, blamed, tmp_path, host):
+    blamed, evaluation = blamed
+    first, last = blamed.between
+    assert blamed.step == 12 and first < 12 < last  # three continuations leave much open
+    with served(host, evaluation, tmp_path) as url, viewer_page(browser, host) as viewer:
+        opened(viewer, url, **clip_of(evaluation, episode_id=blamed.episode))
+        assert viewer.all(".moment.blame") == ["✗\ntoo late for better from here on\nstep 12"]
+        (told,) = viewer.all(".blamed figcaption")
+        assert (
+            told == f"From step 12 on, better could not save this episode (it may be any step from {first} to {last})."
+        )
+        assert str(Path(blamed.path).parents[2]) not in viewer.frame.content()  # a gallery is for others, too
+        shares = "(e) => [e.style.left, e.style.width]"
+        (mark,), (unsure,) = (viewer.all(f".mark.{kind}", f"({shares})(e)") for kind in ("blame", "unsure"))
+        assert [float(mark[0].rstrip("%")), float(unsure[0].rstrip("%"))] == pytest.approx(
+            [1200 / 18, 100 * first / 18], 1e-3
+        )
+        assert unsure[1]
+        viewer.frame.click(".moment.blame")
+        viewer.wait(f"{SHOWN_STEP} === 12")
+        legend = "[...document.querySelectorAll('.blamed .u-legend .u-value')].map((e) => e.innerText).join(' ')"
+        viewer.wait(f"{legend} === '12 0 0.5'")
+        viewer.press(",")
+        viewer.wait(f"{SHOWN_STEP} === 11 && {legend} === '11 1 0.5'")
+        viewer.frame.locator(".mark.blame").click()
+        viewer.wait(f"{SHOWN_STEP} === 12")
+        viewer.frame.locator(".blamed .u-over").click(position={"x": 3, "y": 40})
+        viewer.wait(f"{SHOWN_STEP} === 0")
+        assert host == "gallery" or viewer.axe_violations() == {}
+        assert viewer.errors == []
+
+
+@pytest.mark.slow
+def test_only_the_episode_itself_is_blamed_and_a_continuation_shows_its_fork(browser, blamed, tmp_path):
+    blamed, evaluation = blamed
+    how = {"env": Trapped, "policy": load_misstep, "clips": ["best"]}
+    other = tm.evaluate(Path(evaluation).parents[1], seeds=6, **how).path
+    for folder, wanted, kinds in (
+        (other, {}, []),
+        (blamed.path, {"trial": "original"}, ["blame"]),
+        (blamed.path, {"trial": "at-11"}, ["fork"]),
+    ):
+        with served("watch", folder, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+            opened(viewer, url, **clip_of(folder, **wanted))
+            assert [kind for kind in ("fork", "blame") if viewer.all(f".moment.{kind}")] == kinds
+            assert len(viewer.all(".blamed")) == kinds.count("blame")
+            if kinds == ["fork"]:
+                viewer.frame.click("text=forked here")
+                viewer.wait(f"{SHOWN_STEP} === 11")
+            assert viewer.errors == []
+
+
+@pytest.mark.slow
+def test_the_command_leads_to_a_comparison_that_marks_the_fork(browser, tmp_path):
+    episode = played(tmp_path / "it's played", config={"delay": 6}, fatal=12, slips=0.3)
+    loader = [
+        "--policy",
+        str(written(tmp_path / "better", slips=0.3)),
+        "--policy-loader",
+        "tests.evaluation.test_fork:load_misstep",
+    ]
+    how = ["--at", "9", "--times", "6", "--clips", "6"]
+    run = CliRunner().invoke(main, ["fork", episode, *how, *loader])
+    assert run.exit_code == 0, run.output
+    (command,) = re.findall(r"^ +(tune-media watch .+)$", run.stdout, re.M)
+    (link,) = re.findall(r"^ +http://localhost:6007/#(.+)$", run.stdout, re.M)
+    folder = shlex.split(command)[-1]
+    with served("watch", folder, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        opened(viewer, url, **{name: value for name, (value,) in parse_qs(link).items()})
+        assert viewer.all(".side h3") == ["original", "forked at 9"]
+        assert viewer.all(".heading-title p") == [
+            "All are one episode up to the fork: what differs is who acts after it."
+        ]
+        assert viewer.all(".moment.fork") == ["↱\nforked here\nstep 9"]
+        (difference,) = viewer.all(".inside .primary")
+        assert int(difference.split()[-1]) > 9
+        viewer.frame.click(".moment.fork")
+        viewer.wait(f"{SHOWN_STEP} === 9")
+        assert len(viewer.all(".line.fork")) == 1  # through both filmstrips
+        assert viewer.axe_violations() == {}
+        numbers = {
+            row["trial"]: {one["seed"] for one in tm.load(folder) if one["trial"] == row["trial"]}
+            for row in tm.load(folder)
+        }
+        assert numbers["original"] & numbers["at-09"]  # a number of a continuation is no seed
+        opened(viewer, url, view="compare", ticked="original\nat-09")
+        assert viewer.all(".heading-title p") == [
+            "All are one episode up to the fork: what differs is who acts after it."
+        ]
+        assert viewer.all("[aria-label=Seed]") == []
+        assert viewer.errors == []

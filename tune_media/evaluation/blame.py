@@ -25,10 +25,10 @@ from tune_media.values.checks import a_count, suggests_names
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
+from tune_media.viewing.forks import BLAME_FILE, blame_name
 from tune_media.viewing.statistics import Estimate
 from tune_media.viewing.table import laid_out, with_interval
 
-FILE = "blame.json"
 VERSION = 1
 _COARSE = 9  # steps of the grid
 _NEAR = 2  # steps on each side that are looked at in the end
@@ -89,6 +89,7 @@ class Blame:
             "forked_from": self.episode,
             "policy": self.policy,
             "metric": self.metric,
+            "sentence": sentence(self),
             "step": self.step,
             "between": None if self.between is None else list(self.between),
             "threshold": None if math.isnan(self.threshold) else self.threshold,
@@ -147,7 +148,7 @@ def blame(
     with Forks(taped_episode(episode, filesystem), side, how, function_named("blame", "env", env), progress) as forks:
         if forks.original.successes[0]:
             raise ValueError(f"episode {forks.episode.id} succeeded: there is nothing to blame a step for.")
-        forks.put_into(f"blame-{forks.name}", {})
+        forks.put_into(blame_name(forks.episode.id), {})
         first = forks.play(0, times)
         metric = forks.metric([first])
         forks.progress.continued(first, metric)
@@ -171,7 +172,7 @@ def blame(
         lines = [line for at in shown for line in forks.add_clips(at, min(clips, curve[at].count), video)]
         link = forks.compare_link(lines)
         found = replace(found, link=link, problems=forks.problems)
-        path = posixpath.join(forks.path, FILE)
+        path = posixpath.join(forks.path, BLAME_FILE)
         write_atomically(forks.episode.trial.filesystem, path, json_bytes(found.facts()) + b"\n")
         return found
 

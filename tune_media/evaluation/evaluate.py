@@ -14,7 +14,6 @@ from tune_media.evaluation.evaluation import Evaluation, Progress, compared
 from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
 from tune_media.evaluation.part import EvaluationPart, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
-from tune_media.evaluation.sides import EVALUATIONS
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.recording.success import Success
@@ -27,10 +26,10 @@ from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
 from tune_media.viewing.catalog import Catalog, load
+from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
 
 LEARNING = ("learning.mp4", "learning.png")
 """The files of a trial, beside its clips, that show one seed through all its checkpoints."""
-_FACTS_FILE = "evaluation.json"
 _VERSION = 1
 LoadPolicy = Callable[[str], Callable[[Any], Any]]
 """Loads the policy of a checkpoint's folder: a function of an observation that returns an action."""
@@ -220,7 +219,7 @@ def _experiment_of(trials: Sequence[TrialFiles]) -> str:
 
 def _note_request(found: Evaluation, request: Request) -> None:
     """Write what was asked for; raise if an evaluation of this name was asked for something else."""
-    path = posixpath.join(found.path, _FACTS_FILE)
+    path = posixpath.join(found.path, FACTS_FILE)
     before = json_file(found.filesystem, path)
     facts = request.facts()
     if before:

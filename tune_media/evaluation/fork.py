@@ -25,7 +25,7 @@ from tune_media.evaluation.jobs import Job, Played, played_by_tasks, played_here
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
-from tune_media.evaluation.sides import EVALUATIONS, Side, side_of
+from tune_media.evaluation.sides import Side, side_of
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.overlay import check_can_draw
@@ -42,24 +42,22 @@ from tune_media.values.checks import a_count, as_shown, check_each, suggests_nam
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
-from tune_media.values.names import name_digest, safe_name
+from tune_media.values.names import name_digest
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 from tune_media.values.rates import wilson
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import load
+from tune_media.viewing.forks import FACTS_FILE, FORKED_AT, ORIGINAL, evaluations_of, short_id
 from tune_media.viewing.places import folder_at
 from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.table import with_interval
 from tune_media.viewing.taped_episodes import TapedEpisode, choose, recipe_of
 
-ORIGINAL = "original"
-FACTS_FILE = "evaluation.json"
 VERSION = 1
 _CLIPS = 5
 _SELECTOR = "fork"
-_MAX_ID = 40
 _NUMBER = re.compile(r"^seed \d+: ")  # of a continuation, in the error of a job
 
 
@@ -270,7 +268,7 @@ def fork(
             raise ValueError(
                 f"fork(at=...) takes less than the {forks.steps} steps of the episode, got {as_shown(at)}."
             )
-        forks.put_into(f"fork-{forks.name}-at-{at}", {"forked_at": at})
+        forks.put_into(f"fork-{forks.name}-at-{at}", {FORKED_AT: at})
         found = forks.play(at, times)
         lines = forks.add_clips(at, min(clips, found.count), video)
         metric = forks.metric([found])
@@ -374,7 +372,7 @@ class Forks:
         except Exception as error:  # of the user's code, too, which a recipe runs
             told = str(error) if isinstance(error, (RenderError, ValueError)) else error_text(error)
             raise ValueError(f"episode {episode.id} cannot be continued: {told}") from error
-        self.steps, self.name = len(self._taped), safe_name(episode.id, max_length=_MAX_ID)
+        self.steps, self.name = len(self._taped), short_id(episode.id)
         self.original = Continuations(
             self.steps, (float(row["episode_return"]),), (self.steps,), (row["success"],), distinct=1
         )
@@ -416,10 +414,8 @@ class Forks:
             "code": [code_digest(one) for one in (how.load, how.success)],
             "recipe": self._recipe.hash,
         }
-        experiment = self.episode.trial.experiment
-        if posixpath.basename(posixpath.dirname(experiment.rstrip("/"))) == EVALUATIONS:  # beside it, not in it
-            experiment = posixpath.dirname(posixpath.dirname(experiment.rstrip("/")))
-        self.path = posixpath.join(experiment, EVALUATIONS, f"{name}-{name_digest(str(known))[:6]}")
+        evaluations = evaluations_of(self.episode.trial.experiment)
+        self.path = posixpath.join(evaluations, f"{name}-{name_digest(str(known))[:6]}")
         path = posixpath.join(self.path, FACTS_FILE)
         if not json_file(self._filesystem, path):
             told = {"v": VERSION, "forked_from": self.episode.id, **facts, **known}
@@ -524,7 +520,7 @@ class Forks:
         """Return what stores the continuations from a step."""
         if at not in self._parts:
             folder = f"at-{at:0{len(str(self.steps))}}"
-            self._parts[at] = self._new_part(folder, self._side.trial, self._checkpoint, {"forked_at": at})
+            self._parts[at] = self._new_part(folder, self._side.trial, self._checkpoint, {FORKED_AT: at})
         return self._parts[at]
 
     def _new_part(
@@ -542,7 +538,7 @@ class Forks:
         episode, row = self.episode, self.episode.row
         iteration, step = int(row["training_iteration"] or 0), int(row["step"] or 0)
         checkpoint = StoredCheckpoint(episode.trial.filesystem, episode.trial.path, 0, iteration, step)
-        part = self._parts[-1] = self._new_part(ORIGINAL, episode.trial, checkpoint, {"forked_at": self.steps})
+        part = self._parts[-1] = self._new_part(ORIGINAL, episode.trial, checkpoint, {FORKED_AT: self.steps})
         if part.rows():
             return
         data = EpisodeData(episode.record, tape=self._tape, recipe=self._recipe.hash)

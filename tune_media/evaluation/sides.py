@@ -20,11 +20,10 @@ from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.names import name_digest
 from tune_media.viewing.catalog import load
+from tune_media.viewing.forks import EVALUATIONS
 from tune_media.viewing.places import Folder, find_folders, folder_at
 from tune_media.viewing.taped_episodes import TapedEpisode
 
-EVALUATIONS = "evaluations"
-"""The folder of an experiment that holds its evaluations."""
 _VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its class
 
 

@@ -21,6 +21,7 @@ from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
+from tune_media.viewing.forks import forks_in
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.statistics import Estimate, estimate
 
@@ -243,7 +244,10 @@ def returns_by_seed(trials: Sequence[TrialFiles]) -> dict[int, float]:
     The evaluation of a trial is the newest report of its section ``evaluation``, or of any if it has none.
     """
     found: dict[int, list[float]] = defaultdict(list)
+    forks = forks_in(trials)
     for trial in trials:
+        if trial.id in forks and forks[trial.id]["at"] is not None:
+            continue  # its continuations have numbers, and no seeds
         for seed, value in _last_returns(trial).items():
             found[seed].append(value)
     return {seed: float(np.mean(values)) for seed, values in found.items()}

@@ -27,6 +27,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import finite
 from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed, success_over_runs
 from tune_media.viewing.configurations import Judged
+from tune_media.viewing.forks import forks_in
 from tune_media.viewing.importance import by_importance
 from tune_media.viewing.statistics import Estimate, paired_difference
 
@@ -65,7 +66,7 @@ def index_payload(
         >>> index_payload([], "nothing")["clips"]["count"]
         0
     """
-    params = shown_params(trials)
+    params, forks = shown_params(trials), forks_in(trials)
     param = ShownParams()
     rows = [(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]
     lines = [line for _, line in rows]
@@ -92,6 +93,7 @@ def index_payload(
                 "params": {name: param(name, trial.config.get(name)) for name in params},
                 "abandoned": trial.is_abandoned,
                 "tapes": _tapes(trial),
+                **({"fork": forks[trial.id]} if trial.id in forks else {}),
             }
             for trial in trials
         ],

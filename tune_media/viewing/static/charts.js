@@ -18,6 +18,7 @@
     const x = Math.round(plot.valToPos(value, "x", true));
     const { ctx, bbox } = plot;
     ctx.save();
+    ctx.setLineDash([]); // that of the last series
     ctx.strokeStyle = cssColor(color);
     ctx.lineWidth = 2 * devicePixelRatio;
     ctx.beginPath();
@@ -66,6 +67,38 @@
     ctx.restore();
   }
 
+  /** Draw the intervals of each series, as far as there are any. */
+  function drawIntervals(plot, x, series) {
+    const { ctx } = plot;
+    ctx.save();
+    ctx.setLineDash([]); // that of the last series
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    for (const { lows, highs, color } of series.filter((line) => line.lows)) {
+      ctx.strokeStyle = color;
+      ctx.beginPath();
+      x.forEach((value, at) => {
+        if (lows[at] == null || highs[at] == null) return;
+        const middle = plot.valToPos(value, "x", true);
+        const ends = [lows[at], highs[at]].map((end) => plot.valToPos(end, "y", true));
+        const cap = 3 * devicePixelRatio;
+        for (const [from, to, left, right] of [[...ends, 0, 0], ...ends.map((end) => [end, end, cap, cap])]) {
+          ctx.moveTo(middle - left, from);
+          ctx.lineTo(middle + right, to);
+        }
+      });
+      ctx.stroke();
+    }
+    ctx.restore();
+  }
+
+  /** Return the range of a chart with intervals. */
+  function intervalRange(series) {
+    const values = series.flatMap((line) => [...line.values, ...(line.lows || []), ...(line.highs || [])]).filter((value) => value != null);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const room = 0.08 * (high - low || 1);
+    return [low - room, high + room];
+  }
+
   /** A chart of uPlot, as wide as the element `place`. A subclass has `place`, `size` and `draw()`, which sets `plot`. */
   class Plot extends Component {
     componentDidMount() {
@@ -86,7 +119,8 @@
   }
 
   /**
-   * A line chart. Props: x (numbers), series ([{label, values, color, points}]), xLabel, height, onPick(x, index),
+   * A line chart. Props: x (numbers), series ([{label, values, color, points, lows, highs}]; the last two are the ends of
+   * an interval at each x, or null), xLabel, height, onPick(x, index),
    * mark (x of a vertical line that stays), markColor, theme (drawn again if it changes), span (the ends of the x axis,
    * which has no label then; those of x if there is none), stacked (whether the values of the series are bars on top of each other).
    */
@@ -112,7 +146,7 @@
       this.plot = new window.uPlot({
         ...this.size,
         padding: [8, span ? PAD_RIGHT : LABEL_RIGHT, 0, 0],
-        scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: stacked ? { range: () => stackRange(series) } : {} },
+        scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: stacked ? { range: () => stackRange(series) } : series.some(({ lows }) => lows) ? { range: () => intervalRange(series) } : {} },
         axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : { label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }) }, { ...axis, size: PAD_LEFT }],
         legend: { live: true },
         cursor: { drag: { setScale: false, x: false, y: false } },
@@ -120,11 +154,11 @@
           { label: xLabel, value: (plot, value) => tm.ui.number(value) },
           ...series.map((line) => ({
             label: line.label, stroke: line.color, fill: stacked ? line.color : undefined, width: 1.75, spanGaps: true, dash: line.dash, ...(stacked ? { paths: () => null } : {}),
-            points: { show: stacked ? false : line.points || line.values.length < 2, size: 6, fill: line.color },
+            points: { show: stacked ? false : line.points ?? line.values.length < 2, size: 6, fill: line.color },
             value: (plot, value) => tm.ui.number(value),
           })),
         ],
-        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)], draw: [(plot) => this.drawMark(plot)] },
+        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)], draw: [(plot) => drawIntervals(plot, x, series), (plot) => this.drawMark(plot)] },
       }, [x, ...series.map((line) => line.values)], this.base);
       this.plot.over.addEventListener("click", (event) => this.pick(event));
       this.plot.over.addEventListener("pointermove", (event) => event.buttons === 1 && this.pick(event));

@@ -5,6 +5,7 @@
 
   const { html, number, plural, lastPart, titleOf, captionOf, Player, Choice } = tm.ui;
   const { stepOf, lastStep, seriesOf, firstDifference, SO_FAR } = tm.steps;
+  const { seedOf, forkedAt } = tm.forks;
   const model = tm.model;
   const MOST = 12;
   const MOST_STRIPS = 6;
@@ -124,7 +125,7 @@
   /** Return the seeds that some lists of clips have in common. */
   function commonSeeds(lists) {
     if (lists.length < 2) return [];
-    const [first, ...others] = lists.map((clips) => new Set(clips.map(({ seed }) => seed).filter((seed) => seed != null)));
+    const [first, ...others] = lists.map((clips) => new Set(clips.map(seedOf).filter((seed) => seed != null)));
     return [...first].filter((seed) => others.every((own) => own.has(seed))).sort((a, b) => a - b);
   }
 
@@ -140,7 +141,7 @@
       return { ...pick, clips, own: pick.path ? clips.slice(0, 1) : clips.filter(({ key }) => key === state.key) };
     });
     const some = all.filter(({ clips }) => clips.length);
-    const wish = (seed) => some.map(({ clips, own }) => own.find((clip) => clip.seed === seed) || clips.find((clip) => clip.seed === seed));
+    const wish = (seed) => some.map(({ clips, own }) => own.find((clip) => seedOf(clip) === seed) || clips.find((clip) => seedOf(clip) === seed));
     const own = commonSeeds(some.map((one) => one.own));
     const others = commonSeeds(some.map(({ clips }) => clips)).filter((seed) => !own.includes(seed) && new Set(wish(seed)).size === some.length);
     const keysOf = (seed) => [...new Set(wish(seed).map(({ key }) => tm.app.keyLabel(key)))].join(", ");
@@ -223,7 +224,8 @@
       })) }));
       const difference = isRead && rows.length > 1 ? firstDifference(episodes) : null;
       const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color, text: `${label}: ${endOf(this.detailsOf(clip)?.record)}` }));
-      const moments = [...(difference ? [{ step: difference.step, kind: "difference", text: differenceText(difference), isSaid: true }] : []), ...ends];
+      const forks = rows.flatMap(({ clip, color }) => tm.forks.forkMoments(clip).map((moment) => ({ ...moment, color })));
+      const moments = [...(difference ? [{ step: difference.step, kind: "difference", text: differenceText(difference), isSaid: true }] : []), ...forks, ...ends];
       const strips = rows.filter(({ clip }) => (rows.length > MOST_STRIPS ? clip === this.master : !clip.isUnplayed));
       return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length), moments: moments.sort((a, b) => a.step - b.step), strips };
     }
@@ -245,7 +247,7 @@
             <p class="muted">${seedText(rows, seeds, seed)}</p></div>
           ${seeds.length > 0 && html`<${Choice} label="Seed" values=${[...seeds.map((one) => String(one.seed)), ANY]} value=${seed == null ? ANY : String(seed)}
             names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"} onChange=${(value) => app.set({ seed: value })} />`}
-          ${policies.length === 2 && html`<${tm.commands.Button} app=${app} label="Decide …" title="The commands that play both policies on equal seeds" found=${tm.commands.comparing(app, policies)} />`}
+          ${policies.length === 2 && !policies.some(({ fork }) => fork) && html`<${tm.commands.Button} app=${app} label="Decide …" title="The commands that play both policies on equal seeds" found=${tm.commands.comparing(app, policies)} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button></header>
         ${without.length > 0 && html`<p class="notice">Without a clip under this choice: ${without.map(({ trial }) => titleOf(trial)).join(", ")}.</p>`}
         <div class="side-by-side" style=${{ "--count": Math.min(rows.length, 4) }}>${rows.map(({ trial, clip, text, color, label }) => html`
@@ -258,7 +260,7 @@
               <div><dt>length</dt><dd>${number(clip.length ?? clip.frames)}</dd></div>
               ${rows.some((own) => own.clip.step !== clip.step) && html`<div><dt>training step</dt><dd>${number(clip.step)}</dd></div>`}
               ${(clip.key !== app.state.key || rows.some((own) => own.clip.key !== clip.key)) && html`<div><dt>clip</dt><dd class="side-key">${clip.tape ? "from its tape" : tm.app.keyLabel(clip.key)}</dd></div>`}
-              ${seed == null && clip.seed != null && html`<div><dt>seed</dt><dd>${String(clip.seed)}</dd></div>`}
+              ${seed == null && clip.seed != null && html`<div><dt>${seedOf(clip) == null ? "continuation" : "seed"}</dt><dd>${String(clip.seed)}</dd></div>`}
               <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}${step >= lastStep(clip) ? html` <em>${endOf(this.detailsOf(clip)?.record)}</em>` : ""}</dd></div>
             </dl></section>`)}</div>
         <section class="panel inside"><div class="panel-head"><h3>On one time line</h3>
@@ -287,8 +289,8 @@
     const names = Object.keys(trials[0]?.texts || {}).filter((name) => trials.some((trial) => trial.texts[name] !== trials[0].texts[name]));
     const texts = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
     const own = new Set(texts).size === trials.length && names.length ? texts : trials.map((trial) => trial.shownName);
-    let labels = rows.map(({ trial }) => (trials.length > 1 ? own[trials.indexOf(trial)] : ""));
-    const facts = [({ clip }) => `step ${number(clip.step)}`, ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)), ({ clip }) => `seed ${clip.seed ?? "unknown"}`, ({ clip }) => `return ${number(clip.return)}`,
+    let labels = rows.map(({ trial }) => (trials.length > 1 ? tm.forks.titleOf(trial) || own[trials.indexOf(trial)] : ""));
+    const facts = [({ clip }) => `step ${number(clip.step)}`, ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)), ({ clip }) => `${seedOf(clip) === clip.seed ? "seed" : "continuation"} ${clip.seed ?? "unknown"}`, ({ clip }) => `return ${number(clip.return)}`,
       ({ clip }) => (clip.tape ? `episode ${clip.tape.wanted.episode.slice(0, 8)}` : clip.file)];
     for (const fact of facts) {
       const found = rows.map(fact);
@@ -301,6 +303,10 @@
     const isOfOne = new Set(rows.map(({ trial }) => trial)).size < 2;
     if (seed != null) return `All play the same evaluation seed, ${seed}: what differs is the policy.`;
     if (seeds.length) return `Each ${isOfOne ? "shows" : "trial shows"} its own clip; there are clips of equal seeds, too.`;
+    if (rows.some(({ trial }) => forkedAt(trial) != null)) {
+      const isSame = new Set(rows.map(({ trial }) => trial.fork?.from)).size === 1;
+      return isSame ? "All are one episode up to the fork: what differs is who acts after it." : "A continuation begins as the episode that it continues, not by a seed of its own.";
+    }
     if (rows.some(({ clip }) => clip.seed == null)) return "The seeds of some episodes are not known, so they may begin differently.";
     if (rows.some(({ path }) => path)) return "These episodes have different seeds, so they begin differently.";
     return "No clips of equal seeds at this step, so the episodes begin differently. keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
