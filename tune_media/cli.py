@@ -94,6 +94,15 @@ def _file_to_write(output: str, *endings: str, option: str = "-o") -> Path:
     return path
 
 
+def _address(path: str, *given: str | None) -> str:
+    """Return a folder as a word of a command: on an object store with the scheme and options of what was given."""
+    for uri in given:
+        scheme, sign, rest = (uri or "").partition("://")
+        if sign and path.startswith(f"{rest.partition('/')[0]}/"):
+            return shlex.quote(f"{scheme}://{path}{''.join(rest.partition('?')[1:])}")
+    return shlex.quote(path)
+
+
 def _nothing(path: str, wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media."""
     return (
@@ -751,7 +760,7 @@ def evaluate(
             click.echo(remark)
         for path in found.learning:
             click.echo(f"Watch it learn: {path}")
-        click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {found.path}\n")
+        click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {_address(found.path, experiment)}\n")
     failed = [one for one in found.checkpoints if one.error]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(found.checkpoints)} checkpoints lack episodes.")
@@ -841,7 +850,8 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
             click.echo(f"  Note: {_in_shell(note)}.")
     for problem in found.problems:
         click.echo(problem)
-    click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {found.path}\n")
+    folder = _address(found.path, options["output"])
+    click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
     sys.exit(found.exit_code)
 
 
@@ -906,7 +916,8 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
     click.echo(found.sentence)
     for problem in found.problems:
         click.echo(f"Note: {_in_shell(problem)}.")
-    click.echo(f"\nOpen it:  {found.page.resolve().as_uri()}\nAll episodes:  tune-media watch --open {found.path}")
+    folder = _address(found.path, base, candidate)
+    click.echo(f"\nOpen it:  {found.page.resolve().as_uri()}\nAll episodes:  tune-media watch --open {folder}")
 
 
 @main.command(short_help="Let another policy go on with an episode.")
@@ -978,7 +989,7 @@ def fork(
     click.echo(_in_shell(text))
     for problem in facts["problems"]:
         click.echo(f"Note: {_in_shell(problem)}.")
-    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {shlex.quote(path)}\n")
+    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {_address(path, episode)}\n")
     if link:
         click.echo(f"and then in the browser:\n\n    http://localhost:6007/{link}\n")
 

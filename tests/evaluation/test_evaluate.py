@@ -218,6 +218,10 @@ def test_checkpoints_on_s3_are_played_here_and_the_evaluation_is_there(experimen
     here = tm.evaluate(experiment, trials="best:1", seeds="0:2", clips=None)
     assert returns(found.catalog.episodes()).tolist() == returns(here.catalog.episodes()).tolist()
     assert found.path == "results/sweep/evaluations/last-seeds-0-1"
+    again = CliRunner().invoke(
+        main, ["evaluate", "s3://results/sweep", "--trials", "best:1", "--seeds", "0:2", "--no-clips"]
+    )
+    assert f"tune-media watch --open s3://{found.path}\n" in again.output
     (row,) = tm.load("s3://results/sweep/evaluations/last-seeds-0-1")
     assert sum(1 for _ in decode_video(row.read_bytes())) == row["episode_length"] + 1
 
