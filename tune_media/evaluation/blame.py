@@ -83,7 +83,11 @@ class Blame:
         return max(saved, default=-1) + 1, max(at for at, side in sides.items() if side != LOST) + 1
 
     def facts(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return what ``--json`` prints and ``blame.json`` has.
+
+        As of a ``Fork``, but with ``curve``, a list, in place of ``continued``; and ``sentence``, ``step``, ``between``
+        (the steps that it may be) and ``threshold``.
+        """
         return {
             "v": VERSION,
             "forked_from": self.episode,

@@ -141,7 +141,12 @@ class Fork:
     problems: Sequence[str] = ()
 
     def facts(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return what ``--json`` prints.
+
+        ``v`` (1), ``forked_from``, ``forked_at``, ``policy``, ``metric``, ``path``, ``problems``, ``is_same``, and
+        ``original`` and ``continued``, each with ``at``, ``value``, ``low`` and ``high`` (None: one episode),
+        ``continuations``, ``returns``, ``lengths`` and ``successes``.
+        """
         return {
             "v": VERSION,
             "forked_from": self.episode,

@@ -124,7 +124,14 @@ class Gate:
         return EXIT_CODES[self.verdict]
 
     def facts(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return what ``--json`` prints and ``gate.json`` has.
+
+        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
+        ``conditions``: for each ``condition`` its ``verdict``, ``seeds`` (that it took), the means ``base`` and
+        ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``, ``lost`` and
+        ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won`` (the first
+        100), ``sentence``, ``error`` and ``notes``.
+        """
         return {
             "v": VERSION,
             "verdict": self.verdict,

@@ -66,7 +66,15 @@ class Report:
         return self.found.sentence
 
     def facts(self) -> dict[str, Any]:
-        """Return all figures as JSON."""
+        """Return what ``--json`` prints: all figures.
+
+        ``v`` (1), ``base``, ``candidate``, ``path``, ``page``, ``problems``, ``sentence``, ``metric``,
+        ``mode``, ``interval`` (``fixed``, or a gate's: ``sequential``), ``seeds``, ``won`` and ``lost``;
+        ``difference``, and each of ``values`` and ``reasons`` (the sure ones), with ``name``, ``base``,
+        ``candidate``, ``difference``, ``low``, ``high``, ``p`` (corrected), ``is_sure`` and ``is_rate``;
+        ``by_seed``; ``split`` (None, or ``condition``, ``won`` of ``seeds``, ``others_won`` of ``others``,
+        ``p``, all of the half that was held out); ``facts_tried`` and ``endings``.
+        """
         return {
             "v": VERSION,
             "base": self.base,
