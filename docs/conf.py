@@ -18,11 +18,11 @@ ROOT = Path(__file__).parents[1]
 NAVIGATION = {
     "Start": ["quickstart", "examples", "why"],
     "Record": ["recording", "howto/env-data", "howto/multi-agent", "howto/outside-rllib", "old-stack"],
-    "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate"],
+    "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork", "howto/datasets"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
-    "Details": ["how-it-works", "files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
+    "Details": ["files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
     "Help": ["troubleshooting", "support", "security", "contributing", "changelog"],
 }
 OUTSIDE = {
