@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE, TABLES = ROOT / "docs" / "performance.md", Path(__file__).with_name("tables.md")
 OUTPUT = ROOT / "build" / "bench"
-TAPES_SINCE = "2026-11-23"  # sections that were measured before show older code
+TAPES_SINCE = "2026-11-23"  # sections that were measured before show older code, and are on the page of tables only
 EVALUATION_PICTURE = "performance-evaluation.png"
 RECORDING_PICTURE, LOOP_PICTURE = "performance-recording.png", "performance-loop.png"
 PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "ale-py", "mujoco", "wandb", "mlflow")
@@ -79,6 +79,7 @@ class Figure:
         ours: Our row, by the texts of its first cells.
         peer: The row that it is compared with.
         table: The beginning of the line above the table; empty: the first one that has the row.
+        beside: The column and unit of an absolute figure that is shown beside a ratio.
     """
 
     benchmark: str
@@ -87,9 +88,10 @@ class Figure:
     ours: tuple[str, ...]
     peer: tuple[str, ...]
     table: str = ""
+    beside: tuple[str, str] | None = None
 
 
-_ONE, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
+_, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
     f"{env}: an evaluation of 10 episodes by an env runner with {envs} env(s)"
     for env in ("CartPole", "CartPole, 200 steps")
     for envs in (1, 8)
@@ -97,36 +99,37 @@ _ONE, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
 _TAPE, _DIRECT = ("on tape, the default",), ("direct",)
 _OURS, _RECORD_VIDEO = ("tune_media",), ("Gymnasium's RecordVideo",)
 _RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
+_MS = ("ms", "s")
 FIGURES = (
-    Figure("replay", "duration of an evaluation with episodes of 200 steps, relative to one without a recorder, 1 env",
-           "ratio", _TAPE, _DIRECT, _LONG_ONE),
-    Figure("replay", "the same with 8 envs", "ratio", _TAPE, _DIRECT, _LONG_EIGHT),
-    Figure("replay", "the same with episodes of 24 steps, 1 env", "ratio", _TAPE, _DIRECT, _ONE),
-    Figure("replay", "the same with episodes of 24 steps, 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT),
-    Figure("recording", "CPU time to record a CartPole episode directly, relative to rendering it", "CPU ratio",
+    Figure("replay", "an evaluation of 10 episodes of 200 steps, 1 env, relative to one without a recorder", "ratio",
+           _TAPE, _DIRECT, _LONG_ONE, _MS),
+    Figure("replay", "the same, 8 envs", "ratio", _TAPE, _DIRECT, _LONG_EIGHT, _MS),
+    Figure("replay", "episodes of 24 steps, 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT, _MS),
+    Figure("recording", "CPU time to record an episode of CartPole directly, relative to rendering it", "CPU ratio",
            _OURS, _RECORD_VIDEO, "CartPole"),
     Figure("recording", "the same for HalfCheetah", "CPU ratio", _OURS, _RECORD_VIDEO, "HalfCheetah"),
     Figure("gym", "microseconds for a step of a wrapped env that is not recorded", "us",
            ("tune_media, the data of all episodes",), ("Gymnasium's RecordEpisodeStatistics",)),
-    Figure("tune_loop", "milliseconds of CPU that Tune's loop spends on a result with a clip", "CPU, ms: median",
+    Figure("tune_loop", "milliseconds of CPU of Tune's loop for a result with a clip", "CPU, ms: median",
            ("200 metrics and a Video", _ALL), ("200 metrics and a Video", _RAYS)),
     Figure("trackers", "the same with W&B's callback alone", "CPU ms",
            ("ours, the clip as a Video",), ("Ray's W&B, the clip as an array",)),
-    Figure("sweep", "results per second with JSON and TensorBoard, relative to Ray's loggers", "ratio", (_ALL,),
-           ("Ray's JSON and TBX, no clips",), "10 trials"),
-    Figure("sweep", "the same with JSON alone, beside Ray's TBX", "ratio", ("ours: JSON",),
-           ("Ray's JSON and TBX, no clips",), "10 trials"),
-    Figure("bytes", "bytes uploaded with JSON and TensorBoard, relative to bytes recorded", "ratio",
-           ("ours: JSON and TensorBoard",), ("clips in the trial's folder",)),
-    Figure("bytes", "the same with JSON alone, without TensorBoard's GIFs", "ratio", ("ours: JSON",),
-           ("clips in the trial's folder",)),
+    Figure("sweep", "results per second, relative to Ray's loggers", "ratio", (_ALL,),
+           ("Ray's JSON and TBX, no clips",), "10 trials", ("results/s", "per s")),
+    Figure("sweep", "with JSON alone, beside Ray's TBX", "ratio", ("ours: JSON",),
+           ("Ray's JSON and TBX, no clips",), "10 trials", ("results/s", "per s")),
+    Figure("bytes", "bytes uploaded, relative to bytes recorded", "ratio",
+           ("ours: JSON and TensorBoard",), ("clips in the trial's folder",), beside=("uploaded, MB", "MB")),
+    Figure("bytes", "with JSON alone, without TensorBoard's GIFs", "ratio", ("ours: JSON",),
+           ("clips in the trial's folder",), beside=("uploaded, MB", "MB")),
     Figure("catalog", "seconds to load a million index lines (parse: into a dict each)", "s", ("load",), ("parse",)),
-    Figure("viewer", "seconds from the start of `tune-media watch` to its first picture, 1,000 trials of 100 clips",
+    Figure("viewer", "seconds to the first picture of `tune-media watch`, 1,000 trials of 100 clips",
            "median, s", ("`tune-media watch`", "first picture"), ("`tune-media watch`", "all trials read")),
-    Figure("viewer", "milliseconds until the same once it has read the trials", "median, ms",
+    Figure("viewer", "milliseconds once it has read the trials", "median, ms",
            ("the viewer", "first picture"), ("a bare page with 12 clips", "first picture")),
-    Figure("soak", "the driver's memory in the last tenth of 1,000 trials, relative to the second tenth", "ratio",
-           ("ours", "resident memory, MB"), ("Ray's, numbers only", "resident memory, MB")),
+    Figure("soak", "the driver's memory at the end of 1,000 trials, relative to after 150", "ratio",
+           ("ours", "resident memory, MB"), ("Ray's, numbers only", "resident memory, MB"),
+           beside=("last tenth", "MB")),
 )  # fmt: skip
 
 
@@ -218,33 +221,24 @@ def page(sections: dict[str, str]) -> str:
     """Return the page about performance: the figures of the tables, and the pictures."""
     lines = ["| what | tune_media | compared with |", "|---|---|---|"]
     for figure in FIGURES:
-        if figure.benchmark in sections:
-            ours, peers = (cell_of(sections[figure.benchmark], figure, row) for row in (figure.ours, figure.peer))
-            mark = "†" if _is_older(sections[figure.benchmark]) else ""
-            lines.append(f"| {figure.what}{mark} | **{ours}** | {peers}: {_name_of_peer(figure)} |")
+        section = sections.get(figure.benchmark)
+        if section is not None and not _is_older(section):
+            ours, peers = (_shown(section, figure, row) for row in (figure.ours, figure.peer))
+            lines.append(f"| {figure.what} | **{ours}** | {peers}: {_name_of_peer(figure)} |")
     table = "\n".join(lines)
+    current = [name for name, section in sections.items() if not _is_older(section)]
+    pictures = "\n\n".join(f"![{about}]({file})" for name, file, about in SHOWN if name in current)
     return f"""# Performance
 
-By default, an episode is put on tape, which costs little while it runs: see the first picture. An episode that cannot
-be played again is recorded *directly*, rendered and encoded in the env runner: see the second picture. If rendering is
-slow, as with MuJoCo, encoding adds little to it, and only rendering fewer frames helps (`every=`, a trigger). If it is
-fast, as with CartPole, encoding costs most.
-
-If results come by the hundred a second, TensorBoard's GIFs are finished after the sweep.
+By default, an episode is put on tape, which costs little. One that cannot be played again is rendered *directly*,
+in the env runner; then fewer frames help (`every=`, a trigger).
 
 {table}
 
-Use the ratios, not the times. Each figure is a median, on two cores without a GPU; † marks those of older code, before
-tapes and the outbox. [The tables](../tests/benchmarks/tables.md) have all, with their dates, and
-[contributing](../CONTRIBUTING.md#benchmarks) says how they are made.
+Medians, on two cores without a GPU; the times depend on the machine. [The tables](../tests/benchmarks/tables.md) have
+all, with dates.
 
-![Duration of an evaluation, relative to one without a recorder]({EVALUATION_PICTURE})
-
-![CPU time of an episode that is recorded directly, as a ratio to stepping and rendering it]({RECORDING_PICTURE})
-
-![CPU time that Tune's loop spends on one result, by logger]({LOOP_PICTURE})
-
-![Threads, open files and memory over a thousand trials](soak.png)
+{pictures}
 """
 
 
@@ -252,21 +246,31 @@ def _name_of_peer(figure: Figure) -> str:
     return next(theirs for ours, theirs in zip(figure.ours, figure.peer, strict=True) if ours != theirs)
 
 
+def _shown(section: str, figure: Figure, row: tuple[str, ...]) -> str:
+    """Return a figure, with the absolute one beside it: seconds of a column in milliseconds."""
+    shown = cell_of(section, figure.column, figure, row)
+    if figure.beside is None:
+        return shown
+    column, unit = figure.beside
+    beside = cell_of(section, column, figure, row)
+    return f"{shown} ({float(beside) / 1000:.2g} s)" if unit == "s" else f"{shown} ({beside} {unit})"
+
+
 def _is_older(section: str) -> bool:
     found = re.search(r"Measured on\s+(\d{4}-\d\d-\d\d)", section)
     return found is not None and found[1] < TAPES_SINCE
 
 
-def cell_of(section: str, figure: Figure, row: tuple[str, ...]) -> str:
-    """Return the cell of a figure's column in a row, of the first of its tables that has this row.
+def cell_of(section: str, column: str, figure: Figure, row: tuple[str, ...]) -> str:
+    """Return the cell of a column in a row, of the first of a figure's tables that has this row.
 
     Raises:
         KeyError: There is no such table, row or column.
     """
     for title, table in re.findall(r"(?m)^([^|\n].*)\n\n((?:(?:\|.*)?\n)+)", section):
         for cells in tables_of(table) if title.startswith(figure.table) else ():
-            if tuple(cells.values())[: len(row)] == row and figure.column in cells:
-                return cells[figure.column]
+            if tuple(cells.values())[: len(row)] == row and column in cells:
+                return cells[column]
     raise KeyError(f"bench_{figure.benchmark} has no row {row} in a table that begins with {figure.table!r}")
 
 
@@ -317,6 +321,12 @@ def draw_loop(sections: dict[str, str]) -> None:
     _draw(LOOP_PICTURE, bars, "CPU milliseconds that Tune's loop spends on one result, median")
 
 
+SHOWN = (
+    ("replay", EVALUATION_PICTURE, "Duration of an evaluation, relative to one without a recorder"),
+    ("recording", RECORDING_PICTURE, "CPU time of an episode that is recorded directly, relative to rendering it"),
+    ("tune_loop", LOOP_PICTURE, "CPU time that Tune's loop spends on one result, by logger"),
+    ("soak", "soak.png", "Threads, open files and memory over a thousand trials"),
+)
 PICTURES = {"replay": draw_evaluation, "recording": draw_recording, "tune_loop": draw_loop}
 
 
