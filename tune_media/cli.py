@@ -845,7 +845,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         for word, seeds in (("lost", one.lost), ("won", one.won)):
             if seeds:
                 shown = ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
-                click.echo(f"  {word} on {counted(len(seeds), 'seed')}: {shown}")
+                click.echo(f"  {word} by more than the margin on {counted(len(seeds), 'seed')}: {shown}")
         for note in one.notes:
             click.echo(f"  Note: {_in_shell(note)}.")
     for problem in found.problems:
