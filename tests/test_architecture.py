@@ -32,6 +32,7 @@ BELOW = {  # wing: the wings that it may import
         *("selection", "steps", "ray_compat"),
     },
     "evaluation": {
+        "ray_compat",
         "viewing",
         "rllib",
         "replay",
@@ -44,7 +45,7 @@ BELOW = {  # wing: the wings that it may import
         "encoding",
     },
     "datasets": {"viewing", "replay", "recording", "storage", "values", "encoding"},
-    "export": {"datasets", "viewing", "callbacks", "experiment", "values"},
+    "export": {"datasets", "viewing", "callbacks", "experiment", "values", "ray_compat"},
     "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }

@@ -2,16 +2,28 @@ import subprocess
 import sys
 
 
-def test_importing_the_package_loads_nothing_heavy_and_the_callbacks_neither_rllib_nor_the_encoder():
+def lines_of(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_importing_the_package_loads_nothing_heavy_and_a_wrapper_and_a_catalog_no_ray():
     code = (
         "import sys, tune_media as tm;"
-        "heavy = {'torch', 'ray.rllib', 'wandb', 'mlflow', 'av', 'tensorboard', 'gymnasium'};"
+        "heavy = {'torch', 'ray', 'wandb', 'mlflow', 'av', 'tensorboard', 'gymnasium'};"
         "print(sorted(heavy & set(sys.modules)));"
+        "tm.load, tm.gym;"
+        "print(sorted(heavy & set(sys.modules) - {'gymnasium', 'av'}))"
+    )
+    assert lines_of(code) == ["[]", "[]"]
+
+
+def test_the_callbacks_load_neither_rllib_nor_the_encoder():
+    code = (
+        "import sys, tune_media as tm;"
         "tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.load;"
         "print(sorted({'ray.rllib', 'wandb', 'mlflow', 'av'} & set(sys.modules)))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["[]", "[]"]
+    assert lines_of(code) == ["[]"]
 
 
 def test_every_public_name_is_there():

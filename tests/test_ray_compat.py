@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,13 +125,15 @@ def test_a_trial_whose_name_is_not_ascii_is_marked_and_spoils_nothing(ray_sessio
 def test_an_old_ray_is_named_with_the_command_that_updates_it(monkeypatch, version, name):
     monkeypatch.setattr("ray.__version__", version)
     monkeypatch.delitem(vars(tune_media), name, raising=False)  # imported before, a submodule is an attribute
+    monkeypatch.delitem(sys.modules, f"tune_media.{name}", raising=False)
     with pytest.raises(ImportError, match=rf"Ray {version} is installed: pip install -U 'ray\[tune\]>=2\.50\.1'"):
         getattr(tune_media, name)
 
 
 def test_an_old_ray_is_named_if_the_recorder_is_imported_by_its_module(monkeypatch):
     monkeypatch.setattr("ray.__version__", "2.40.0")
-    monkeypatch.delitem(sys.modules, "tune_media.rllib.callback", raising=False)
+    for module in ("tune_media.rllib", "tune_media.rllib.callback"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(ImportError, match=r"Ray 2\.40\.0 is installed: pip install -U"):
         importlib.import_module("tune_media.rllib.callback")
 
@@ -138,7 +141,19 @@ def test_an_old_ray_is_named_if_the_recorder_is_imported_by_its_module(monkeypat
 @pytest.mark.parametrize("version", ["2.50.1", "2.60.0", "2.61.0.dev0", "3.0.0rc1"])
 def test_a_newer_ray_is_fine(monkeypatch, version):
     monkeypatch.setattr("ray.__version__", version)
-    ray_compat.check_version()
+    ray_compat.check_ray("A test")
+
+
+def test_a_class_of_a_script_is_pickled_alike_by_all_processes_that_ray_gives_it_to():
+    """The hash of a recipe is that of its pickles, and each env runner makes one."""
+    env = type("Env", (), {"__module__": "__main__"})
+    ours = ray_compat.cloudpickle().dumps(env)
+    code = (
+        "import sys; from ray import cloudpickle; env = cloudpickle.loads(sys.stdin.buffer.read());"
+        "from tune_media import ray_compat; sys.stdout.buffer.write(ray_compat.cloudpickle().dumps(env))"
+    )
+    theirs = subprocess.run([sys.executable, "-c", code], input=ours, capture_output=True, check=True).stdout
+    assert theirs == ours
 
 
 class Anonymous(tune.Trainable):

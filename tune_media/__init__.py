@@ -1,6 +1,6 @@
 """See what your agents do: clips, custom metrics and histograms of every trial of a Ray Tune or RLlib sweep.
 
-Importing this package imports neither torch, RLlib, W&B, MLflow nor PyAV; each name is loaded when it is first used.
+Importing this package imports neither torch, Ray, W&B, MLflow nor PyAV; each name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -102,12 +102,10 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # or type checkers would take any name
 
     def __getattr__(name: str) -> Any:
-        if name in ("rllib", "blame", "evaluate", "fork", "gate", "report") or (
-            name.endswith("Callback") and name in _NAMES
-        ):
-            from tune_media.ray_compat import check_version
+        if name.endswith("Callback") and name in _NAMES:
+            from tune_media.ray_compat import check_ray
 
-            check_version()
+            check_ray(f"tune_media.{name}")
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
         if name in _NAMES:

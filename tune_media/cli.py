@@ -1093,6 +1093,7 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
 
 
 def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> Exported:
+    import tune_media as tm
     from tune_media.export import to_tensorboard, to_tracker
 
     def say(trial: str) -> None:
@@ -1101,14 +1102,10 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
     if tracker == "tensorboard":
         return to_tensorboard(experiment, str(output), progress=say)
     if tracker == "wandb":
-        from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
-
         if given.pop("offline", False):
             given["mode"] = "offline"
-        return to_tracker(experiment, WandbMediaLoggerCallback(**given), progress=say)
-    from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
-
-    return to_tracker(experiment, MLflowMediaLoggerCallback(**given), progress=say)
+        return to_tracker(experiment, tm.WandbMediaLoggerCallback(**given), progress=say)
+    return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**given), progress=say)
 
 
 def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.fs
 
 from tune_media.experiment.state import Snapshots
+from tune_media.ray_compat import check_ray
 from tune_media.values.checks import as_shown
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import error_text
@@ -61,6 +62,7 @@ def to_tracker(
         Traceback (most recent call last):
         TypeError: to_tracker takes a callback such as tune_media.MLflowMediaLoggerCallback(...), got 'mlflow'.
     """
+    check_ray("to_tracker")
     from tune_media.callbacks.callback import MediaLoggerCallback
 
     if not isinstance(callback, MediaLoggerCallback):
@@ -96,6 +98,7 @@ def to_tensorboard(
     Example:
         ``to_tensorboard("s3://bucket/my_sweep", "my_sweep_tensorboard")``
     """
+    check_ray("to_tensorboard")
     from tune_media.callbacks.tensorboard.folder import TensorBoardFolder
 
     backend = TensorBoardFolder(_folder("to_tensorboard", output))

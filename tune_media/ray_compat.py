@@ -11,19 +11,27 @@ import json
 import os
 import posixpath
 import re
+import sys
 import uuid
 from typing import Any
 
 OLDEST = (2, 50, 1)
 
 
-def check_version() -> None:
-    """Check that Ray is new enough; pip sees to that unless Ray is installed after this package.
+def check_ray(what: str, install: str = "ray[tune]") -> None:
+    """Check that Ray is there, and new enough; pip sees to that unless somebody has installed Ray, or not, by hand.
+
+    Args:
+        what: What needs Ray, for the message.
+        install: What to install if it is missing.
 
     Raises:
-        ImportError: Ray is older than the oldest release that the tests run on.
+        ImportError: Ray cannot be imported, or is older than the oldest release that the tests run on.
     """
-    import ray
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError(f"{what} needs Ray, which cannot be imported ({error}): pip install {install!r}") from error
 
     found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:3])
     if found < OLDEST:
@@ -32,6 +40,30 @@ def check_version() -> None:
             f"tune_media needs Ray {oldest} or later, and Ray {ray.__version__} is installed: "
             f"pip install -U 'ray[tune]>={oldest}'"
         )
+
+
+def started_ray() -> Any:
+    """Return Ray if this process is connected to a cluster, or else None; Ray is not imported to find out."""
+    if sys.modules.get("ray") is None:
+        return None
+    import ray  # if another thread has begun to import it, this waits
+
+    return ray if ray.is_initialized() else None
+
+
+def cloudpickle() -> Any:
+    """Return Ray's copy of cloudpickle if Ray has been imported, or else the package.
+
+    Only Ray's copy knows the ids of the classes that it has unpickled: with the package, each env runner would pickle
+    the same env of a script differently.
+    """
+    if sys.modules.get("ray") is not None:
+        from ray import cloudpickle as rays
+
+        return rays
+    import cloudpickle as package
+
+    return package
 
 
 def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
@@ -217,7 +249,8 @@ def _of_this_job(name: str) -> bytes:
 
 def _shared_store() -> Any:
     """Return Ray's own key-value store; None without Ray."""
-    import ray
+    if started_ray() is None:
+        return None
     from ray.experimental import internal_kv
 
-    return internal_kv if ray.is_initialized() and internal_kv._internal_kv_initialized() else None
+    return internal_kv if internal_kv._internal_kv_initialized() else None

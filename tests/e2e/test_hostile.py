@@ -830,20 +830,20 @@ def test_nothing_is_unpickled_from_disk():
         for line in path.read_text().splitlines()
         if unpickles.search(line)
     ]
-    message = "message: dict[str, Any] | None = cloudpickle.loads(base64.b64decode(line)) if line else None"
+    message = "message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None"
     recipe = [
         "known = pickle.loads(content)",
-        'make_env = cloudpickle.loads(known["creator"]) if creator is None else creator',
-        'config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])',
-        'video = cloudpickle.loads(known["video"])',
+        'make_env = pickle.loads(known["creator"]) if creator is None else creator',
+        'config, frame = pickle.loads(known["config"]), pickle.loads(known["frame"])',
+        'video = pickle.loads(known["video"])',
     ]
     figure = ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")')
-    selector = ("will_record.py", "choose = pickle.loads(cloudpickle.dumps(selector.choose))")
+    selector = ("will_record.py", "choose = pickle.loads(cloudpickle().dumps(selector.choose))")
     checkpoints = [
-        ("checkpoints.py", "state = {} if content is None else cloudpickle.loads(content)"),
+        ("checkpoints.py", "state = {} if content is None else pickle.loads(content)"),
     ]
-    player = ("checkpoint_player.py", "return cloudpickle.load(opened)")
-    weights = ("ray_names.py", "env_runner.set_state(cloudpickle.load(file))")
+    player = ("checkpoint_player.py", "return pickle.load(opened)")
+    weights = ("ray_names.py", "env_runner.set_state(pickle.load(file))")
     requests = ("child.py", message)  # of the process that asks
     assert found == [
         *checkpoints,

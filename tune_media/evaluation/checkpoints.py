@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import posixpath
 import re
 import tempfile
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
-from ray import cloudpickle
 
 from tune_media.evaluation.request import ALL, BEST, LAST
 from tune_media.experiment.results import finite_metrics, json_object, result_step, results_of_trial
@@ -131,7 +131,7 @@ def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) ->
     content = read_if_there(checkpoint.filesystem, path)
     state: Any = {}
     try:
-        state = {} if content is None else cloudpickle.loads(content)
+        state = {} if content is None else pickle.loads(content)
         why = "" if isinstance(state, dict) else f"it holds {of_type(state)} instead of a dict"
     except Exception as error:  # of one checkpoint; whoever plays it says whether it can be played
         why = error_text(error)

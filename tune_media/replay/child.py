@@ -11,12 +11,11 @@ import contextlib
 import ctypes
 import json
 import os
+import pickle
 import signal
 import sys
 from pathlib import Path
 from typing import IO, Any
-
-from ray import cloudpickle
 
 from tune_media.replay.player import RenderError
 from tune_media.replay.stage import Stage, Tell, cannot_make
@@ -135,7 +134,7 @@ def _prctl(what: int, value: int = 1) -> None:
 def _received(stream: IO[bytes]) -> dict[str, Any] | None:
     """Return the next message of the process that started this one; None: there are no more."""
     line = stream.readline()
-    message: dict[str, Any] | None = cloudpickle.loads(base64.b64decode(line)) if line else None
+    message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None
     return message
 
 

@@ -23,9 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from ray import cloudpickle
-
 from tune_media.encoding.encoder import EncodedVideo
+from tune_media.ray_compat import cloudpickle
 from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Creator
@@ -287,5 +286,5 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _send(stream: IO[bytes], message: Mapping[str, Any]) -> None:
-    stream.write(base64.b64encode(cloudpickle.dumps(dict(message))) + b"\n")
+    stream.write(base64.b64encode(cloudpickle().dumps(dict(message))) + b"\n")
     stream.flush()

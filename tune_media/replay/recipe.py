@@ -23,11 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media._version import __version__
-from tune_media.ray_compat import share_value, shared_value
+from tune_media.ray_compat import cloudpickle, share_value, shared_value
 from tune_media.recording.rendering import FrameSource, describe, inside
 from tune_media.replay.env_state import Baseline, EnvState
 from tune_media.replay.own_code import code_hashes
@@ -204,9 +203,9 @@ class LoadedRecipe:
         for name, value in known["facts"]["environment"].items():
             os.environ.setdefault(name, value)
         sys.path += [path for path in known["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
-        make_env = cloudpickle.loads(known["creator"]) if creator is None else creator
-        config, frame = cloudpickle.loads(known["config"]), cloudpickle.loads(known["frame"])
-        video = cloudpickle.loads(known["video"])
+        make_env = pickle.loads(known["creator"]) if creator is None else creator
+        config, frame = pickle.loads(known["config"]), pickle.loads(known["frame"])
+        video = pickle.loads(known["video"])
         base = Baseline.unpacked(known["base"]) if known["base"] else None
         return cls(known["facts"], make_env, config, known["num_workers"], frame, video, base)
 
@@ -322,7 +321,7 @@ def _pickled(value: Any) -> bytes:
     if known is not None:
         return known[1]
     file = _BoundedFile()
-    cloudpickle.dump(value, file)
+    cloudpickle().dump(value, file)
     if isinstance(value, type) or inspect.isroutine(value):
         _PICKLED[id(value)] = value, file.getvalue()
     return file.getvalue()

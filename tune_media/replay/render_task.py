@@ -9,10 +9,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from typing_extensions import override
 
+from tune_media.ray_compat import started_ray
 from tune_media.replay.player import RenderError
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
@@ -61,6 +60,9 @@ class RenderTasks:
             RenderError: As for the method; or the task's process or node died.
             NoRoomError: No node has room for it.
         """
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
         own = [NodeAffinitySchedulingStrategy(node, soft=False)] if node else []
         arguments = recipe.content, self._niceness, "num_gpus" in self._resources, method, tape, how
         task = ray.remote(num_returns="streaming")(_play)
@@ -85,7 +87,8 @@ class RenderTasks:
     def end(self) -> None:
         """End the task at once; ``play``, which another thread may be in, raises, now and from now on."""
         self._is_over = True
-        if self._answers is not None and ray.is_initialized():
+        ray = started_ray()
+        if self._answers is not None and ray is not None:
             ray.cancel(self._answers, force=True)
 
 
@@ -103,11 +106,13 @@ def _play(
 
 def this_node() -> str:
     """Return the id of the node of this process; empty if Ray does not run in it."""
-    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+    ray = started_ray()
+    return "" if ray is None else str(ray.get_runtime_context().get_node_id())
 
 
 def is_elsewhere(node: str) -> bool:
     """Return whether an id is that of another node of the cluster, which lives."""
-    if not node or not ray.is_initialized() or node == this_node():
+    ray = started_ray()
+    if not node or ray is None or node == this_node():
         return False
     return any(one["NodeID"] == node and one["Alive"] for one in ray.nodes())

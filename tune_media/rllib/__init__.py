@@ -1,6 +1,10 @@
 """Records the episodes that RLlib's env runners play: ``record_episodes`` makes the callback."""
 
-from tune_media.rllib.own_values import values_of
-from tune_media.rllib.record import record_episodes
+from tune_media.ray_compat import check_ray
+
+check_ray("tune_media.rllib", "tune-media[rllib]")
+
+from tune_media.rllib.own_values import values_of  # noqa: E402 - after the check
+from tune_media.rllib.record import record_episodes  # noqa: E402
 
 __all__ = ["record_episodes", "values_of"]

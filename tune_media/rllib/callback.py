@@ -14,7 +14,6 @@ from typing import Any
 
 from typing_extensions import override
 
-from tune_media.ray_compat import check_version
 from tune_media.replay.child_processes import child_processes
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.env_runner_requests import recordings_of
@@ -22,7 +21,6 @@ from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
 from tune_media.rllib.stacks import index_of, section_of
 
-check_version()  # an old RLlib lacks the next name, and others
 try:
     from ray.rllib.callbacks.callbacks import RLlibCallback
 except ImportError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import pickle
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray import cloudpickle
 from typing_extensions import override
 
 from tune_media.recording.plan import Plan
@@ -442,7 +442,7 @@ def _observations_seen(folder: Path) -> int | None:
 def _unpickled(file: Path) -> Any:
     try:
         with file.open("rb") as opened:
-            return cloudpickle.load(opened)
+            return pickle.load(opened)
     except ImportError as error:
         raise CheckpointError(
             f"the checkpoint needs a module that is not here ({error}); run where the training script's modules can be "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -242,7 +243,6 @@ def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
     Raises:
         ValueError: The weights are not of such a module.
     """
-    from ray import cloudpickle
     from ray.rllib.core import DEFAULT_MODULE_ID
     from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 
@@ -254,7 +254,7 @@ def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
     state = own / "state.pkl"
     if state.is_file():
         with state.open("rb") as file:
-            env_runner.set_state(cloudpickle.load(file))
+            env_runner.set_state(pickle.load(file))
 
 
 def frozen_connectors(env_runner: Any) -> dict[str, Any]:

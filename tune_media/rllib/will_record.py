@@ -7,8 +7,7 @@ import pickle
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from ray import cloudpickle
-
+from tune_media.ray_compat import cloudpickle
 from tune_media.recording.plan import Plan
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
@@ -138,7 +137,7 @@ def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
             )
         return
     try:  # with a copy: a function may remember what it has seen
-        choose = pickle.loads(cloudpickle.dumps(selector.choose))
+        choose = pickle.loads(cloudpickle().dumps(selector.choose))
     except Exception:
         return
     try:

@@ -23,7 +23,7 @@ import numpy as np
 from tune_media.encoding import VideoEncoder, as_rgb
 from tune_media.encoding.encoder import SAME, look_of
 from tune_media.encoding.stills import reason_of
-from tune_media.ray_compat import check_version
+from tune_media.ray_compat import check_ray
 from tune_media.recording.rendering import Renderer, remedy_for
 from tune_media.replay.player import random_step, replay
 from tune_media.replay.tape import Tape
@@ -127,12 +127,12 @@ def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
     """
     if (why := missing(name)) is not None:
         return Diagnosis(problems=[why])
-    import ray
-
     try:
-        check_version()
+        check_ray("tune-media doctor")
     except ImportError as error:
         return Diagnosis(problems=[str(error)])
+    import ray
+
     started_here = not ray.is_initialized()
     if started_here:
         # Without num_cpus, which a cluster that is already there (RAY_ADDRESS) would refuse.

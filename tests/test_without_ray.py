@@ -1,0 +1,162 @@
+"""All but RLlib's recorder, the logger callbacks and what plays checkpoints works where Ray cannot be imported."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NO_RAY = """
+import sys
+
+class NoRay:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "ray":
+            raise ModuleNotFoundError("No module named 'ray'", name=name)
+
+sys.meta_path.insert(0, NoRay())
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that runs a script without Ray, and so all processes that it starts; it returns its output."""
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start" / "sitecustomize.py").write_text(NO_RAY)
+    others = {name: value for name, value in os.environ.items() if name != "TUNE_MEDIA_FORK_WORKERS"}
+    environment = {**others, "PYTHONPATH": os.pathsep.join([str(tmp_path / "start"), str(ROOT)])}
+
+    def run_script(script):
+        command = [sys.executable, "-c", textwrap.dedent(script)]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run_script
+
+
+@pytest.mark.slow
+def test_episodes_are_recorded_and_played_again(run):
+    printed = run("""
+        import gymnasium as gym
+        import tune_media as tm
+
+        class Walk(gym.Env):  # of a script, and so in no module that another process could import
+            metadata = {"render_modes": ["rgb_array"], "render_fps": 5}
+            observation_space, action_space = gym.spaces.Discrete(9), gym.spaces.Discrete(2)
+            render_mode, at = "rgb_array", 0
+
+            def reset(self, *, seed=None, options=None):
+                super().reset(seed=seed)
+                self.at = 0
+                return 0, {}
+
+            def step(self, action):
+                self.at += 1
+                return self.at, 1.0, self.at == 3, False, {}
+
+            def render(self):
+                import numpy as np
+                return np.full((32, 32, 3), 60 * self.at, np.uint8)
+
+        for render in ("direct", "replay"):
+            folder = {"video_folder": "videos"} if render == "direct" else {"env_fn": Walk}
+            env = tm.gym.RecordEpisodes(Walk(), keep="best", render=render, strict=True, **folder)
+            env.reset(seed=1)
+            while not env.step(1)[2]:
+                pass
+            (clip,) = [env.take()["best"]]
+            print(clip.episode.rendered, clip.episode.episode_return, clip.frames)
+            env.close()
+        """)
+    assert printed.split("\n")[:2] == ["direct 3.0 4", "replay 3.0 4"]
+
+
+@pytest.mark.slow
+def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
+    printed = run("""
+        import http.client, json, sys, threading
+        from pathlib import Path
+        from click.testing import CliRunner
+        import tune_media as tm
+        from tests.support.stores import StoredTrial
+        from tests.support.taped import taped_clip
+        from tune_media.cli import main
+        from tune_media.values.episodes import EpisodeBatch, EpisodeData
+
+        clip = taped_clip(2, episode_return=7.0)
+        data = EpisodeData(clip.episode, tape=clip.tape, recipe=clip.recipe.hash)
+        trial = StoredTrial.in_folder(Path("sweep/trial"))
+        trial.add(EpisodeBatch((data,), recipes={clip.recipe.hash: clip.recipe.content}), "evaluation", "episodes/data")
+        trial.finish()
+        Path("sweep/trial/params.json").write_text("{}")
+
+        def command(*words):
+            done = CliRunner().invoke(main, list(words))
+            assert done.exit_code == 0, done.output
+            return done.output
+
+        command("render", "sweep", "--storage")
+        assert "7" in command("list", "sweep")
+        command("gallery", "sweep", "-o", "gallery")
+        assert list(Path("gallery").rglob("*.mp4")) and Path("gallery/index.html").is_file()
+        (row,) = tm.load("sweep").filter(kind="video")
+        print(row["episode_return"], row["frames"], sum(1 for _ in row.frames()))
+
+        from tune_media.viewing.watch import make_watch_server
+
+        server = make_watch_server("sweep", port=0)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection.request("GET", "/")
+        print(connection.getresponse().status)
+        server.shutdown()
+        """)
+    assert printed.split("\n")[:2] == ["7.0 5 5", "200"]
+
+
+PLAYS, RLLIB = "Playing checkpoints (evaluate, gate, report, fork, blame)", "tune-media[rllib]"
+NEEDS = {
+    **{f"tm.{name}": (PLAYS, RLLIB) for name in ("blame", "evaluate", "fork", "gate", "report")},
+    **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("Media", "JsonMedia", "TBXMedia")},
+    **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("WandbMedia", "MLflowMedia")},
+    "tm.rllib": ("tune_media.rllib", RLLIB),
+    "tm.export.to_tensorboard('sweep', 'logs')": "to_tensorboard",
+    "tm.export.to_tracker('sweep', None)": "to_tracker",
+    "demo": ("tune_media.rllib", RLLIB),
+    "doctor CartPole-v1": "tune-media doctor",
+    "evaluate sweep --workers 2": (PLAYS, RLLIB),
+    "gate sweep sweep": (PLAYS, RLLIB),
+    "export sweep --to mlflow": "tune_media.MLflowMediaLoggerCallback",
+    "export sweep --to wandb": "tune_media.WandbMediaLoggerCallback",
+    "export sweep --to tensorboard -o logs": "to_tensorboard",
+}
+
+
+def test_what_needs_ray_says_so_and_names_what_to_install(run):
+    printed = run(f"""
+        from click.testing import CliRunner
+        import tune_media as tm
+        from tune_media.cli import main
+
+        for needs in {[one for one in NEEDS if one.startswith("tm.")]}:
+            try:
+                eval(needs)
+            except ImportError as error:
+                print(f"{{needs}}: {{error}}")
+        for words in {[one for one in NEEDS if not one.startswith("tm.")]}:
+            done = CliRunner().invoke(main, words.split())
+            print(f"{{words}}: {{done.output.splitlines()[-1]}}")
+        for name in tm.__all__:
+            if f"tm.{{name}}" not in {list(NEEDS)}:
+                getattr(tm, name)
+        """)
+    told = dict(line.split(": ", 1) for line in printed.splitlines())
+    assert set(told) == set(NEEDS)
+    for what, needs in NEEDS.items():
+        needed, install = needs if isinstance(needs, tuple) else (needs, "ray[tune]")
+        message = f"{needed} needs Ray, which cannot be imported (No module named 'ray'): pip install '{install}'"
+        assert told[what].removeprefix("Error: ").removeprefix("- ") == message
