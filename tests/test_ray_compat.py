@@ -144,6 +144,21 @@ def test_a_newer_ray_is_fine(monkeypatch, version):
     ray_compat.check_ray("A test")
 
 
+@pytest.mark.slow
+@pytest.mark.any_ray
+def test_a_cluster_with_token_authentication_asks_for_its_token(tmp_path):
+    """The same is said, after some seconds, if the token is wrong: Ray's own message then names no token."""
+    cluster = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_MODE": "token", "HOME": str(tmp_path)}
+    code = "from tune_media.ray_compat import start_ray; start_ray(log_to_driver=False)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**os.environ, **cluster}, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        "ConnectionError: the cluster of RAY_ADDRESS=127.0.0.1:1 does not take this process (Token authentication is "
+        "enabled but no authentication token was found). If its address is right, it may have token authentication: "
+        "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what `ray get-auth-token` prints on its head node."
+    )
+
+
 def test_a_class_of_a_script_is_pickled_alike_by_all_processes_that_ray_gives_it_to():
     """The hash of a recipe is that of its pickles, and each env runner makes one."""
     env = type("Env", (), {"__module__": "__main__"})

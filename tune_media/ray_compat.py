@@ -51,6 +51,29 @@ def started_ray() -> Any:
     return ray if ray.is_initialized() else None
 
 
+def start_ray(**options: Any) -> None:
+    """Connect to the cluster that ``RAY_ADDRESS`` names, or start Ray on this machine.
+
+    Args:
+        **options: Arguments of ``ray.init``.
+
+    Raises:
+        ConnectionError: The cluster does not take this process.
+    """
+    import ray
+
+    try:
+        ray.init(**options)
+    except (ConnectionError, ray.exceptions.RayError) as error:
+        if "RAY_ADDRESS" not in os.environ:
+            raise
+        raise ConnectionError(
+            f"the cluster of RAY_ADDRESS={os.environ['RAY_ADDRESS']} does not take this process "
+            f"({str(error).partition('. ')[0]}). If its address is right, it may have token authentication: set "
+            "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what `ray get-auth-token` prints on its head node."
+        ) from error
+
+
 def cloudpickle() -> Any:
     """Return Ray's copy of cloudpickle if Ray has been imported, or else the package.
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
+from tune_media.ray_compat import start_ray
 from tune_media.replay.player import ReplayDiffers
 from tune_media.rllib.checkpoint_player import (
     CheckpointError,
@@ -136,7 +137,7 @@ def ray_started(workers: int) -> Iterator[None]:
 
     is_own = not ray.is_initialized()
     if is_own:
-        ray.init(**_start_options(workers))
+        start_ray(**_start_options(workers))
     try:
         yield
     finally:

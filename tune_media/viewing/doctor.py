@@ -23,7 +23,7 @@ import numpy as np
 from tune_media.encoding import VideoEncoder, as_rgb
 from tune_media.encoding.encoder import SAME, look_of
 from tune_media.encoding.stills import reason_of
-from tune_media.ray_compat import check_ray
+from tune_media.ray_compat import check_ray, start_ray
 from tune_media.recording.rendering import Renderer, remedy_for
 from tune_media.replay.player import random_step, replay
 from tune_media.replay.tape import Tape
@@ -136,7 +136,7 @@ def examine_in_actor(name: str, config: dict[str, Any]) -> Diagnosis:
     started_here = not ray.is_initialized()
     if started_here:
         # Without num_cpus, which a cluster that is already there (RAY_ADDRESS) would refuse.
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        start_ray(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
         examiner = ray.remote(num_cpus=0)(_Examiner).remote()
         report: Diagnosis = ray.get(examiner.examine.remote(name, config))
