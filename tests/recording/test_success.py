@@ -103,8 +103,6 @@ def test_a_function_that_raises_costs_the_success_and_says_so_once(caplog):
 def test_what_cannot_say_it_is_refused_at_once(wrong):
     with pytest.raises(TypeError, match="success="):
         tm.gym.RecordEpisodes(Telling([{}]), video=None, success=wrong)
-    with pytest.raises(TypeError, match="success="):
-        tm.rllib.record_episodes(success=wrong)
 
 
 def test_selectors_may_choose_by_it():
