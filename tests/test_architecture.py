@@ -25,7 +25,7 @@ BELOW = {  # wing: the wings that it may import
     "storage": {"values", "encoding"},
     "experiment": {"storage", "values"},
     "rllib": {"replay", "recording", "values", "encoding", "selection", "steps", "ray_compat"},
-    "gym": {"replay", "recording", "values", "encoding", "selection", "steps"},
+    "gym": {"replay", "recording", "experiment", "storage", "values", "encoding", "selection", "steps"},
     "callbacks": {"replay", "experiment", "storage", "results", "values", "encoding", "ray_compat"},
     "viewing": {
         *("experiment", "storage", "values", "encoding", "rllib", "gym", "replay", "recording", "callbacks"),

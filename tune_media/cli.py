@@ -1080,7 +1080,10 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
 
     place = folder_at(source)
     if place.is_there:
-        best = load(source).filter(kind="video").best()
+        clips = load(source).filter(kind="video")
+        best = clips.best()
+        if best is None and len(clips):
+            raise ValueError(f"None of the clips in {place.path} has a return, by which one is the best: pass a file.")
         if best is None:
             raise ValueError(_nothing(place.path, "No clip"))
         path, told = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"

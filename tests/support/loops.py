@@ -32,4 +32,5 @@ def stepped(env, steps, **reset):
 
 
 def names(folder):
-    return sorted(path.name for path in Path(folder).iterdir())
+    """Return the names of the files directly in a folder."""
+    return sorted(path.name for path in Path(folder).iterdir() if path.is_file())

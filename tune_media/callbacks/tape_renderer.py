@@ -145,7 +145,7 @@ class TapeRenderer(OutboxThread):
     def goes_back(self, trial_id: str, iteration: int) -> None:
         """Render nothing of a trial that it leaves behind: its next result has an iteration again."""
         for waiting in self._all():
-            if waiting.row.trial == trial_id and waiting.entry.training_iteration >= iteration:
+            if waiting.row.trial == trial_id and (waiting.entry.training_iteration or 0) >= iteration:
                 self._leave(waiting, "the trial went back behind it", waits=False)
         kept = self._kept.get(trial_id, [])
         self._kept[trial_id] = [file for file in kept if file.order[0] < iteration]
@@ -208,7 +208,7 @@ class TapeRenderer(OutboxThread):
         if policy is None or not (policy.last or policy.best):
             return
         files = self._kept.setdefault(trial_id, [])
-        order, keys = (entry.training_iteration, entry.time), {(entry.section, entry.key)}
+        order, keys = (entry.training_iteration or 0, entry.time), {(entry.section, entry.key)}
         value = value_of_line(entry.medium.facts(), policy.by)
         same = next((file for file in files if file.path == entry.path), None)
         if same is not None:

@@ -16,15 +16,15 @@ from tune_media.encoding.frames import Frame
 
 
 @contextlib.contextmanager
-def open_video(data: bytes, name: str = "") -> Iterator[tuple[InputContainer, VideoStream]]:
+def open_video(video: bytes | str, name: str = "") -> Iterator[tuple[InputContainer, VideoStream]]:
     """Open an encoded clip for a ``with`` block, in which all errors of FFmpeg become a ``ValueError``.
 
     Args:
-        data: The bytes of the video file.
+        video: The bytes of the video file, or its path.
         name: Its name, for the message.
 
     Raises:
-        ValueError: FFmpeg cannot read the bytes as a video.
+        ValueError: FFmpeg cannot read it as a video.
 
     Example:
         >>> with open_video(b"text", "clip.mp4") as (container, stream):
@@ -32,9 +32,9 @@ def open_video(data: bytes, name: str = "") -> Iterator[tuple[InputContainer, Vi
         Traceback (most recent call last):
         ValueError: 'clip.mp4' is no video that FFmpeg can read: Invalid data found when processing input
     """
-    what = f"{name!r} is" if name else f"These {len(data)} bytes are"
+    what = f"{name!r} is" if name else f"These {len(video)} bytes are"
     try:
-        with av.open(io.BytesIO(data), "r") as container:
+        with av.open(video if isinstance(video, str) else io.BytesIO(video), "r") as container:
             stream = next(iter(container.streams.video), None)
             if stream is None or stream.codec_context.pix_fmt is None:
                 wrong = "there is no video stream" if stream is None else "not one frame can be decoded"
@@ -88,3 +88,18 @@ def probe_video(data: bytes, name: str = "") -> EncodedVideo:
         frames = sum(packet.size > 0 for packet in container.demux(stream))
         fps = float(stream.average_rate or stream.base_rate or 0)
         return EncodedVideo(data, stream.width, stream.height, frames, fps, stream.codec_context.name)
+
+
+def header_of(path: str) -> dict[str, float]:
+    """Return ``width``, ``height``, ``frames`` and ``fps`` of a clip's file, as its header has them.
+
+    Args:
+        path: The file; only its header is read.
+
+    Raises:
+        ValueError: FFmpeg cannot read the file as a video, for example because it is still being written.
+    """
+    with open_video(path, path) as (container, stream):
+        fps = float(stream.average_rate or stream.base_rate or 0)
+        frames = stream.frames or sum(packet.size > 0 for packet in container.demux(stream))
+        return {"width": stream.width, "height": stream.height, "frames": frames, "fps": fps}

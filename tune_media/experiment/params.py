@@ -16,6 +16,7 @@ _SAMPLED = "__fn_ph"  # Tune's mark of a value that a function makes
 _OBJECT = "__ref_ph"  # and of an object, before its id
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MAX_LIST_CHARACTERS = 80
+_CLEANRL = re.compile(r"(?P<env_id>.+)__(?P<exp_name>.+)__(?P<seed>\d{1,18})__\d{9,}")
 
 
 def plain_config(config: Any, chosen: Any = None) -> Any:
@@ -47,6 +48,16 @@ def plain_config(config: Any, chosen: Any = None) -> Any:
     except Exception:
         return _object_text(whole_characters(shown(config, str)), chosen)
     return config
+
+
+def params_of_name(folder: str) -> dict[str, Any]:
+    """Return the hyperparameters in the name of a run's folder as CleanRL makes it; none of any other name.
+
+    >>> params_of_name("CartPole-v1__ppo__3__1690000000"), params_of_name("PPO_1")
+    ({'env_id': 'CartPole-v1', 'exp_name': 'ppo', 'seed': 3}, {})
+    """
+    found = _CLEANRL.fullmatch(folder)
+    return {**found.groupdict(), "seed": int(found["seed"])} if found else {}
 
 
 def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:

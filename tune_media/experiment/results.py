@@ -159,10 +159,18 @@ def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Me
     counts = counting(iterations)
     if all(counts):
         return metrics
-    metrics = {}
-    for line, does in zip(lines, counts, strict=True):
-        if does:
-            _add(metrics, json_object(line))
+    return metrics_of(json_object(line) for line, does in zip(lines, counts, strict=True) if does)
+
+
+def metrics_of(results: Iterable[dict[str, Any]]) -> dict[str, Metric]:
+    """Return the metrics of some results by name, nested ones as ``outer/inner``.
+
+    >>> metrics_of([{"loss": 3.0}, {"loss": 1.0}])
+    {'loss': Metric(last=1.0, largest=3.0, smallest=1.0)}
+    """
+    metrics: dict[str, Metric] = {}
+    for result in results:
+        _add(metrics, result)
     return metrics
 
 

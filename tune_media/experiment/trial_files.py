@@ -16,8 +16,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
+from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
-from tune_media.experiment.params import PARAMS, differing, flat_values, plain_config, searched_params
+from tune_media.experiment.params import (
+    PARAMS,
+    differing,
+    flat_values,
+    params_of_name,
+    plain_config,
+    searched_params,
+)
 from tune_media.experiment.results import (
     RESULTS,
     Metric,
@@ -25,27 +33,31 @@ from tune_media.experiment.results import (
     finite_metrics,
     json_file,
     last_metrics,
+    metrics_of,
     parsed_results,
     read_metrics,
     result_step,
 )
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import FAILED, TrialStatus, content_of_errors, last_line
+from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_local, open_file
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_media import TrialContents, read_trial
 from tune_media.values.checks import name_some
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
+from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 
 _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
-_MEDIA_FOLDERS = ("media/",)
+_MEDIA_FOLDER = "media/"
 _EPISODE_FOLDER = "episode_data/"
 _OBJECTS = (" at 0x", "<locals>")  # in the texts of objects that do not tell one from another
 
@@ -73,6 +85,8 @@ class TrialFiles:
         suspects: The same of each clip that may not show its episode.
         contents: What is known of its folder; without the lines.
         trial_ids: Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again.
+        is_loop: Whether a loop outside Tune recorded its episodes: they belong to no result, and results are made of
+            them.
         newest: When its last medium was recorded, seconds since 1970; 0 if nobody knows.
         is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
         version: Size and modification time of the index that was read; None if ``refresh`` was never called.
@@ -91,7 +105,7 @@ class TrialFiles:
         self.path = path
         self.version: Version | None = None
         self.results_version: Version | None = None
-        self.is_abandoned = False
+        self.is_abandoned = self.is_loop = False
         self.media = self.reports = MediaColumns.of_lines([])
         self.tapes: list[Line] = []
         self.unrendered: dict[str, list[tuple[str, str]]] = {}
@@ -107,6 +121,7 @@ class TrialFiles:
         self._config: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
+        self._loop_tables: dict[str, pa.Table] = {}  # by the path of the report, which never changes
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.media)} media)"
@@ -140,6 +155,8 @@ class TrialFiles:
         self.media = MediaColumns.of_lines([item for item in stored if item[1].get("kind") != EpisodeBatch.kind])
         self.reports = MediaColumns.of_lines([item for item in stored if item[1].get("kind") == EpisodeBatch.kind])
         tapes = [line for _, line in contents.lines if line.get("status") == ONLY_TAPE]
+        reports = [line for _, line in stored if line.get("kind") == EpisodeBatch.kind]
+        self.is_loop = bool(reports) and all(line.get("training_iteration") is None for line in reports)
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
         self.unrendered = _by_episode(line for _, line in contents.lines if may_be_rendered(line))
         self.suspects = _by_episode(line for _, line in stored if line.get(SUSPECT))
@@ -212,8 +229,12 @@ class TrialFiles:
         return TrialStatus(word, self._error or "" if word == FAILED else "")
 
     def read_config(self) -> dict[str, Any]:
-        """Return its ``params.json``, the hyperparameters that it had last; objects are named by Tune's ids."""
+        """Return its ``params.json``, the hyperparameters that it had last; objects are named by Tune's ids.
+
+        Without this file, it is what the name of its folder says, see ``params_of_name``.
+        """
         config = json_file(self.filesystem, posixpath.join(self.path, PARAMS))
+        config = config or params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
             return config
@@ -224,15 +245,37 @@ class TrialFiles:
     def metrics(self) -> dict[str, Metric]:
         """The last, largest and smallest value of each metric of its results that were not rolled back."""
         if self._metrics is None:
-            self._metrics = read_metrics(self.filesystem, self.path)
+            own = self._loop_results()
+            self._metrics = read_metrics(self.filesystem, self.path) if own is None else metrics_of(own)
         return self._metrics
 
     @property
     def last_metrics(self) -> dict[str, float]:
         """The numbers of its last result and of its last evaluation, see ``results.last_metrics``."""
         if self._last_metrics is None:
-            self._last_metrics = last_metrics(self.filesystem, self.path)
+            self._last_metrics = self._read_last_metrics()
         return self._last_metrics
+
+    def _read_last_metrics(self) -> dict[str, float]:
+        own = self._loop_results()
+        if own is None:
+            return last_metrics(self.filesystem, self.path)
+        return {name: value for result in own for name, value in finite_metrics(result).items()}
+
+    def loop_episodes(self) -> LoopEpisodes | None:
+        """Return the episodes of a loop outside Tune; None if it has none, or if Tune has its results."""
+        if not self.is_loop:
+            return None
+        for path in self.report_files.keys() - self._loop_tables.keys():
+            try:
+                self._loop_tables[path] = self.episodes(path, COLUMNS)
+            except Exception as error:  # of one file: it is gone, or broken
+                warn_passed_over(posixpath.join(self.media_path, parquet_name(path)), error_text(error))
+        return LoopEpisodes.of(list(self._loop_tables.values())) if self._loop_tables else None
+
+    def _loop_results(self) -> list[Line] | None:
+        episodes = self.loop_episodes()
+        return None if episodes is None else episodes.results()
 
     @property
     def has_results(self) -> bool:
@@ -298,8 +341,8 @@ class TrialFiles:
         """
         filesystem, folder = self.place
         full = posixpath.join(folder, path)
-        is_ours = path.startswith((*_MEDIA_FOLDERS, _EPISODE_FOLDER))
-        if not is_ours or (is_local(filesystem) and not _is_inside(full, folder, path.partition("/")[0])):
+        is_ours = _is_medium(path) or path.startswith(_EPISODE_FOLDER)
+        if not is_ours or (is_local(filesystem) and not _is_inside(full, folder, path)):
             raise FileNotFoundError(f"the trial's folder {folder!r} has no media file {path!r}")
         with open_file(filesystem, full) as file:
             return bytes(file.read())
@@ -308,13 +351,13 @@ class TrialFiles:
         """Return the filesystem and the full path of a media file.
 
         Returns:
-            None if the index does not name the file, or if it lies outside the trial's media folder.
+            None if the index does not name the file, or if it is no medium of the trial's.
         """
-        if self.line(path) is None or not path.startswith(_MEDIA_FOLDERS):
+        if self.line(path) is None or not _is_medium(path):
             return None
         filesystem, folder = self.place
         full = posixpath.join(folder, path)
-        return (filesystem, full) if not is_local(filesystem) or _is_inside(full, folder) else None
+        return (filesystem, full) if not is_local(filesystem) or _is_inside(full, folder, path) else None
 
     def episodes(self, report: str, columns: Sequence[str]) -> pa.Table:
         """Return columns of the Parquet file of a report, by the report's path in the index.
@@ -350,10 +393,12 @@ class TrialFiles:
         Returns:
             Whether they were read.
         """
+        if self.is_loop:
+            version = self.version or NO_FILE
         if version == self.results_version:
             return False
         try:
-            self._last_metrics = last_metrics(self.filesystem, self.path)
+            self._last_metrics = self._read_last_metrics()
         except OSError:  # the file is being replaced: the next look reads it
             self.keep_metrics()
             return False
@@ -371,17 +416,11 @@ class TrialFiles:
         Results that were rolled back are left out.
         Of results beyond 64 MB, every second line is read, or every third, and so on.
         """
-        path = posixpath.join(self.path, RESULTS)
-        info = file_info(self.filesystem, path)
-        if info is None:
-            return {"step": [], "metrics": {}}
-        stride = math.ceil((info.size or 1) / _MAX_PARSED)
         rows: list[tuple[Any, int, dict[str, float]]] = []
-        with self.filesystem.open_input_stream(path) as stream:
-            for result in parsed_results(path, itertools.islice(_lines_of(stream), 0, None, stride)):
-                step = result_step(result)
-                if step and math.isfinite(as_number(step)):
-                    rows.append((result.get("training_iteration"), step, finite_metrics(result)))
+        for result in self._each_result():
+            step = result_step(result)
+            if step and math.isfinite(as_number(step)):
+                rows.append((result.get("training_iteration"), step, finite_metrics(result)))
         counts = counting([iteration for iteration, _, _ in rows])
         found = [row for row, does in zip(rows, counts, strict=True) if does]
         names = dict.fromkeys(name for _, _, row in found for name in row)
@@ -389,6 +428,15 @@ class TrialFiles:
             "step": [step for _, step, _ in found],
             "metrics": {name: [row.get(name) for _, _, row in found] for name in names},
         }
+
+    def _each_result(self) -> Iterator[Line]:
+        own, path = self._loop_results(), posixpath.join(self.path, RESULTS)
+        if own is not None:
+            yield from own
+        elif (info := file_info(self.filesystem, path)) is not None:
+            stride = math.ceil((info.size or 1) / _MAX_PARSED)
+            with self.filesystem.open_input_stream(path) as stream:
+                yield from parsed_results(path, itertools.islice(_lines_of(stream), 0, None, stride))
 
 
 class TuneView:
@@ -517,7 +565,13 @@ def _lines_of(stream: Any) -> Iterator[bytes]:
     yield rest
 
 
-def _is_inside(path: str, folder: str, inner: str = "media") -> bool:
-    """Return whether a local file, with symbolic links followed, is inside a folder of a trial's, which is not one."""
-    root = posixpath.join(os.path.realpath(folder), inner)
-    return os.path.commonpath([root, os.path.realpath(path)]) == root
+def _is_medium(path: str) -> bool:
+    """Return whether a path in a trial's folder is one of a medium: in ``media``, or a clip as a recorder names it."""
+    return path.startswith(_MEDIA_FOLDER) or is_clip_name(path)
+
+
+def _is_inside(full: str, folder: str, path: str) -> bool:
+    """Return whether a local file is where its path in a trial's folder says, with symbolic links followed."""
+    inner = path.partition("/")[0] if "/" in path else ""  # the folder in the trial's, which must not be a link
+    root = posixpath.normpath(posixpath.join(os.path.realpath(folder), inner))
+    return os.path.commonpath([root, os.path.realpath(full)]) == root

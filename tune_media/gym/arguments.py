@@ -86,6 +86,7 @@ class Arguments:
     render: str = DIRECT
     env_fn: Callable[[], Any] | None = None
     success: Success | None = None
+    params: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         check_recording(self.episode_trigger, self.video, self.frame)
@@ -219,6 +220,9 @@ _TAKES = {
     "video_length": a_count("a number of frames, 0 for whole episodes", 0),
     "buffer_length": a_count("a number of episodes", 0, or_none=True, example="100, or None for no limit"),
     "fps": above_0(or_none=True, example="fps=30"),
+    "params": Takes(
+        "hyperparameters by name", lambda value: isinstance(value, Mapping), or_none=True, example="params=vars(args)"
+    ),
 }
 
 
@@ -229,6 +233,11 @@ def _check_types(given: Arguments) -> None:
         raise ValueError(
             f"RecordEpisodes(name_prefix=...) is part of a file name, got {given.name_prefix!r}; "
             "pass folders as video_folder=."
+        )
+
+    if given.params is not None and given.video_folder is None:
+        raise ValueError(
+            "RecordEpisodes(params=...) are kept in the video_folder: pass one, or leave params out in a trial of Tune."
         )
 
 

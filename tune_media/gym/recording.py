@@ -7,14 +7,13 @@ import functools
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.gym.arguments import Arguments
 from tune_media.gym.fixed_length import FixedLengthClips
 from tune_media.gym.replays import WrapperTaping
 from tune_media.gym.statistics import EpisodeStatistics, Reward, as_reward, by_objective, total
-from tune_media.gym.video_folder import VideoFolder
 from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
@@ -24,9 +23,12 @@ from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import result_of
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.checks import above_0, as_shown
-from tune_media.values.episodes import thinned
+from tune_media.values.episodes import EpisodeData, thinned
 from tune_media.values.medium import new_id
 from tune_media.values.video import Video
+
+if TYPE_CHECKING:
+    from tune_media.gym.video_folder import VideoFolder
 
 MAX_UNTAKEN = 1000
 """The number of episodes whose data are held until ``take()`` is called for the first time; most users never do."""
@@ -58,14 +60,18 @@ class Recording:
         self._env, self._count, self._plan = env, count, arguments.plan()
         self._renderer = Renderer(env, arguments.frame, GYM_EXAMPLE)
         self._indices, self._records_whole_episodes = arguments.indices(count), arguments.records_whole_episodes
-        self._folder = None if arguments.folder is None else VideoFolder(arguments.folder, arguments.name_prefix, count)
+        self._folder: VideoFolder | None = None
+        if arguments.folder is not None:
+            from tune_media.gym.video_folder import VideoFolder  # it loads Arrow, which nobody else here needs
+
+            self._folder = VideoFolder(arguments.folder, arguments.name_prefix, count, arguments.params)
         self._clips: FixedLengthClips | None = None
         if arguments.video is not None and (arguments.step_trigger is not None or arguments.video_length):
             self._clips = FixedLengthClips(self._renderer, arguments.video, arguments.video_length, self._write)
         self._step_trigger, self._steps = arguments.step_trigger, 0
         self._due: str | None = None  # the name of the clips that start at this step
         self._episodes = [-1] * count
-        self.recorder = Recorder(self._plan, None if self._folder is None else self._save)
+        self.recorder = Recorder(self._plan, None if self._folder is None else self._file)
         self._replays = WrapperTaping(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
         self.recorder.candidates.hold_untaken(MAX_UNTAKEN)
         self._has_checked_paths = False
@@ -278,6 +284,9 @@ class Recording:
             self.show_last(index)
             self._break_off(index, "unfinished: the env was closed")
             self._close_clip(index, whole=False)
+        if self._folder is not None:
+            with self._guard("saving the episodes"):
+                self._folder.flush()
 
     def _record_clip(self, index: int, name: str | None) -> None:
         """Start a clip that is not a whole episode if there is a name for it, and add the current frame."""
@@ -312,17 +321,28 @@ class Recording:
             if candidate is not None:
                 self._save(candidate, whole=False)
 
-    def _save(self, candidate: Candidate, *, whole: bool = True) -> None:
+    def _file(self, data: EpisodeData, candidate: Candidate | None) -> None:
+        """Write the clips of an episode that has ended to the folder, and its data from time to time."""
+        if self._folder is not None:
+            try:
+                if candidate is not None:
+                    self._save(candidate, running=data.record.episode_length)
+            finally:
+                self._folder.add(data, candidate)
+
+    def _save(self, candidate: Candidate, *, whole: bool = True, running: int = 0) -> None:
         """Write the clips of an episode to the folder, if there is one."""
         index = candidate.record.env_index
         if self._folder is not None and index is not None:
             for view, video in candidate.videos().items():
-                self._folder.write(index, f"episode-{self._episodes[index]}", video, view=view, whole=whole)
+                name = f"episode-{self._episodes[index]}"
+                self._folder.write(index, name, video, view=view, whole=whole, running=running)
 
     def _write(self, index: int, name: str, clip: EncodedVideo, whole: bool) -> None:
         self.recorder.stills.look([clip])
         if self._folder is not None:
-            self._folder.write(index, name, Video.from_encoded(clip), whole=whole)
+            running = int(sum(self.statistics.lengths))
+            self._folder.write(index, name, Video.from_encoded(clip), whole=whole, running=running)
 
     @contextlib.contextmanager
     def _guard(self, what: str) -> Iterator[None]:

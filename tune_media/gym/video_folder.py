@@ -1,25 +1,61 @@
-"""The folder that clips are written to, and their file names."""
+"""The folder that a wrapper records to: its clips, and what makes it a trial that the viewer and ``tm.load`` open."""
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
+import posixpath
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow.fs
+
+from tune_media.experiment.params import PARAMS, plain_config
+from tune_media.experiment.results import json_file
+from tune_media.recording.episode import Candidate
+from tune_media.storage.bare_clips import KEY, section_of
+from tune_media.storage.entry import STORED, MediaEntry, file_set, line_of
+from tune_media.storage.episode_files import DATA_KEY, EpisodeReport, RecorderEpisodes, file_names
+from tune_media.storage.filesystem import append_whole, write_once
+from tune_media.storage.index_lines import INDEX_PATH, content_of, read_index
+from tune_media.values.checks import as_shown
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory, thinned
+from tune_media.values.medium import new_id
 from tune_media.values.names import safe_name
+from tune_media.values.number import whole_number
+from tune_media.values.secrets import error_text
+from tune_media.values.strict_json import json_bytes, parse_json
 from tune_media.values.video import Video
+
+logger = logging.getLogger(__name__)
+
+_LOCAL = pyarrow.fs.LocalFileSystem()
+_MOST_HELD = 10_000  # episodes
+_PAUSE, _SHARE = 1.0, 0.02  # seconds, and part of the time so far: a long run has some hundred reports
+_STEPS: dict[Path, int] = {}  # the env steps of the episodes that ended, of all wrappers of this process, by folder
 
 
 class VideoFolder:
     """Writes clips as ``<prefix>-<name>.mp4``, or ``<prefix>-env-<i>-<name>.mp4`` if there are several sub-envs.
 
-    A file that exists is never overwritten: the name of the new one ends with the clip's id.
+    A file that exists is never overwritten: the name of the new one ends with the clip's id. Each clip is listed in the
+    folder's index, and all episodes are in its ``episode_data``, so that the folder is a trial's. Several wrappers,
+    also of several processes, may write to it.
 
     Args:
         folder: The folder. It is created if it is missing.
-        prefix: The beginning of each file name.
+        prefix: The beginning of each file name. ``eval`` files them as an evaluation's, see ``section_of``.
         count: Number of sub-envs.
+        params: The hyperparameters of the run. None: nothing is said of them.
 
     Raises:
         OSError: The folder cannot be created.
+        ValueError: The folder is that of a run with other hyperparameters.
 
     Example:
         >>> import tempfile
@@ -29,32 +65,46 @@ class VideoFolder:
         'eval-env-2-episode-7-cam_left.mp4'
     """
 
-    def __init__(self, folder: Path, prefix: str, count: int) -> None:
+    def __init__(self, folder: Path, prefix: str, count: int, params: Mapping[str, Any] | None = None) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            self._folder = folder.resolve()
+            if params is not None:
+                _write_params(self._folder, params)
         except OSError as error:
             reason = "it is a file" if folder.is_file() else error.strerror
             raise type(error)(
                 f"RecordEpisodes(video_folder={str(folder)!r}) cannot be made: {reason}. Pass a folder that you may "
                 "write to; it need not exist."
             ) from error
-        self._folder, self._prefix, self._count = folder, prefix, count
+        self._prefix, self._count = prefix, count
+        self._reports: _Reports | None = None
+        if self._folder not in _STEPS:  # the steps go on after those of an earlier process
+            lines, _ = read_index(_LOCAL, str(self._folder))
+            _STEPS[self._folder] = max((whole_number(line.get("step")) for line in lines), default=0)
 
-    def write(self, index: int, name: str, video: Video, *, view: str = "", whole: bool = True) -> Path:
-        """Write a clip.
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the episodes that are still to be written: a copy has its own."""
+        return {**self.__dict__, "_reports": None}
+
+    def write(
+        self, index: int, name: str, video: Video, *, view: str = "", whole: bool = True, running: int = 0
+    ) -> Path:
+        """Write a clip, and list it in the index.
 
         Args:
             index: Its sub-env.
             name: Its episode or first step.
             video: The clip.
             view: The name of its view, if there are several.
-            whole: Whether it ended as planned. If not, its name says ``unfinished``.
+            whole: Whether it ended as planned. If not, its name says ``unfinished``, and its line has no return.
+            running: The env steps of the episodes that run.
 
         Returns:
             The path of the file.
 
         Raises:
-            OSError: The file cannot be written.
+            OSError: The file, or its line, cannot be written.
         """
         parts = [self._prefix, *([f"env-{index}"] if self._count > 1 else []), name]
         if view:
@@ -69,4 +119,142 @@ class VideoFolder:
             file = path.open("xb")
         with file:
             file.write(video.data)
+        now, step = time.time(), _STEPS.get(self._folder, 0) + running
+        entry = MediaEntry(video, section_of(self._prefix), KEY, path.name, step, None, now)
+        facts = {**video.facts(), "status": STORED, "bytes": len(video.data), "note": video.note}
+        facts |= {"env_index": index} if self._count > 1 else {}
+        if not whole:
+            facts.pop("episode_return", None)
+        _append(self._folder, [line_of(entry, self._folder.name, _row(now), facts)])
+        self._episodes().note_clip(video, path.name)
         return path
+
+    def add(self, data: EpisodeData, candidate: Candidate | None) -> None:
+        """Add an episode that has ended to those that are written from time to time.
+
+        Args:
+            data: Its data.
+            candidate: Its steps and rewards, if it was recorded. Its clips have been written.
+
+        Raises:
+            OSError: The files cannot be written; the episodes stay for the next time.
+        """
+        _STEPS[self._folder] = steps = _STEPS.get(self._folder, 0) + data.record.episode_length
+        reports = self._episodes()
+        reports.add(replace(data, record=replace(data.record, env_steps=steps)), candidate)
+        if reports.are_due():
+            reports.write()
+
+    def flush(self) -> None:
+        """Write the episodes that are still to be written.
+
+        Raises:
+            OSError: The files cannot be written.
+        """
+        if self._reports is not None:
+            self._reports.write()
+
+    def _episodes(self) -> _Reports:
+        if self._reports is None:
+            self._reports = _Reports(self._folder, self._prefix)
+            weakref.finalize(self, _write_late, self._reports)  # also when the process ends, if nobody closes the env
+        return self._reports
+
+
+class _Reports:
+    """The episodes that are still to be written: as the reports of a trial, a file from time to time."""
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        self._folder, self._prefix = folder, prefix
+        self._process = os.getpid()
+        self._began = self._wrote = time.monotonic()
+        self._episodes: list[EpisodeData] = []
+        self._steps: dict[str, Trajectory] = {}
+        self._clips: dict[str, dict[str, str]] = {}
+
+    def note_clip(self, video: Video, path: str) -> None:
+        if video.episode is not None:
+            self._clips.setdefault(video.episode.episode_id, {})[path] = video.id
+
+    def add(self, data: EpisodeData, candidate: Candidate | None) -> None:
+        if candidate is not None and candidate.trajectory is not None:
+            self._steps[data.record.id] = candidate.trajectory
+        rewards = None if candidate is None else candidate.rewards
+        self._episodes.append(replace(data, rewards=rewards))
+
+    def are_due(self) -> bool:
+        now = time.monotonic()
+        is_late = now - self._wrote > max(_PAUSE, _SHARE * (now - self._began))
+        return is_late or len(self._episodes) >= _MOST_HELD or self._wrote == self._began
+
+    def write(self) -> None:
+        """Write what is held as one report, if there is something; a forked process leaves that to its parent.
+
+        Raises:
+            OSError: It cannot be written. What is held stays for the next time, unless it is too much.
+        """
+        if not self._episodes or os.getpid() != self._process:
+            return
+        self._wrote = time.monotonic()
+        try:
+            self._write(time.time())
+        except OSError as error:
+            if len(self._episodes) < _MOST_HELD:
+                raise
+            count = len(self._episodes)
+            self._episodes, self._steps, self._clips = [], {}, {}
+            raise OSError(f"the data of {count} episodes are lost: {error_text(error)}") from error
+        self._episodes, self._steps, self._clips = [], {}, {}
+
+    def _write(self, now: float) -> None:
+        if not self._folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(self._folder))
+        section, key = section_of(self._prefix), f"{self._prefix}{DATA_KEY}"
+        batch = EpisodeBatch(tuple(thinned(self._episodes)), self._steps)
+        step = self._episodes[-1].record.env_steps or 0
+        parts = [RecorderEpisodes(section, self._prefix, batch)]
+        report = EpisodeReport(self._folder.name, None, step, parts, self._clips)
+        path = file_names(step, new_id()[:12])
+        entry = MediaEntry(batch, section, key, path, step, None, now, report=report)
+        made = file_set([entry], self._folder.name, _row(now))
+        for name, content in made.files.items():
+            write_once(_LOCAL, posixpath.join(str(self._folder), name), content)
+        _append(self._folder, made.lines)
+
+
+def _write_late(reports: _Reports) -> None:
+    """Write what nobody has asked to write, when the wrapper is gone or the process ends."""
+    try:
+        reports.write()
+    except FileNotFoundError:  # the folder is gone, too
+        pass
+    except Exception as error:
+        logger.warning("RecordEpisodes: the data of the last episodes are not stored: %s", error_text(error))
+
+
+def _write_params(folder: Path, params: Mapping[str, Any]) -> None:
+    """Write the hyperparameters of a run to its folder.
+
+    Raises:
+        OSError: The folder cannot be written.
+        ValueError: It has others.
+    """
+    content = json_bytes(plain_config(dict(params)))
+    known = json_file(_LOCAL, str(folder / PARAMS))
+    if known and known != parse_json(content):
+        raise ValueError(
+            f"RecordEpisodes(params={as_shown(params)}): {str(folder)!r} is the folder of a run with params "
+            f"{as_shown(known)}. Pass another video_folder for each run, such as 'runs/2'."
+        )
+    write_once(_LOCAL, str(folder / PARAMS), content)
+
+
+def _append(folder: Path, lines: list[dict[str, Any]]) -> None:
+    path = folder / INDEX_PATH
+    path.parent.mkdir(exist_ok=True)
+    append_whole(path, content_of(lines))
+
+
+def _row(now: float) -> int:
+    """Return a number that orders the lines of all processes."""
+    return int(now * 1e6)

@@ -23,6 +23,11 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
     ``<prefix>-env-<i>-episode-<n>.mp4``. Existing files are never overwritten. If ``reset`` or ``close`` ends an
     episode early, its clip is called ``...-unfinished.mp4``.
 
+    The folder is a trial's, which ``tune-media watch`` and ``tune_media.load`` open: its index has the return and the
+    seed of each clip, and ``episode_data`` has all episodes. These are written about each second, later less often, and
+    the last ones by ``close()``, or when the process ends. Several wrappers may share a folder, also of several
+    processes, each of which counts its own steps.
+
     ``take()`` hands over the chosen clips of the episodes that ended since the last call, for ``tune.report``. If you
     do not call it, the wrapper keeps the data of the last episodes only.
 
@@ -44,7 +49,8 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             trigger, one clip follows the other: the next begins with the next episode. An episode that
             ``episode_trigger`` accepts ends the clip that runs, which is then unfinished, and begins the next one. 0: a
             clip ends with its episode.
-        name_prefix: The beginning of file names.
+        name_prefix: The beginning of file names. If it begins with ``eval``, ``test``, ``val`` or ``play``, the folder
+            lists the episodes as those of an evaluation.
         fps: Frames per second, short for ``video=VideoOptions(fps=...)``. None: the env's ``metadata["render_fps"]``.
         disable_logger, gc_trigger: For code that was written for ``RecordVideo``, whose arguments have the same order.
             They have no effect, because there is no moviepy and no list of frames.
@@ -65,6 +71,8 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         env_fn: Makes an env like this one, in the process that renders. It is pickled by cloudpickle, so it may be a
             lambda, or be defined in a script or a notebook.
         success: What says whether an episode succeeded; see ``tune_media.rllib.record_episodes``.
+        params: The hyperparameters of the run, by name, for example ``vars(args)``; the folder keeps them as
+            ``params.json``. A folder that has other ones is an error.
 
     Raises:
         TypeError: An argument of the wrong type, or a subclass of this class that is given a vector env.

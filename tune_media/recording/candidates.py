@@ -76,6 +76,10 @@ class Candidates:
         self._bound_data(data.record.id)
         return data.record
 
+    def newest(self) -> EpisodeData:
+        """Return the data of the episode that ended last; there is one."""
+        return next(reversed(self._data.values()))
+
     def _judged(self, data: EpisodeData) -> EpisodeData:
         """Return an episode's data with its success, if a function of the user's says it."""
         if not callable(self._plan.success):

@@ -26,6 +26,7 @@ from tune_media.recording.success import in_info, why_unknown
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episodes import EpisodeData
 from tune_media.values.problems import Problems, explained
 from tune_media.values.secrets import error_text
 
@@ -43,8 +44,8 @@ _NO_ROOM = (
     "fewer at a time (env_indices=, trigger=), or smaller clips (VideoOptions(height=...))"
 )
 
-OnFinished = Callable[[Candidate], None]
-"""Is told each candidate when its episode ends."""
+OnFinished = Callable[[EpisodeData, Candidate | None], None]
+"""Is told each episode whose data are held when it ends; the candidate, if it is one."""
 
 Proof = Callable[[RunningEpisode, EpisodeRecord, bool], None]
 """Puts on the tape of an episode that has just ended what proves its pictures; see ``Taping.proof``."""
@@ -57,7 +58,7 @@ class Recorder:
 
     Args:
         plan: What to record.
-        on_finished: Told each candidate when its episode ends, chosen or not.
+        on_finished: Told each episode when it ends, chosen or not.
         problems_are_collected: Whether the owner collects and tells the problems. If not, each is a warning here.
 
     Attributes:
@@ -248,15 +249,15 @@ class Recorder:
             on_tape, tape = episode.start.on_tape, episode.packed_tape()
             if on_tape is not None and tape is not None:
                 self.candidates.add_tape(record.id, tape, on_tape.recipe)
-            if not episode.is_candidate:
-                return None
-            with self.clock.render():
-                candidate = episode.candidate(record)
-            self.stills.look(candidate.clips.values())
+            candidate = None
+            if episode.is_candidate:
+                with self.clock.render():
+                    candidate = episode.candidate(record)
+                self.stills.look(candidate.clips.values())
             if self._on_finished is not None:
                 with self.guard(slot, "handing over an episode"):
-                    self._on_finished(candidate)
-            return record if self.candidates.add(candidate) else None
+                    self._on_finished(self.candidates.newest(), candidate)
+            return record if candidate is not None and self.candidates.add(candidate) else None
         return None
 
     def break_off(self, slot: Hashable, note: str) -> Candidate | None:

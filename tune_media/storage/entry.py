@@ -55,7 +55,7 @@ class MediaEntry:
         key: Its place inside its section.
         path: Its file, relative to the trial folder.
         step: The step that TensorBoard shows for the result.
-        training_iteration: That of the result.
+        training_iteration: That of the result; None if it belongs to none.
         time: When the driver got the result, seconds since 1970.
         lineage: The trials that the trial is a clone of, ``<trial id>@<training iteration>``, the nearest first.
         report: The episodes of all recorders of the result, which share a file; None for other media.
@@ -68,7 +68,7 @@ class MediaEntry:
     key: str
     path: str
     step: int
-    training_iteration: int
+    training_iteration: int | None
     time: float = 0.0
     lineage: tuple[str, ...] = ()
     report: EpisodeReport | None = None

@@ -55,14 +55,14 @@ class EpisodeReport:
 
     Attributes:
         trial_id: The trial.
-        training_iteration: That of the result.
+        training_iteration: That of the result; None if they belong to none.
         step: The step that TensorBoard shows for it.
         parts: Its sections and recorders.
         clips: The clips of episodes: for each episode id, the id of each clip by its path.
     """
 
     trial_id: str
-    training_iteration: int
+    training_iteration: int | None
     step: int
     parts: Sequence[RecorderEpisodes]
     clips: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -295,7 +295,7 @@ def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) ->
         "section": part.section,
         "recorder": _text(part.recorder),
         "training_iteration": report.training_iteration,
-        "step": report.step,
+        "step": record.env_steps if report.training_iteration is None else report.step,
         "task": None if record.task is None else _text(record.task),
         "finished_at": record.finished_at or None,
         "late": episode.is_late,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow.fs
 
+from tune_media.storage.bare_clips import bare_clips
 from tune_media.storage.entry import STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.fold import fold
@@ -35,6 +36,7 @@ class TrialContents:
         may_run: Whether a driver that runs may still add media.
         unrendered: How many clips have no file: of these there is only the tape of the episode, so far or for good.
             Those that the trial has left behind are not counted.
+        is_bare: Whether nothing lists its media, and the lines are made of the names of its clips.
     """
 
     media_folder: str
@@ -42,11 +44,13 @@ class TrialContents:
     is_coming: bool = False
     may_run: bool = False
     unrendered: int = 0
+    is_bare: bool = False
 
 
 def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
-    """Read a trial's index and its lines in the log; nothing is changed.
+    """Read a trial's index and its lines in the log, or, without these, what the names of its clips say.
 
+    Nothing is changed.
     Several threads may call this at once.
 
     Args:
@@ -67,9 +71,11 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         except FileNotFoundError:  # the pointer was changed, or the driver has listed nothing yet
             place = folder
     lines, is_coming, written = read_lines(filesystem, path_of(place).rstrip("/"))
+    bare = [] if lines or is_coming else bare_clips(filesystem, path_of(place).rstrip("/"))
+    lines = lines or bare
     unrendered = sum(map(may_be_rendered, lines))
     raw = [(parsed_bytes(line), line) for line in lines]
-    return TrialContents(place, raw, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered)
+    return TrialContents(place, raw, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered, bool(bare))
 
 
 def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Line], bool, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("tune_media")
 
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
 _COLUMNS += ["chance", "runs_to_decide", "not_surely_worse", "overlaps_best", "trials", "left_out"]
-_SEEDED = ["section", "recorder", "seed", "episode_return"]
+_SEEDED = ["section", "seed", "episode_return"]
 
 
 def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
@@ -254,10 +254,13 @@ def returns_by_seed(trials: Sequence[TrialFiles]) -> dict[int, float]:
 
 
 def _last_returns(trial: TrialFiles) -> dict[int, float]:
+    loop = trial.loop_episodes()
+    if loop is not None:
+        return _by_seed(loop.last("evaluation").select(_SEEDED).to_pylist())
     lines = [line for line in trial.report_lines if not line.get("rolled_back")]
     evaluations = [line for line in lines if line.get("section") == "evaluation"] or lines
     newest = max((as_number(line.get("step")) for line in evaluations), default=0.0)
-    found: dict[int, list[float]] = defaultdict(list)
+    found: list[dict[str, Any]] = []
     for line in evaluations:
         if as_number(line.get("step")) != newest:
             continue
@@ -266,7 +269,14 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
         except Exception as error:  # of one file: it is gone, or broken
             logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
             continue
-        for row in rows:
-            if row["section"] == line.get("section") and row["seed"] is not None and row["episode_return"] is not None:
-                found[row["seed"]].append(row["episode_return"])
+        found += [row for row in rows if row["section"] == line.get("section")]
+    return _by_seed(found)
+
+
+def _by_seed(rows: Iterable[Mapping[str, Any]]) -> dict[int, float]:
+    """Return the mean return of episodes by their seed."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        if row["seed"] is not None and row["episode_return"] is not None:
+            found[row["seed"]].append(row["episode_return"])
     return {seed: float(np.mean(values)) for seed, values in found.items()}

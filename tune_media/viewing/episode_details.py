@@ -19,6 +19,7 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Actions, Tape
 from tune_media.storage.episode_files import parquet_name, steps_name, taped_rows, values_of
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
+from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import finite, parse_json
 from tune_media.viewing.forks import blames_of
@@ -55,7 +56,10 @@ def episode_details(
     if not isinstance(episode, str):
         return details
     details["blames"] = blames_of(trial, episode, listings or Listings())
-    for report in (r["path"] for r in trial.report_lines if all(r.get(name) == line.get(name) for name in _ROUND)):
+    reports = [one for one in trial.report_lines if all(one.get(name) == line.get(name) for name in _ROUND)]
+    recorded = as_number(line.get("time"))  # a loop outside Tune has many reports: the first one after the clip has it
+    for found in sorted(reports, key=lambda one: ((time := as_number(one.get("time"))) < recorded, time)):
+        report = found["path"]
         row = _read(_from_parquet, trial, report, episode) or _read(_from_json, trial, report, episode)
         if row:
             details |= row | (_read(_steps, trial, steps_name(report), episode) if with_steps else {})

@@ -15,6 +15,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.state import Listings
+from tune_media.storage.bare_clips import bare_version
 from tune_media.storage.filesystem import at_uri
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
@@ -145,14 +146,20 @@ def no_experiment(folder: Folder) -> ValueError:
     "'/tmp' is not an experiment:"
     """
     return ValueError(
-        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune. Pass the "
-        "experiment's folder, which tuner.fit() prints."
+        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or clips with "
+        "names as RecordEpisodes, RecordVideo and VecVideoRecorder give them (...-episode-0.mp4, ...-step-0.mp4). Pass "
+        "the experiment's folder, which tuner.fit() prints, or the folder of the clips."
     )
 
 
 def is_trial(folder: Folder) -> bool:
-    """Whether a folder is a trial's: it has Tune's ``params.json``, a list of media, or tells where that is."""
-    return any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE))) or is_logged(folder.filesystem, folder.path)
+    """Whether a folder is a trial's: it has ``params.json``, a list of media, or tells where that is, or bare clips."""
+    is_named = any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE)))
+    return (
+        is_named
+        or is_logged(folder.filesystem, folder.path)
+        or bare_version(folder.filesystem, folder.path) is not None
+    )
 
 
 def _has_trials(folder: Folder) -> bool:

@@ -65,7 +65,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == FAILED else ""
         if best is None:
-            rows.append([name, *told, "", "", "", clips, "no clip"])
+            rows.append([name, *told, "", "", "", clips, "unknown" if counts[trial.name] else "no clip"])
             continue
         clips += f" ({suspects} suspect)" if (suspects := sum(map(len, trial.suspects.values()))) else ""
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]

@@ -28,6 +28,7 @@ from tune_media.experiment.trial_files import (
     results_path,
     version_of,
 )
+from tune_media.storage.bare_clips import bare_version
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
@@ -265,10 +266,11 @@ class Trials:
                     continue
                 if trial is None:
                     name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
+                    name = root.prefix or root.folder.name if path == root.folder.path else name
                     trial = TrialFiles(name, root.folder.filesystem, path)
                 found.append(trial)
                 fresh.append((trial, version))
-            others = [path for path in level if path not in versions]
+            others = [path for path in level if path not in versions or not depth]  # as tm.load does
             level, depth = (
                 [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths],
                 depth + 1,
@@ -367,19 +369,33 @@ def _versions(
         params = _infos(filesystem, [posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
         others = [f for f, info in zip(unsure, params, strict=True) if not _is_there(info)]
         no_trial = {folder for folder in others if not is_logged(filesystem, folder)}
-        return [
-            *kept.items(),
-            *(
-                (folder, info if isinstance(info, OSError) else None if folder in no_trial else version_of(info))
-                for folder, info in indices.items()
-            ),
+        may_be_bare = [
+            f for f, info in indices.items() if not _is_there(info) and (f in no_trial or _is_bare(known.get(f)))
         ]
+        bare = dict(zip(may_be_bare, map(partial(_bare_version, filesystem), may_be_bare), strict=True))
+        versions: dict[str, Version | OSError | None] = {
+            folder: info if isinstance(info, OSError) else None if folder in no_trial else version_of(info)
+            for folder, info in indices.items()
+        }
+        return [*kept.items(), *(versions | {f: version for f, version in bare.items() if version is not None}).items()]
 
     looked = [found for part in pool.map(look, _parts(folders, filesystem)) for found in part]
     errors = [version for _, version in looked if isinstance(version, OSError)]
     if errors and len(errors) == len(looked):
         raise errors[0]
     return {folder: version for folder, version in looked if version is not None}
+
+
+def _is_bare(trial: TrialFiles | None) -> bool:
+    """Return whether a trial that was read before is a folder of clips that no index lists."""
+    return trial is not None and trial.contents.is_bare
+
+
+def _bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> Version | OSError | None:
+    try:
+        return bare_version(filesystem, folder)
+    except OSError as error:
+        return error
 
 
 def _goes_on(trial: TrialFiles) -> bool:

@@ -278,7 +278,9 @@ class ViewerApp:
         except RequestedRangeNotSatisfiable as error:  # of the file as it is now: not for ever
             headers = {"Content-Range": f"bytes */{error.length}", "Cache-Control": "no-store"}
             return Response("", 416, headers, mimetype="text/plain")
-        response.headers["Cache-Control"] = _FOREVER
+        response.headers["Cache-Control"] = (
+            _FOREVER if path.startswith("media/") else "no-cache"
+        )  # others write over clips
         if suffix not in SHOWN:
             response.headers["Content-Disposition"] = "attachment"
         return response

@@ -54,7 +54,7 @@
       }
 
       get path() {
-        return `${this.folder}/${this.file}`;
+        return this.folder ? `${this.folder}/${this.file}` : this.file;
       }
 
       get url() {

@@ -1,0 +1,74 @@
+"""The results of a loop outside Tune, which reports none: they are made of the episodes that it recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tune_media.values.episodes import success_rate, summarized
+from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
+
+WINDOW = 100
+"""The episodes that a result is the mean of: the last ones, as Gymnasium's and Stable-Baselines3's statistics."""
+COLUMNS = ["section", "seed", "episode_return", "episode_length", "success", "env_steps", "finished_at", "metrics"]
+_MAX_RESULTS = 200  # of a section
+_TRAIN = "train"
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopEpisodes:
+    """The episodes of a loop, in the order in which they ended.
+
+    Attributes:
+        table: Their ``COLUMNS``.
+
+    Example:
+        >>> rows = [{"section": "train", "episode_return": float(n), "env_steps": 10 * n} for n in range(3)]
+        >>> table = pa.Table.from_pylist([{**dict.fromkeys(COLUMNS), "finished_at": 0.0, **row} for row in rows])
+        >>> [result["episode_return_mean"] for result in LoopEpisodes.of([table]).results()]
+        [0.0, 0.5, 1.0]
+    """
+
+    table: pa.Table
+
+    @classmethod
+    def of(cls, tables: Sequence[pa.Table]) -> LoopEpisodes:
+        """Return the episodes of some files; each table has ``COLUMNS``, and there is at least one."""
+        return cls(pa.concat_tables(tables, promote_options="permissive").sort_by("finished_at"))
+
+    def last(self, section: str) -> pa.Table:
+        """Return the last ``WINDOW`` episodes of a section, or of all sections if it has none."""
+        own = self.table.filter(pc.equal(self.table["section"], section))
+        return (own if len(own) else self.table)[-WINDOW:]
+
+    def results(self) -> list[dict[str, Any]]:
+        """Return results as a trainable of Tune's would report them, in the order of their steps.
+
+        Each has the means over the last ``WINDOW`` episodes of a section: of the section ``train`` at the top, those of
+        another under its name, as RLlib has its evaluations.
+        """
+        found = [result for section in self.table["section"].unique().to_pylist() for result in self._of(section)]
+        return sorted(found, key=lambda result: result["timesteps_total"] or 0)
+
+    def _of(self, section: str) -> Iterator[dict[str, Any]]:
+        own = self.table.filter(pc.equal(self.table["section"], section))
+        count, parts = len(own), min(len(own), _MAX_RESULTS)
+        for end in sorted(count - count * skipped // parts for skipped in range(parts)):
+            window = own[max(0, end - WINDOW) : end]
+            metrics = {RETURN_NAMES[0]: _mean(window, "episode_return"), LENGTH_NAME: _mean(window, "episode_length")}
+            custom = summarized(dict(row or ()) for row in window["metrics"].to_pylist())
+            custom |= success_rate(window["success"].to_pylist())
+            result = {**metrics, "custom_metrics": custom}
+            yield {"timesteps_total": window["env_steps"][-1].as_py()} | (
+                result if section == _TRAIN else {section: result}
+            )
+
+
+def _mean(window: pa.Table, name: str) -> float:
+    values = np.array([np.nan if value is None else value for value in window[name].to_pylist()], float)
+    return float(np.mean(values)) if len(values) else np.nan
