@@ -1,6 +1,7 @@
 """Folders that no sweep of Tune wrote: runs of ``RecordEpisodes``, and clips of other recorders."""
 
 import gc
+import importlib.util
 import json
 import re
 import subprocess
@@ -117,6 +118,15 @@ def test_the_page_has_a_card_a_run_with_its_return_and_the_winner_by_the_score(b
         assert all(re.search(rf"\b{name}\b", text) for name in ("lr", "seed", "step"))
         best = tm.load(sweep).best()
         assert f"{best['episode_return']:.4g}"[:4] in text.replace(",", "")
+        assert viewer.errors == []
+
+
+@pytest.mark.slow
+def test_the_page_of_one_folder_calls_its_run_by_the_folders_name(browser, sweep, tmp_path):
+    with served("watch", sweep / "a", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('article video').length == 1")
+        assert "a" in viewer.frame.inner_text("article").split()
         assert viewer.errors == []
 
 
@@ -280,9 +290,7 @@ def moviepy(monkeypatch):
         def write_videofile(self, path, **options):
             Path(path).write_bytes(self.clip.data)
 
-    try:
-        import moviepy  # noqa: F401
-    except ImportError:
+    if importlib.util.find_spec("moviepy") is None:
         for name in ("moviepy", "moviepy.video", "moviepy.video.io", "moviepy.video.io.ImageSequenceClip"):
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
         sys.modules["moviepy.video.io.ImageSequenceClip"].ImageSequenceClip = ImageSequenceClip

@@ -28,7 +28,7 @@ def names(path):
 def test_trials_are_found_below_an_experiment_a_folder_of_experiments_and_a_trial(experiment):
     assert names(experiment) == ["trial_0", "trial_1"]
     assert names(experiment.parent) == ["exp/trial_0", "exp/trial_1"]
-    assert names(experiment / "trial_0") == ["trial_0"]
+    assert names(experiment / "trial_0") == ["."]
     assert names(experiment.as_uri()) == ["trial_0", "trial_1"]
     (experiment / "young").mkdir()  # it has recorded nothing yet
     (experiment / "young" / "params.json").write_text("{}")

@@ -266,7 +266,6 @@ class Trials:
                     continue
                 if trial is None:
                     name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
-                    name = root.prefix or root.folder.name if path == root.folder.path else name
                     trial = TrialFiles(name, root.folder.filesystem, path)
                 found.append(trial)
                 fresh.append((trial, version))

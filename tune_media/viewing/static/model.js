@@ -82,7 +82,7 @@
     for (const name of payload.params) {
       textsOf(trials.map((trial) => trial.params[name])).forEach((text, number) => { trials[number].texts[name] = text; });
     }
-    for (const trial of trials) trial.shownName = shownName(trial);
+    for (const trial of trials) trial.shownName = shownName(trial.name === "." ? { name: payload.title } : trial);
     const named = trials.map((trial) => TUNES_NAME.exec(trial.shownName));
     const areAlike = named.every((parts) => parts && parts[1] === named[0][1]);
     trials.forEach((trial, at) => { trial.shortName = areAlike ? named[at][2] : trial.shownName; });
