@@ -58,12 +58,12 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
       </select></label>
       <button class="direction" onClick=${() => app.set({ descending: !state.descending })} title=${state.descending ? "Largest first" : "Smallest first"}
         aria-label=${state.descending ? "Largest first; change" : "Smallest first; change"}>${state.descending ? "↓" : "↑"}</button>`}
-      <label class="field"><span>Winner by</span><select class="score-choice" value=${state.score} onChange=${(event) => choose("score", event.target.value)}>
+      ${(known.length > 0 || hasMore) && html`<label class="field"><span>Winner by</span><select class="score-choice" value=${state.score} onChange=${(event) => choose("score", event.target.value)}>
         ${known.map((name) => html`<option value=${name} selected=${name === state.score}>${model.scoreLabel(name)}</option>`)}
         ${hasMore && html`<option value=${MORE}>another metric …</option>`}
       </select></label>
       <button onClick=${() => app.set({ smaller: !state.smaller, ...(state.sort === "score" ? { descending: state.smaller } : {}) })}
-        title="Which end of the score wins">${state.smaller ? "min" : "max"}</button>
+        title="Which end of the score wins">${state.smaller ? "min" : "max"}</button>`}
       ${!app.isTable && html`<span class="sizes"><button aria-label="Smaller cards ([)" title="Smaller cards ([)" onClick=${() => resize(app, -1)}>−</button>
         <button aria-label="Larger cards (])" title="Larger cards (])" onClick=${() => resize(app, 1)}>+</button></span>`}`;
   }
