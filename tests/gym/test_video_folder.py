@@ -1,3 +1,4 @@
+import copy
 import re
 
 import tune_media as tm
@@ -34,6 +35,32 @@ def test_views_with_slashes_become_file_names(tmp_path):
     play(env, 1)
     env.close()
     assert names(tmp_path) == ["rl-video-episode-0-cam_a_b.mp4"]
+
+
+def test_episodes_that_cannot_be_written_are_written_later(tmp_path, caplog):
+    (tmp_path / "episode_data").write_text("in the way")
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path)
+    play(env, 2)
+    (text,) = caplog.messages
+    assert re.search(
+        r"they are tried again with later ones: saving the data of episodes raised NotADirectoryError", text
+    )
+    assert len(names(tmp_path)) == 3
+    (tmp_path / "episode_data").unlink()
+    env.close()
+    assert len(tm.load(tmp_path).episodes()) == 2
+
+
+def test_a_copy_of_a_wrapper_writes_its_own_episodes_only(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path)
+    play(env, 3)
+    other = copy.deepcopy(env)
+    play(other, 2)
+    other.close()
+    env.close()
+    episodes = tm.load(tmp_path).episodes()
+    assert len(episodes) == 5
+    assert episodes["episode_id"].is_unique
 
 
 def test_a_folder_that_is_gone_costs_its_files_and_nothing_else(tmp_path, caplog):

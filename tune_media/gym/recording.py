@@ -285,7 +285,7 @@ class Recording:
             self._break_off(index, "unfinished: the env was closed")
             self._close_clip(index, whole=False)
         if self._folder is not None:
-            with self._guard("saving the episodes"):
+            with self._guard("saving the data of episodes", "they are not in the folder", lost=0):
                 self._folder.flush()
 
     def _record_clip(self, index: int, name: str | None) -> None:
@@ -328,7 +328,8 @@ class Recording:
                 if candidate is not None:
                     self._save(candidate, running=data.record.episode_length)
             finally:
-                self._folder.add(data, candidate)
+                with self._guard("saving the data of episodes", "they are tried again with later ones", lost=0):
+                    self._folder.add(data, candidate)
 
     def _save(self, candidate: Candidate, *, whole: bool = True, running: int = 0) -> None:
         """Write the clips of an episode to the folder, if there is one."""
@@ -345,14 +346,14 @@ class Recording:
             self._folder.write(index, name, Video.from_encoded(clip), whole=whole, running=running)
 
     @contextlib.contextmanager
-    def _guard(self, what: str) -> Iterator[None]:
+    def _guard(self, what: str, consequence: str = "no clip", *, lost: int = 1) -> Iterator[None]:
         """Turn an exception of a user's function or env into a warning; the user's loop goes on."""
         try:
             yield
         except Exception as error:
             if self._plan.strict:
                 raise
-            self.recorder.problems.report_error(what, error, lost=1)
+            self.recorder.problems.report_error(what, error, consequence, lost=lost)
 
 
 class RecordingWrapper:
