@@ -16,14 +16,15 @@ from tune_media import __version__
 
 ROOT = Path(__file__).parents[1]
 NAVIGATION = {
-    "Start": ["quickstart", "examples", "why"],
-    "Record": ["recording", "howto/env-data", "howto/multi-agent", "howto/outside-rllib", "old-stack"],
+    "Start": ["doors", "quickstart", "tutorial", "examples", "why"],
+    "Record": ["recording", "howto/env-data", "howto/multi-agent", "old-stack"],
+    "Without RLlib": ["howto/sb3", "howto/cleanrl", "howto/outside-rllib"],
     "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork", "howto/datasets"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
     "Details": ["files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
-    "Help": ["troubleshooting", "support", "security", "contributing", "changelog"],
+    "Help": ["troubleshooting", "terms", "support", "security", "contributing", "changelog"],
 }
 OUTSIDE = {
     "index": "README.md",
