@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from tests.support.doc_pages import ROOT
 
 SWEEP = ("~/ray_results/my_sweep", "s3://my-bucket/ray/my_sweep")
+RUNS = ("runs", "videos")  # what scripts without Tune leave
 
 
 def check(command: str, experiment: Path, folder: Path) -> None:
@@ -30,7 +31,7 @@ def check(command: str, experiment: Path, folder: Path) -> None:
     while "=" in words[0]:
         _CHECKS["environment"](words.pop(0).split("=", 1))
     program, *arguments = words
-    places = [str(experiment) if word.startswith(SWEEP) else word for word in arguments]
+    places = [str(experiment) if word.startswith(SWEEP) or word in RUNS else word for word in arguments]
     here = Path.cwd()
     os.chdir(folder)
     try:
