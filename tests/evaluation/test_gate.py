@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import gymnasium as gym
 import numpy as np
+import pyarrow.fs
 import pytest
 from click.testing import CliRunner
 
@@ -284,7 +285,15 @@ def test_the_workflow_of_the_docs_stops_a_worse_policy(policies, tmp_path, monke
     assert kept == ["gate.xml", "gate"] and all(Path(path).exists() for path in kept)
 
 
-def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path):
+def copy_in_part(source, folder, copy=pyarrow.fs.copy_files, **given):
+    """Copy to a folder, and end like a process that was killed before all of an evaluation's episodes were there."""
+    copy(source, folder, **given)
+    if files := sorted(Path(folder).glob("episode_data/*.parquet")):
+        files[0].unlink()
+        raise KeyboardInterrupt
+
+
+def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path, monkeypatch):
     for number in (0, 4):
         folder = tmp_path / "sweep" / f"trial_{number}" / "checkpoint_000000"
         folder.mkdir(parents=True)
@@ -293,9 +302,11 @@ def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path)
         (folder.parent / "result.json").write_text(json.dumps({"training_iteration": 1, "score": number}) + "\n")
     functions = {"policy": load_only_file, "env": aim.make_env}
     played = tm.evaluate(tmp_path / "sweep", seeds="0:60", clips=None, name="played", **functions)
-    found = tm.gate(
-        f"{played.path}:trial_4", f"{tmp_path / 'sweep'}:trial_0", output=str(tmp_path / "gate"), clips=1, **functions
-    )
+    sides = f"{played.path}:trial_4", f"{tmp_path / 'sweep'}:trial_0"
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(pyarrow.fs, "copy_files", copy_in_part)
+        tm.gate(*sides, output=str(tmp_path / "gate"), clips=1, **functions)
+    found = tm.gate(*sides, output=str(tmp_path / "gate"), clips=1, **functions)
     assert found.verdict == "worse"
     stored = played.catalog.episodes().query("trial == 'trial_4'").set_index("seed")["episode_return"].sort_index()
     assert np.array_equal(returns(found.path, "base"), stored)
