@@ -23,7 +23,7 @@ NAVIGATION = {
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
-    "Details": ["files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
+    "Details": ["arguments", "files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
     "Help": ["troubleshooting", "terms", "support", "security", "contributing", "changelog"],
 }
 OUTSIDE = {

@@ -1,10 +1,12 @@
 """The code in the README and the docs runs as it stands, and all links, commands and messages are right."""
 
 import ast
+import inspect
 import re
 
 import pytest
 
+import tune_media as tm
 from tests.benchmarks import report
 from tests.support.doc_pages import OUTSIDE, PAGES, ROOT, anchors, blocks, commands, links, name_of, quoted
 from tests.support.shell_commands import check
@@ -56,6 +58,33 @@ def test_the_backend_in_the_docs_is_the_one_that_the_contract_suite_runs_on():
     example = (ROOT / "examples" / "own_backend.py").read_text()
     backend = example[example.index("class FolderBackend") : example.index("def train")].strip()
     assert backend in (ROOT / "docs" / "howto" / "own-backend.md").read_text()
+
+
+def arguments(function):
+    """Return the default of each argument."""
+    parameters = inspect.signature(function).parameters.values()
+    return {one.name: one.default for one in parameters if one.name != "self"}
+
+
+def test_the_table_of_arguments_has_those_of_the_signatures():
+    wrapper = arguments(tm.gym.RecordEpisodes.__init__)
+    assert arguments(tm.gym.RecordVectorEpisodes.__init__) == wrapper
+    functions = {"record_episodes": arguments(tm.rllib.record_episodes), "RecordEpisodes": wrapper}
+    functions["evaluate"] = arguments(tm.evaluate)
+    lines = re.findall(r"^\| (.*)\|$", (ROOT / "docs" / "arguments.md").read_text(), re.MULTILINE)
+    heading, *rows = ([cell.strip() for cell in line.split("|")] for line in lines)
+    assert heading[1:-1] == [f"`{name}`" for name in functions]
+    words = {"required": inspect.Parameter.empty, "VideoOptions": tm.VideoOptions}
+    told = {name: {} for name in functions}
+    for argument, *defaults, meaning in rows:
+        taken = [default for default in defaults if default]
+        assert meaning, argument
+        assert all(default.startswith("**") == (len(set(taken)) > 1) for default in taken), argument
+        for name, default in zip(told, defaults, strict=True):
+            if default:
+                told[name][argument.strip("`")] = eval(default.strip("*`"), words)
+    for name, known in functions.items():
+        assert told[name] == known
 
 
 def test_the_figures_about_performance_are_those_of_the_tables():
