@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import gymnasium as gym
@@ -187,3 +188,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
                 "the step after the end of an episode is taken for its reset",
             )
         self._recording.start(0, observation=observation)
+
+
+# help() and editors take the arguments of a class from __new__, if it has one
+RecordEpisodes.__new__.__signature__ = inspect.signature(RecordEpisodes.__init__)  # type: ignore[attr-defined]
