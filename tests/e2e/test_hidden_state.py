@@ -10,8 +10,8 @@ from tests.support.hidden_state_runs import Cell
 
 CELLS = [
     Cell("plain", "rllib-new"),
-    Cell("set-before-evaluation", "rllib-new", 3),
-    Cell("theme-class", "rllib-new"),
+    pytest.param(Cell("set-before-evaluation", "rllib-new", 3), marks=pytest.mark.any_ray),
+    pytest.param(Cell("theme-class", "rllib-new"), marks=pytest.mark.any_ray),
     pytest.param(Cell("from-frame-41", "gym"), marks=pytest.mark.any_ray),
     pytest.param(Cell("set-on-wrapper", "gym", 3), marks=pytest.mark.any_ray),
     pytest.param(Cell("behind-aec-env", "gym"), marks=pytest.mark.any_ray),
