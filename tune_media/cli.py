@@ -114,7 +114,7 @@ def _nothing(path: str, wanted: str = "Nothing") -> str:
 
 @main.command(short_help="Run a real sweep, and see what is recorded.")
 @click.option("--storage", default="~/ray_results", show_default=True, help="Folder for results.")
-@click.option("--iterations", default=10, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
+@click.option("--iterations", default=8, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
 def demo(storage: str, iterations: int) -> None:
     """Run a real sweep of four PPO trials on CartPole and say where to look.
 
