@@ -1,4 +1,5 @@
 import copy
+import os
 import re
 
 import tune_media as tm
@@ -57,6 +58,23 @@ def test_a_copy_of_a_wrapper_writes_its_own_episodes_only(tmp_path):
     other = copy.deepcopy(env)
     play(other, 2)
     other.close()
+    env.close()
+    episodes = tm.load(tmp_path).episodes()
+    assert len(episodes) == 5
+    assert episodes["episode_id"].is_unique
+
+
+def test_a_forked_process_writes_its_own_episodes_only(tmp_path):
+    env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path, episode_trigger=lambda episode: False)
+    play(env, 3)
+    child = os.fork()
+    if child == 0:
+        try:
+            play(env, 2)
+            env.close()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
     env.close()
     episodes = tm.load(tmp_path).episodes()
     assert len(episodes) == 5

@@ -155,7 +155,7 @@ class VideoFolder:
             self._reports.write()
 
     def _episodes(self) -> _Reports:
-        if self._reports is None:
+        if self._reports is None or not self._reports.are_of_this_process:  # a fork has its parent's
             self._reports = _Reports(self._folder, self._prefix)
             weakref.finalize(self, _write_late, self._reports)  # also when the process ends, if nobody closes the env
         return self._reports
@@ -171,6 +171,10 @@ class _Reports:
         self._episodes: list[EpisodeData] = []
         self._steps: dict[str, Trajectory] = {}
         self._clips: dict[str, dict[str, str]] = {}
+
+    @property
+    def are_of_this_process(self) -> bool:
+        return os.getpid() == self._process
 
     def note_clip(self, video: Video, path: str) -> None:
         if video.episode is not None:
@@ -193,7 +197,7 @@ class _Reports:
         Raises:
             OSError: It cannot be written. What is held stays for the next time, unless it is too much.
         """
-        if not self._episodes or os.getpid() != self._process:
+        if not self._episodes or not self.are_of_this_process:
             return
         self._wrote = time.monotonic()
         try:
