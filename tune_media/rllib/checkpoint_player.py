@@ -270,8 +270,8 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
         seeds: The seeds of the episodes, in the order in which they are played.
 
     Raises:
-        CheckpointError: It is no checkpoint of RLlib's, its env is not known here, or another release of Ray saved it,
-            and this one cannot load it.
+        CheckpointError: It is no checkpoint of RLlib's, or its env is not known here. Of one that another release of
+            Ray has saved, any error is such a one, and names both releases.
         Exception: Whatever the env or the user's code raises.
     """
     try:
@@ -282,8 +282,8 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
             raise
         why = str(error) if isinstance(error, CheckpointError) else error_text(error)
         raise CheckpointError(
-            f"Ray {saved_by} has saved it, and with Ray {ray.__version__} it cannot be loaded; install ray=={saved_by} "
-            f"to play it ({why})"
+            f"{why}. Ray {saved_by} has saved it, and this is Ray {ray.__version__}: if that is the reason, install "
+            f"ray=={saved_by}"
         ) from error
 
 
