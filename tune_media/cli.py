@@ -15,6 +15,7 @@ import click
 from tune_media._version import __version__
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
+from tune_media.values.secrets import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,11 +96,15 @@ def _file_to_write(output: str, *endings: str, option: str = "-o") -> Path:
 
 
 def _address(path: str, *given: str | None) -> str:
-    """Return a folder as a word of a command: on an object store with the scheme and options of what was given."""
+    """Return a folder as a word of a command: on an object store with the scheme and options of what was given.
+
+    >>> _address("bucket/exp/evaluations/a", "s3://bucket/exp?region=us-east-1&access_key=AKIA0&secret_key=s3cr3t")
+    "'s3://bucket/exp/evaluations/a?region=us-east-1&access_key=***&secret_key=***'"
+    """
     for uri in given:
         scheme, sign, rest = (uri or "").partition("://")
         if sign and path.startswith(f"{rest.partition('/')[0]}/"):
-            return shlex.quote(f"{scheme}://{path}{''.join(rest.partition('?')[1:])}")
+            return shlex.quote(redacted(f"{scheme}://{path}{''.join(rest.partition('?')[1:])}"))
     return shlex.quote(path)
 
 
