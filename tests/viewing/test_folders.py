@@ -162,6 +162,12 @@ def test_sub_envs_of_a_vector_env_are_one_run(tmp_path):
     assert {row["env_index"] for row in whole} == {0, 1}
 
 
+def test_clips_without_a_prefix_are_served(tmp_path):
+    record(tmp_path / "run", episodes=1, name_prefix="").close()
+    (trial,) = Trials([LogDirectory.of(str(tmp_path))]).all()
+    assert [trial.media_file(line["path"]) is not None for line in trial.lines] == [True]
+
+
 def test_envs_in_other_processes_write_to_one_run(tmp_path):
     make = [lambda: tm.gym.RecordEpisodes(CountingEnv({"length": 3}), tmp_path / "run") for _ in range(3)]
     envs = gym.vector.AsyncVectorEnv(make)
@@ -373,6 +379,8 @@ def test_runs_of_isaac_lab_are_trials(tmp_path, moviepy):
     assert len(tm.load(tmp_path)) == len(tm.load(tmp_path / "cartpole" / run / "videos")) + 2 == 5
     trial = Trials([LogDirectory.of(str(tmp_path))]).all()[-1]
     assert trial.media_file("videos/train/rl-video-step-0.mp4") is not None
+    own = Trials([LogDirectory.of(str(tmp_path / "cartpole" / run))]).all()  # the folder of a run, looked at itself
+    assert [len(trial.lines) for trial in own] == [3]
 
 
 def test_runs_of_cleanrl_are_trials_with_the_seed_in_their_names(tmp_path, moviepy):

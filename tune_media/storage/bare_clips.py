@@ -25,12 +25,13 @@ KEY = "clips"
 """The key of all clips of a folder, whatever their names begin with: runs beside each other have different prefixes."""
 
 _INNER = "videos"
-_RUNS = (f"{_INNER}/{TRAIN}", f"{_INNER}/play")  # of Isaac Lab
+RUNS = (f"{_INNER}/{TRAIN}", f"{_INNER}/play")
+"""The folders in a run's folder that have its clips, too, as Isaac Lab makes them."""
 _CLIP = re.compile(
-    r"(?P<prefix>[^/]+?)(?:-env-(?P<env>\d+))?"
+    r"(?P<prefix>[^/]*?)(?:-env-(?P<env>\d+))?"
     r"-(?:episode-(?P<episode>\d{1,15})|step-(?P<step>\d{1,15})(?:-to-step-\d+)?)(?:-[^/]+)?\.mp4"
 )
-_PLACED = re.compile(rf"(?:(?:{'|'.join(_RUNS)})/)?{_CLIP.pattern}")
+_PLACED = re.compile(rf"(?:(?:{'|'.join(RUNS)})/)?{_CLIP.pattern}")
 _EVALUATES = re.compile(r"(eval|evaluation|test|val|validation|play)(?![A-Za-z])", re.IGNORECASE)
 _TUNES = ("tuner.pkl", "params.pkl", "result.json", "experiment_state-", ".tune_media")
 
@@ -89,7 +90,7 @@ def _files(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.
     if any(name.startswith(_TUNES) for name in here):
         return {}
     found = dict(here)
-    for run in _RUNS if _INNER in here else ():
+    for run in RUNS if _INNER in here else ():
         inner = _listed(filesystem, posixpath.join(folder, run))
         found |= {posixpath.join(run, name): info for name, info in inner.items()}
     return {path: info for path, info in found.items() if info.is_file and is_clip_name(path)}

@@ -28,7 +28,7 @@ from tune_media.experiment.trial_files import (
     results_path,
     version_of,
 )
-from tune_media.storage.bare_clips import bare_version
+from tune_media.storage.bare_clips import RUNS, bare_version
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
@@ -282,7 +282,8 @@ class Trials:
         is_far = not is_local(root.folder.filesystem)  # threads do not speed up a local disk, and slow down the answers
         read = (pool.map if is_far else map)(lambda item: self._error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
-        return found
+        parts = {posixpath.join(trial.path, run) for trial in found if _is_bare(trial) for run in RUNS}
+        return [trial for trial in found if trial.path not in parts]
 
     def _error_of_reading(self, trial: TrialFiles, version: Version) -> Exception | None:
         """Read a trial, with its metrics if the page waits for it; return why that failed."""
