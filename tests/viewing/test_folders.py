@@ -249,6 +249,25 @@ def test_the_clips_of_an_evaluation_are_told_by_the_prefix_and_rank_the_runs(tmp
     assert trained["episode_len_mean"] == 3
 
 
+def test_the_episodes_of_an_evaluation_are_no_steps_of_the_training(tmp_path):
+    training, evaluation = (
+        tm.gym.RecordEpisodes(CountingEnv({"length": length}), tmp_path / "run", name_prefix=prefix)
+        for length, prefix in ((10, "train"), (100, "eval"))
+    )
+    for _ in range(3):
+        play(training, 1)
+        play(evaluation, 2)
+    training.close()
+    evaluation.close()
+    record(tmp_path / "run", 100, 1, name_prefix="eval").close()  # a later wrapper
+    catalog = tm.load(tmp_path)
+    assert [row["step"] for row in catalog.filter(section="train")] == [10, 20, 30]
+    assert [row["step"] for row in catalog.filter(section="evaluation")] == [10, 10, 20, 20, 30, 30, 30]
+    assert catalog.trials[0].curves()["step"] == [10, 10, 20, 20, 30, 30]
+    record(tmp_path / "other", 100, 2, name_prefix="eval").close()  # nothing trains there
+    assert [row["step"] for row in tm.load(tmp_path / "other")] == [100, 200]
+
+
 def test_values_of_the_steps_and_success_are_metrics_of_a_run(tmp_path):
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 4}), tmp_path / "run", success=lambda record: record.seed == 1)
     for seed in (0, 1, 1, 1):

@@ -52,7 +52,9 @@ class LoopEpisodes:
         Each has the means over the last ``WINDOW`` episodes of a section: of the section ``train`` at the top, those of
         another under its name, as RLlib has its evaluations.
         """
-        found = [result for section in self.table["section"].unique().to_pylist() for result in self._of(section)]
+        found = []
+        for section in self.table["section"].unique().to_pylist():  # the episodes of an evaluation may have one step
+            found += {result["timesteps_total"]: result for result in self._of(section)}.values()
         return sorted(found, key=lambda result: result["timesteps_total"] or 0)
 
     def _of(self, section: str) -> Iterator[dict[str, Any]]:

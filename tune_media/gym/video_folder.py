@@ -18,7 +18,7 @@ import pyarrow.fs
 from tune_media.experiment.params import PARAMS, plain_config
 from tune_media.experiment.results import json_file
 from tune_media.recording.episode import Candidate
-from tune_media.storage.bare_clips import KEY, section_of
+from tune_media.storage.bare_clips import KEY, TRAIN, section_of
 from tune_media.storage.entry import STORED, MediaEntry, file_set, line_of
 from tune_media.storage.episode_files import DATA_KEY, EpisodeReport, RecorderEpisodes, file_names
 from tune_media.storage.filesystem import append_whole, write_once
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 _LOCAL = pyarrow.fs.LocalFileSystem()
 _MOST_HELD = 10_000  # episodes
 _PAUSE, _SHARE = 1.0, 0.02  # seconds, and part of the time so far: a long run has some hundred reports
-_STEPS: dict[Path, int] = {}  # the env steps of the episodes that ended, of all wrappers of this process, by folder
+_STEPS: dict[tuple[Path, str], int] = {}  # of the episodes that ended, of all wrappers here, by folder and section
 
 
 class VideoFolder:
@@ -79,9 +79,14 @@ class VideoFolder:
             ) from error
         self._prefix, self._count = prefix, count
         self._reports: _Reports | None = None
-        if self._folder not in _STEPS:  # the steps go on after those of an earlier process
+        self._section = section_of(prefix)
+        if (self._folder, self._section) not in _STEPS:  # the steps go on after those of an earlier process
             lines, _ = read_index(_LOCAL, str(self._folder))
-            _STEPS[self._folder] = max((whole_number(line.get("step")) for line in lines), default=0)
+            known = {self._section: 0}
+            for line in lines:
+                known[line["section"]] = max(known.get(line["section"], 0), whole_number(line.get("step")))
+            for section, steps in known.items():
+                _STEPS.setdefault((self._folder, section), steps)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the episodes that are still to be written: a copy has its own."""
@@ -119,8 +124,8 @@ class VideoFolder:
             file = path.open("xb")
         with file:
             file.write(video.data)
-        now, step = time.time(), _STEPS.get(self._folder, 0) + running
-        entry = MediaEntry(video, section_of(self._prefix), KEY, path.name, step, None, now)
+        now = time.time()
+        entry = MediaEntry(video, self._section, KEY, path.name, self._step(running), None, now)
         facts = {**video.facts(), "status": STORED, "bytes": len(video.data), "note": video.note}
         facts |= {"env_index": index} if self._count > 1 else {}
         if not whole:
@@ -139,9 +144,10 @@ class VideoFolder:
         Raises:
             OSError: The files cannot be written; the episodes stay for the next time.
         """
-        _STEPS[self._folder] = steps = _STEPS.get(self._folder, 0) + data.record.episode_length
+        place = self._folder, self._section
+        _STEPS[place] = _STEPS.get(place, 0) + data.record.episode_length
         reports = self._episodes()
-        reports.add(replace(data, record=replace(data.record, env_steps=steps)), candidate)
+        reports.add(replace(data, record=replace(data.record, env_steps=self._step())), candidate)
         if reports.are_due():
             reports.write()
 
@@ -153,6 +159,11 @@ class VideoFolder:
         """
         if self._reports is not None:
             self._reports.write()
+
+    def _step(self, running: int = 0) -> int:
+        """Return the env steps of training so far, also for an evaluation; its own ones if nothing trains here."""
+        section = TRAIN if (self._folder, TRAIN) in _STEPS else self._section
+        return _STEPS.get((self._folder, section), 0) + (running if section == self._section else 0)
 
     def _episodes(self) -> _Reports:
         if self._reports is None or not self._reports.are_of_this_process:  # a fork has its parent's
