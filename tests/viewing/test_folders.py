@@ -284,7 +284,7 @@ def test_the_steps_of_a_run_are_kept_if_they_are_asked_for(tmp_path):
     assert [len(episode_details(trial, line)["steps"]["action"]) for line in trial.lines] == [4, 4]
 
 
-def test_an_unfinished_episode_has_no_return(tmp_path):
+def test_an_unfinished_episode_has_no_return(tmp_path, caplog):
     env = record(tmp_path / "run", 9, episodes=1)
     env.reset(seed=7)
     env.step(0)
@@ -294,6 +294,13 @@ def test_an_unfinished_episode_has_no_return(tmp_path):
     assert last.get("episode_return") is None
     assert last["seed"] == 7
     assert len(tm.load(tmp_path).episodes()) == 1
+    for report in (tmp_path / "run" / "episode_data").iterdir():
+        report.write_bytes(b"broken")  # none is read for it: a long run has hundreds
+    trial = tm.load(tmp_path).trials[0]
+    assert episode_details(trial, trial.lines[-1])["record"]["seed"] == 7
+    assert "cannot read the episodes" not in caplog.text
+    assert episode_details(trial, trial.lines[0])["series"] == {}
+    assert "cannot read the episodes" in caplog.text
 
 
 def test_clips_of_a_fixed_length_are_listed_without_a_return(tmp_path):

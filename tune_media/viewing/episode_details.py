@@ -56,6 +56,8 @@ def episode_details(
     if not isinstance(episode, str):
         return details
     details["blames"] = blames_of(trial, episode, listings or Listings())
+    if trial.is_loop and "episode_return" not in line:  # it was broken off, so that none of its many reports has it
+        return details
     reports = [one for one in trial.report_lines if all(one.get(name) == line.get(name) for name in _ROUND)]
     recorded = as_number(line.get("time"))  # a loop outside Tune has many reports: the first one after the clip has it
     for found in sorted(reports, key=lambda one: ((time := as_number(one.get("time"))) < recorded, time)):
