@@ -55,6 +55,8 @@ def test_a_broken_file_costs_the_curve_and_not_the_clip(tmp_path, caplog):
     details = episode_details(trial, line)
     assert details["series"] and details["blames"] == []
     assert "cannot read which step is to blame" in caplog.text
+    blame(tmp_path / "exp", f"blame-{line['episode_id']}-9", BLAME | {"forked_from": line["episode_id"]})
+    assert len(episode_details(trial, line)["blames"]) == 1
 
 
 def test_a_hyperparameter_of_this_name_makes_no_fork(tmp_path):

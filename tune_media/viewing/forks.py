@@ -86,15 +86,23 @@ def blames_of(trial: TrialFiles, episode: str, listings: Listings) -> list[dict[
         a list of [steps, value, low, high], the last of which is the episode itself.
     """
     folder, begins = evaluations_of(trial.experiment), f"{blame_name(episode)}-"
-    path, found = folder, []
     try:
         listed = [info for info in listings.of(trial.filesystem, folder) if info.base_name.startswith(begins)]
-        for path in sorted(posixpath.join(info.path, BLAME_FILE) for info in listed):
+    except OSError as error:  # the clip is shown without
+        _warn(folder, error)
+        return []
+    found = []
+    for path in sorted(posixpath.join(info.path, BLAME_FILE) for info in listed):
+        try:
             known = json_file(trial.filesystem, path)
             found += [_shown(known)] if known.get("forked_from") == episode else []
-    except (OSError, LookupError, TypeError) as error:  # the clip is shown without
-        logger.warning("tune_media: cannot read which step is to blame in %r: %s", path, error_text(error))
+        except (OSError, LookupError, TypeError) as error:  # of one file; the others are shown
+            _warn(path, error)
     return found
+
+
+def _warn(path: str, error: Exception) -> None:
+    logger.warning("tune_media: cannot read which step is to blame in %r: %s", path, error_text(error))
 
 
 def _shown(known: Mapping[str, Any]) -> dict[str, Any]:
