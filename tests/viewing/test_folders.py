@@ -231,6 +231,11 @@ def test_a_second_run_in_a_folder_goes_on_behind_the_first_if_its_params_are_the
     assert [row["step"] for row in catalog] == [3, 6, 9, 12, 15, 18, 21, 24]
     with pytest.raises(ValueError, match=r"is the folder of a run with params .*0\.1.*Pass another video_folder"):
         record(tmp_path / "run", params={"lr": 0.2})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "params.json").write_text("[1, 2]")  # of somebody else
+    with pytest.raises(ValueError, match=r"mine' is the folder of a run with params"):
+        record(tmp_path / "mine", params={"lr": 0.2})
+    assert (tmp_path / "mine" / "params.json").read_text() == "[1, 2]"
     with pytest.raises(ValueError, match=r"params=\.\.\.\) are kept in the video_folder"):
         tm.gym.RecordEpisodes(CountingEnv(), params={"lr": 0.2})
     with pytest.raises(TypeError, match=r"takes hyperparameters by name or None, for example params=vars\(args\)"):

@@ -252,11 +252,11 @@ def _write_params(folder: Path, params: Mapping[str, Any]) -> None:
 
     Raises:
         OSError: The folder cannot be written.
-        ValueError: It has others.
+        ValueError: It has others, or another file of this name.
     """
     content = json_bytes(plain_config(dict(params)))
     known = json_file(_LOCAL, str(folder / PARAMS))
-    if known and known != parse_json(content):
+    if (folder / PARAMS).exists() and known != parse_json(content):
         raise ValueError(
             f"RecordEpisodes(params={as_shown(params)}): {str(folder)!r} is the folder of a run with params "
             f"{as_shown(known)}. Pass another video_folder for each run, such as 'runs/2'."
