@@ -27,12 +27,13 @@ def settings_for_uv() -> dict[str, str]:
     """Return pip's configuration as variables of uv."""
     told = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True, check=True).stdout
     found = {}
-    for line in told.splitlines():  # global.cert='...', then install.cert='...', then :env:.cert='...'
-        place, _, value = line.partition("=")
-        scope, _, name = place.rpartition(".")
-        if name in OF_PIP and scope in ("global", "install", ":env:"):
-            separator = "," if name == "find-links" else " "
-            found[OF_PIP[name]] = separator.join(ast.literal_eval(value).split())
+    for scope in ("global.", "install.", ":env:."):  # the later ones win, and pip prints them by the alphabet
+        for line in told.splitlines():  # global.cert='...'
+            place, _, value = line.partition("=")
+            name = place.removeprefix(scope)
+            if place.startswith(scope) and name in OF_PIP:
+                separator = "," if name == "find-links" else " "
+                found[OF_PIP[name]] = separator.join(ast.literal_eval(value).split())
     if not {"UV_DEFAULT_INDEX", "UV_INDEX", "UV_FIND_LINKS"} & found.keys():
         found["UV_TORCH_BACKEND"] = "auto"  # without a GPU the build for CPUs: the index's own has gigabytes of CUDA
     return {"UV_INDEX_STRATEGY": "unsafe-best-match", **found}  # the best version of all indexes, as pip has it

@@ -106,7 +106,8 @@ def test_each_library_for_developers_is_imported_or_run():
 
 def test_the_settings_of_pip_are_passed_on_to_uv(tmp_path, monkeypatch):
     file = tmp_path / "pip.conf"
-    file.write_text("[global]\nextra-index-url = file:///a file:///b\nfind-links = /x /y\n[install]\ncert = own.pem\n")
+    own = "index-url = file:///not-this\nextra-index-url = file:///a file:///b\nfind-links = /x /y"
+    file.write_text(f"[global]\n{own}\ncert = not-this.pem\n[install]\ncert = own.pem\n")
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
