@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tune_media.storage.bare_clips import TRAIN
 from tune_media.values.episodes import success_rate, summarized
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
 
@@ -17,7 +18,6 @@ WINDOW = 100
 """The episodes that a result is the mean of: the last ones, as Gymnasium's and Stable-Baselines3's statistics."""
 COLUMNS = ["section", "seed", "episode_return", "episode_length", "success", "env_steps", "finished_at", "metrics"]
 _MAX_RESULTS = 200  # of a section
-_TRAIN = "train"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LoopEpisodes:
         Each has the means over the last ``WINDOW`` episodes of a section: of the section ``train`` at the top, those of
         another under its name, as RLlib has its evaluations.
         """
-        found = []
+        found: list[dict[str, Any]] = []
         for section in self.table["section"].unique().to_pylist():  # the episodes of an evaluation may have one step
             found += {result["timesteps_total"]: result for result in self._of(section)}.values()
         return sorted(found, key=lambda result: result["timesteps_total"] or 0)
@@ -67,7 +67,7 @@ class LoopEpisodes:
             custom |= success_rate(window["success"].to_pylist())
             result = {**metrics, "custom_metrics": custom}
             yield {"timesteps_total": window["env_steps"][-1].as_py()} | (
-                result if section == _TRAIN else {section: result}
+                result if section == TRAIN else {section: result}
             )
 
 

@@ -51,7 +51,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             ``episode_trigger`` accepts ends the clip that runs, which is then unfinished, and begins the next one. 0: a
             clip ends with its episode.
         name_prefix: The beginning of file names. If it begins with ``eval``, ``test``, ``val`` or ``play``, the folder
-            lists the episodes as those of an evaluation.
+            lists the episodes as those of an evaluation, at the step that the training in this folder has reached.
         fps: Frames per second, short for ``video=VideoOptions(fps=...)``. None: the env's ``metadata["render_fps"]``.
         disable_logger, gc_trigger: For code that was written for ``RecordVideo``, whose arguments have the same order.
             They have no effect, because there is no moviepy and no list of frames.
