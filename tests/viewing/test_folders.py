@@ -273,6 +273,27 @@ def test_the_episodes_of_an_evaluation_are_no_steps_of_the_training(tmp_path):
     assert [row["step"] for row in tm.load(tmp_path / "other")] == [100, 200]
 
 
+def test_the_score_of_a_run_is_of_its_last_evaluation(tmp_path):
+    training, evaluation = (
+        tm.gym.RecordEpisodes(CountingEnv({"length": length}), tmp_path / "run", name_prefix=prefix)
+        for length, prefix in ((5, "train"), (9, "eval"))
+    )
+    returns = []
+    for _ in range(3):
+        play(training, 1)
+        returns.append([episode_return for seed in (1, 2) for episode_return, _ in play(evaluation, 1, seed=seed)])
+        evaluation.env.unwrapped.length += 7  # the policy has become another one
+    training.close()
+    evaluation.close()
+    catalog = tm.load(tmp_path)
+    assert catalog.scores.label == "mean evaluation return"
+    assert catalog.scores.values == [pytest.approx(np.mean(returns[-1]))]
+    curve = catalog.trials[0].curves()["metrics"]["evaluation/episode_return_mean"]
+    assert [value for value in curve if value is not None] == pytest.approx(np.mean(returns, axis=1).tolist())
+    last = catalog.trials[0].loop_episodes().last("evaluation")
+    assert sorted(last["episode_return"].to_pylist()) == pytest.approx(sorted(returns[-1]))
+
+
 def test_values_of_the_steps_and_success_are_metrics_of_a_run(tmp_path):
     env = tm.gym.RecordEpisodes(CountingEnv({"length": 4}), tmp_path / "run", success=lambda record: record.seed == 1)
     for seed in (0, 1, 1, 1):

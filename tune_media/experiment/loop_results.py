@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,15 +43,16 @@ class LoopEpisodes:
         return cls(pa.concat_tables(tables, promote_options="permissive").sort_by("finished_at"))
 
     def last(self, section: str) -> pa.Table:
-        """Return the last ``WINDOW`` episodes of a section, or of all sections if it has none."""
-        own = self.table.filter(pc.equal(self.table["section"], section))
-        return (own if len(own) else self.table)[-WINDOW:]
+        """Return the episodes of a section's last result, or the last ``WINDOW`` of all sections if it has none."""
+        own = self._own(section)
+        return self._window(section, own, len(own)) if len(own) else self.table[-WINDOW:]
 
     def results(self) -> list[dict[str, Any]]:
         """Return results as a trainable of Tune's would report them, in the order of their steps.
 
         Each has the means over the last ``WINDOW`` episodes of a section: of the section ``train`` at the top, those of
-        another under its name, as RLlib has its evaluations.
+        another under its name, as RLlib has its evaluations. If an evaluation has several episodes at one step of the
+        training, the means are over these.
         """
         found: list[dict[str, Any]] = []
         for section in self.table["section"].unique().to_pylist():  # the episodes of an evaluation may have one step
@@ -58,10 +60,10 @@ class LoopEpisodes:
         return sorted(found, key=lambda result: result["timesteps_total"] or 0)
 
     def _of(self, section: str) -> Iterator[dict[str, Any]]:
-        own = self.table.filter(pc.equal(self.table["section"], section))
+        own = self._own(section)
         count, parts = len(own), min(len(own), _MAX_RESULTS)
         for end in sorted(count - count * skipped // parts for skipped in range(parts)):
-            window = own[max(0, end - WINDOW) : end]
+            window = self._window(section, own, end)
             metrics = {RETURN_NAMES[0]: _mean(window, "episode_return"), LENGTH_NAME: _mean(window, "episode_length")}
             custom = summarized(dict(row or ()) for row in window["metrics"].to_pylist())
             custom |= success_rate(window["success"].to_pylist())
@@ -69,6 +71,21 @@ class LoopEpisodes:
             yield {"timesteps_total": window["env_steps"][-1].as_py()} | (
                 result if section == TRAIN else {section: result}
             )
+
+    @property
+    def _trains(self) -> bool:
+        return TRAIN in self.table["section"].unique().to_pylist()
+
+    def _own(self, section: str) -> pa.Table:
+        return self.table.filter(pc.equal(self.table["section"], section))
+
+    def _window(self, section: str, own: pa.Table, end: int) -> pa.Table:
+        window = own[max(0, end - WINDOW) : end]
+        if section == TRAIN or not self._trains:  # then each process counts the steps of the evaluation itself
+            return window
+        steps = window["env_steps"].to_pylist()[::-1]
+        count = len(list(itertools.takewhile(lambda step: step == steps[0], steps)))
+        return window[-count:] if count > 1 else window
 
 
 def _mean(window: pa.Table, name: str) -> float:
