@@ -806,7 +806,10 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
       tune-media gate runs/main:PPO_0 mine/checkpoint_000009 --margin 10
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
     """
-    from tune_media.evaluation.gate import ERROR, EXIT_CODES, GateProgress, sentence
+    try:
+        from tune_media.evaluation.gate import ERROR, EXIT_CODES, GateProgress, sentence
+    except ImportError as error:  # without Ray
+        raise _Failure(error, 2) from error
     from tune_media.evaluation.gate import gate as play
     from tune_media.evaluation.request import parsed_env_config
     from tune_media.evaluation.sequential import Standing
