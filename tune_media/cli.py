@@ -235,8 +235,9 @@ def list_media(
     click.echo(media_table(catalog) if of == "media" else trial_table(catalog))
     if of == "trials" and (importance := importance_line(catalog)):
         click.echo(importance)
+    has_media = bool(len(catalog)) or any(len(trial.reports) for trial in catalog.trials)  # episodes without a clip
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
-    click.echo(printable(media if len(catalog) else _nothing(catalog.path)))
+    click.echo(printable(media if has_media else _nothing(catalog.path)))
 
 
 def _chooses_clips(command: Callable[..., None]) -> Callable[..., None]:

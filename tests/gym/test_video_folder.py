@@ -6,6 +6,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import read_clip
 from tests.support.loops import names, play
+from tune_media.gym import video_folder
 
 
 def test_nothing_is_written_over(tmp_path):
@@ -79,6 +80,18 @@ def test_a_forked_process_writes_its_own_episodes_only(tmp_path):
     episodes = tm.load(tmp_path).episodes()
     assert len(episodes) == 5
     assert episodes["episode_id"].is_unique
+
+
+def test_a_folder_of_an_earlier_run_is_told_of_once(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(video_folder, "_STEPS", {})  # as in a new process
+    play(env := tm.gym.RecordEpisodes(CountingEnv(), tmp_path), 1)
+    env.close()
+    tm.gym.RecordEpisodes(CountingEnv(), tmp_path, name_prefix="eval")  # of the same run
+    assert "earlier run" not in caplog.text
+    monkeypatch.setattr(video_folder, "_STEPS", {})
+    for _ in range(2):
+        tm.gym.RecordEpisodes(CountingEnv(), tmp_path)
+    assert caplog.text.count("has episodes of an earlier run") == 1
 
 
 def test_a_folder_that_is_gone_costs_its_files_and_nothing_else(tmp_path, caplog):

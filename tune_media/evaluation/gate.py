@@ -312,7 +312,10 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure) -> Verdict:
     won = tuple(seed for seed in reversed(order) if losses[seed] < -found.margin)
     notes = [] if pairs.note is None else [pairs.note]
     if measure.bounds is None and found.seeds:
-        notes.append(f"it holds if one seed costs {found.cost:.5g} at most, as the seeds show; with bounds= it is sure")
+        notes.append(
+            f"this is sure unless one seed can cost more than {found.cost:.5g}, as none of those seen does; if "
+            "one can, pass bounds="
+        )
     if found.verdict == UNDECIDED and found.margin < _SMALL * found.cost:
         notes.append("so small a margin takes very many seeds; margin= takes a number, too")
     name = found.verdict if pairs.error is None else ERROR

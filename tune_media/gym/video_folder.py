@@ -82,6 +82,12 @@ class VideoFolder:
         self._section = section_of(prefix)
         if (self._folder, self._section) not in _STEPS:  # the steps go on after those of an earlier process
             lines, _ = read_index(_LOCAL, str(self._folder))
+            if lines and self._folder not in {folder for folder, _ in _STEPS}:
+                logger.warning(
+                    "tune_media: %s has episodes of an earlier run, and these are added to them; pass another "
+                    "video_folder if this is another run.",
+                    folder,
+                )
             known = {self._section: 0}
             for line in lines:
                 known[line["section"]] = max(known.get(line["section"], 0), whole_number(line.get("step")))
