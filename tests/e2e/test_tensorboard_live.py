@@ -50,7 +50,7 @@ class Board:
         """Wait until it shows these scalars and clips."""
         whats = {"scalars": SCALARS, "clips": CLIPS}
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: all(self.steps(whats[name]) == steps for name, steps in wanted.items()))
+            wait_until(lambda: all(self.steps(whats[name]) == steps for name, steps in wanted.items()), seconds=300)
         assert {name: self.steps(whats[name]) for name in wanted} == wanted
 
 
