@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -31,7 +32,7 @@ class LoopEpisodes:
     Example:
         >>> rows = [{"section": "train", "episode_return": float(n), "env_steps": 10 * n} for n in range(3)]
         >>> table = pa.Table.from_pylist([{**dict.fromkeys(COLUMNS), "finished_at": 0.0, **row} for row in rows])
-        >>> [result["episode_return_mean"] for result in LoopEpisodes.of([table]).results()]
+        >>> [result["episode_return_mean"] for result in LoopEpisodes.of([table]).results]
         [0.0, 0.5, 1.0]
     """
 
@@ -47,8 +48,9 @@ class LoopEpisodes:
         own = self._own(section)
         return self._window(section, own, len(own)) if len(own) else self.table[-WINDOW:]
 
+    @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
-        """Return results as a trainable of Tune's would report them, in the order of their steps.
+        """Results as a trainable of Tune's would report them, in the order of their steps.
 
         Each has the means over the last ``WINDOW`` episodes of a section: of the section ``train`` at the top, those of
         another under its name, as RLlib has its evaluations. If an evaluation has several episodes at one step of the
@@ -72,7 +74,7 @@ class LoopEpisodes:
                 result if section == TRAIN else {section: result}
             )
 
-    @property
+    @functools.cached_property
     def _trains(self) -> bool:
         return TRAIN in self.table["section"].unique().to_pylist()
 

@@ -122,6 +122,7 @@ class TrialFiles:
         self._metrics: dict[str, Metric] | None = None
         self._last_metrics: dict[str, float] | None = None
         self._loop_tables: dict[str, pa.Table] = {}  # by the path of the report, which never changes
+        self._loop_episodes: LoopEpisodes | None = None  # of these tables
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.media)} media)"
@@ -153,10 +154,10 @@ class TrialFiles:
         contents = read_trial(self.filesystem, self.path)
         stored = [(raw, line) for raw, line in contents.lines if line.get("status") == STORED]
         self.media = MediaColumns.of_lines([item for item in stored if item[1].get("kind") != EpisodeBatch.kind])
-        self.reports = MediaColumns.of_lines([item for item in stored if item[1].get("kind") == EpisodeBatch.kind])
+        reports = [item for item in stored if item[1].get("kind") == EpisodeBatch.kind]
+        self.reports = MediaColumns.of_lines(reports)
         tapes = [line for _, line in contents.lines if line.get("status") == ONLY_TAPE]
-        reports = [line for _, line in stored if line.get("kind") == EpisodeBatch.kind]
-        self.is_loop = bool(reports) and all(line.get("training_iteration") is None for line in reports)
+        self.is_loop = bool(reports) and all(line.get("training_iteration") is None for _, line in reports)
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
         self.unrendered = _by_episode(line for _, line in contents.lines if may_be_rendered(line))
         self.suspects = _by_episode(line for _, line in stored if line.get(SUSPECT))
@@ -266,16 +267,19 @@ class TrialFiles:
         """Return the episodes of a loop outside Tune; None if it has none, or if Tune has its results."""
         if not self.is_loop:
             return None
+        known = len(self._loop_tables)
         for path in self.report_files.keys() - self._loop_tables.keys():
             try:
                 self._loop_tables[path] = self.episodes(path, COLUMNS)
             except Exception as error:  # of one file: it is gone, or broken
                 warn_passed_over(posixpath.join(self.media_path, parquet_name(path)), error_text(error))
-        return LoopEpisodes.of(list(self._loop_tables.values())) if self._loop_tables else None
+        if len(self._loop_tables) > known:
+            self._loop_episodes = LoopEpisodes.of(list(self._loop_tables.values()))
+        return self._loop_episodes
 
     def _loop_results(self) -> list[Line] | None:
         episodes = self.loop_episodes()
-        return None if episodes is None else episodes.results()
+        return None if episodes is None else episodes.results
 
     @property
     def has_results(self) -> bool:

@@ -14,6 +14,7 @@ import re
 
 import pyarrow.fs
 
+from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import local_path
 from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.names import name_digest
@@ -126,7 +127,7 @@ def _line(path: str, info: pyarrow.fs.FileInfo) -> Line:
         "section": section_of(posixpath.basename(place) or known["prefix"]),
         "key": KEY,
         "path": path,
-        "status": "stored",
+        "status": STORED,
         "step": int(known["episode"] or known["step"]),
         "time": (info.mtime_ns or 0) / 1e9,
         "bytes": info.size or 0,
