@@ -5,7 +5,6 @@ import json
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -22,17 +21,27 @@ SCALARS, CLIPS = ("scalars/scalars", "ray/tune/score"), ("images/images", "train
 
 
 class Board:
-    """A running TensorBoard."""
+    """A running TensorBoard.
+
+    Its fast loader gives up if its data server takes over 10 s to start, as on a busy machine: then it starts again.
+    """
 
     def __init__(self, folder, flags):
+        self.flags = [f"--logdir={folder}", "--reload_interval=1", "--samples_per_plugin=images=1000", *flags]
+        self._start()
+        wait_until(self._is_serving, seconds=300)
+
+    def _start(self):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        flags = [f"--logdir={folder}", f"--port={self.port}", "--reload_interval=1", *flags]
-        flags += ["--samples_per_plugin=images=1000"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tensorboard.main", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        self.process = subprocess.Popen([sys.executable, "-m", "tensorboard.main", f"--port={self.port}", *self.flags])
+
+    def _is_serving(self):
+        if self.process.poll() is not None:
+            self._start()
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=20):
+            return True
 
     def steps(self, what):
         """Return the steps of scalars or clips that the page shows; [] if there are none yet."""
@@ -43,14 +52,14 @@ class Board:
                 f"http://127.0.0.1:{self.port}/data/plugin/{path}?{query}", timeout=20
             ) as found:
                 return [point["step"] if isinstance(point, dict) else point[1] for point in json.load(found)]
-        except (urllib.error.URLError, OSError):  # it has not begun, or does not know the trial yet
+        except OSError:  # it does not know the trial yet
             return []
 
     def shows(self, **wanted):
         """Wait until it shows these scalars and clips."""
         whats = {"scalars": SCALARS, "clips": CLIPS}
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: all(self.steps(whats[name]) == steps for name, steps in wanted.items()), seconds=300)
+            wait_until(lambda: all(self.steps(whats[name]) == steps for name, steps in wanted.items()))
         assert {name: self.steps(whats[name]) for name in wanted} == wanted
 
 
