@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tune_media.storage.bare_clips import TRAIN
 from tune_media.values.episodes import success_rate, summarized
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
+from tune_media.values.sections import TRAIN
 
 WINDOW = 100
 """The episodes that a result is the mean of: the last ones, as Gymnasium's and Stable-Baselines3's statistics."""

@@ -18,7 +18,7 @@ import pyarrow.fs
 from tune_media.experiment.params import PARAMS, plain_config
 from tune_media.experiment.results import json_file
 from tune_media.recording.episode import Candidate
-from tune_media.storage.bare_clips import KEY, TRAIN, section_of
+from tune_media.storage.bare_clips import KEY, section_of
 from tune_media.storage.entry import STORED, MediaEntry, file_set, line_of
 from tune_media.storage.episode_files import DATA_KEY, EpisodeReport, RecorderEpisodes, file_names
 from tune_media.storage.filesystem import append_whole, write_once
@@ -29,6 +29,7 @@ from tune_media.values.medium import new_id
 from tune_media.values.names import safe_name
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text
+from tune_media.values.sections import TRAIN
 from tune_media.values.strict_json import json_bytes, parse_json
 from tune_media.values.video import Video
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.results.rounds import EVALUATION, TRAIN, round_digits, section_round
+from tune_media.results.rounds import round_digits, section_round
 from tune_media.values.convert import as_numbers
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.medium import CONTENT_DIGITS
 from tune_media.values.secrets import error_text
+from tune_media.values.sections import EVALUATION, TRAIN
 from tune_media.values.strict_json import as_plain
 
 RECORDER = "rllib"

@@ -14,8 +14,8 @@ import numpy as np
 
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.medium import CONTENT_DIGITS, Medium
+from tune_media.values.sections import EVALUATION, TRAIN
 
-EVALUATION, TRAIN = "evaluation", "train"
 EVALUATION_IS_NEW = "num_healthy_workers"
 SECTIONS = frozenset({TRAIN, EVALUATION, "eval", "validation", "val", "test"})
 """The top-level keys of a result that are sections; everything under other keys belongs to ``train``."""

@@ -18,8 +18,9 @@ from tune_media.replay.child_processes import child_processes
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.env_runner_requests import recordings_of
 from tune_media.rllib.rounds import Rounds
-from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import index_of, section_of
+from tune_media.values.sections import EVALUATION, TRAIN
 
 try:
     from ray.rllib.callbacks.callbacks import RLlibCallback

@@ -33,7 +33,7 @@ from tune_media.rllib import ray_names
 from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.env_runner_requests import begin_round, recordings_of
 from tune_media.rllib.record import EpisodeRecorder
-from tune_media.rllib.settings import SECTIONS, RecorderSettings
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode
 from tune_media.selection import as_selectors
 from tune_media.values.episode_record import EpisodeRecord
@@ -42,6 +42,7 @@ from tune_media.values.foreign import of_type
 from tune_media.values.medium import joined
 from tune_media.values.number import counted
 from tune_media.values.secrets import error_text
+from tune_media.values.sections import EVALUATION, TRAIN
 
 _NAME = "tune_media.evaluation"  # of the recorder: no name that record_episodes takes
 EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
@@ -352,7 +353,7 @@ def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None
     if success is None and settings is not None:
         success = settings.plan.success
     plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success)
-    recording = RecorderSettings(plan, SECTIONS, frame, seeds=tuple(seeds), check_frame=False)
+    recording = RecorderSettings(plan, (EVALUATION, TRAIN), frame, seeds=tuple(seeds), check_frame=False)
     others = [one for one in own if not isinstance(one, EpisodeRecorder)]
     return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]
 

@@ -21,12 +21,13 @@ from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
 from tune_media.rllib.replays import EnvRunnerTaping
 from tune_media.rllib.round_checks import Unfinished
-from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
 from tune_media.rllib.sub_env_access import SubEnvAccess
 from tune_media.selection import RenderBudget
 from tune_media.values.medium import new_id
 from tune_media.values.problems import FrameError
+from tune_media.values.sections import EVALUATION, TRAIN
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.env_runner_requests import ask, ask_and_take, begin_round, take
 from tune_media.rllib.requests import LOCAL, Replies, Requests
 from tune_media.rllib.round_choice import Collected, Round, RoundChoice
-from tune_media.rllib.settings import EVALUATION
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
+from tune_media.values.sections import EVALUATION
 
 _SHARE_OF_A_ROUND = 0.02
 """The share of a round's time that an asynchronous collection may wait for the answers."""

@@ -12,12 +12,13 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import ONLY_VIEW, FrameFunction
 from tune_media.recording.success import Success
 from tune_media.rllib.callback import EpisodeRecorderCallback
-from tune_media.rllib.settings import EVALUATION, SECTIONS, RecorderSettings
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
 from tune_media.values.checks import FLAG, a_count, a_text, as_shown, check_each, suggests_names
 from tune_media.values.episode_record import AUTO
 from tune_media.values.options import VideoOptions
+from tune_media.values.sections import EVALUATION, TRAIN
 
 if TYPE_CHECKING:
     from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -214,7 +215,7 @@ record_episodes.setup = _is_not_for_tune  # type: ignore[attr-defined]
 
 def _as_sections(sections: str | Iterable[str]) -> tuple[str, ...]:
     chosen = (sections,) if isinstance(sections, str) or not isinstance(sections, Iterable) else tuple(sections)
-    if not chosen or any(section not in SECTIONS for section in chosen):
+    if not chosen or any(section not in (EVALUATION, TRAIN) for section in chosen):
         got = as_shown(sections)
         raise ValueError(f"record_episodes(sections=...) takes 'evaluation', 'train' or both, got {got}.")
     return chosen

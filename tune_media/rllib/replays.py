@@ -19,9 +19,10 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import is_refused_here, verdict_on
 from tune_media.rllib.recipes import env_runner_recipe, is_nondeterministic
-from tune_media.rllib.settings import EVALUATION, RecorderSettings
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.secrets import error_text
+from tune_media.values.sections import EVALUATION
 
 logger = logging.getLogger(__name__)
 

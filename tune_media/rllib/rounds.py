@@ -22,12 +22,13 @@ from tune_media.rllib.proofs import Prover
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import endless, unmatched_paths
 from tune_media.rllib.round_choice import Collected, Round
-from tune_media.rllib.settings import EVALUATION, TRAIN, RecorderSettings
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.episode_record import AUTO
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS, Problem
 from tune_media.values.secrets import error_text
+from tune_media.values.sections import EVALUATION, TRAIN
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import FrameSource
-
-EVALUATION, TRAIN = SECTIONS = ("evaluation", "train")
+from tune_media.values.sections import EVALUATION
 
 
 @dataclass(frozen=True)

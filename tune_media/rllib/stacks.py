@@ -9,7 +9,7 @@ from typing import Any
 from tune_media.recording.rendering import inside, reset_seed, sub_env
 from tune_media.rllib import ray_names
 from tune_media.rllib.env_tap import EnvTap, Transition, tap_of, tapped
-from tune_media.rllib.settings import EVALUATION, TRAIN
+from tune_media.values.sections import EVALUATION, TRAIN
 
 _ONLY_AGENT = "agent0"  # the old API stack's name of a single-agent env's agent
 

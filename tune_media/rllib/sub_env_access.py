@@ -7,8 +7,9 @@ from typing import Any
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer, describe, sub_envs
 from tune_media.recording.seeding import SeededResets, SeedTurns, seeded, share
-from tune_media.rllib.settings import EVALUATION, RecorderSettings
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.values.problems import FrameError
+from tune_media.values.sections import EVALUATION
 
 
 class SubEnvAccess:

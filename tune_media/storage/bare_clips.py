@@ -19,9 +19,9 @@ from tune_media.storage.filesystem import local_path
 from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.names import name_digest
 from tune_media.values.secrets import error_text
+from tune_media.values.sections import EVALUATION, TRAIN
 from tune_media.values.video import Video
 
-EVALUATION, TRAIN = "evaluation", "train"
 KEY = "clips"
 """The key of all clips of a folder, whatever their names begin with: runs beside each other have different prefixes."""
 
