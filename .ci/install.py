@@ -1,7 +1,8 @@
 """Installs packages into the virtual environment whose Python runs it: .venv/bin/python .ci/install.py ARGUMENTS.
 
 The arguments are those of `pip install`. uv is several times as fast as pip; if it cannot be had, or fails, pip
-installs. uv does not read pip's configuration, so what that says of indexes and certificates is passed on.
+installs. uv does not read pip's configuration, so what that says of indexes and certificates is passed on. Of several
+indexes with the same version pip takes the file that fits best, and uv that of the first: so the main one is the first.
 """
 
 import ast
@@ -36,7 +37,16 @@ def settings_for_uv() -> dict[str, str]:
                 found[OF_PIP[name]] = separator.join(ast.literal_eval(value).split())
     if not {"UV_DEFAULT_INDEX", "UV_INDEX", "UV_FIND_LINKS"} & found.keys():
         found["UV_TORCH_BACKEND"] = "auto"  # without a GPU the build for CPUs: the index's own has gigabytes of CUDA
+    if "UV_INDEX" in found:
+        found["UV_INDEX"] = f"{found.get('UV_DEFAULT_INDEX') or default_index()} {found['UV_INDEX']}"
     return {"UV_INDEX_STRATEGY": "unsafe-best-match", **found}  # the best version of all indexes, as pip has it
+
+
+def default_index() -> str:
+    """Return the address of the index that pip uses if none is configured."""
+    from pip._internal.models.index import PyPI  # the only place that has it
+
+    return PyPI.simple_url
 
 
 def install_with_uv(arguments: list[str]) -> bool:
