@@ -50,6 +50,16 @@ class _Command(click.Command):
             raise _Failure(error) from error
 
 
+class _UsersCommand(_Command):
+    """A command that calls code of the user's, or of a tracker: a TypeError is told, too."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except TypeError as error:
+            raise _Failure(error) from error
+
+
 class _Commands(click.Group):
     command_class = _Command
 
@@ -155,6 +165,11 @@ def demo(storage: str, iterations: int) -> None:
     click.echo(f"See the four trials side by side, the best first:\n\n    {watch_command(catalog.path)}\n")
 
 
+def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decorator that adds options to a command; the last one is the first in its help."""
+    return lambda command: functools.reduce(lambda function, option: option(function), options, command)
+
+
 def _trials_option(told: str, **more: Any) -> Callable[..., Any]:
     """Return the option that names trials, which has two names."""
     return click.option("--trial", "--trials", "trials", multiple=True, metavar="NAME", help=told, **more)
@@ -240,16 +255,12 @@ def list_media(
     click.echo(printable(media if has_media else _nothing(catalog.path)))
 
 
-def _chooses_clips(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that ``_tiles`` takes."""
-    for option in (
-        click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation."),
-        click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from first to last."),
-        click.option("--step", help="best, last, or a step. Default: best."),
-        _chooses_trials,
-    ):
-        command = option(command)
-    return command
+_chooses_clips = _options(  # that ``_tiles`` takes
+    click.option("--key", help="Key of the clips. Default: the best episodes of the evaluation."),
+    click.option("--over-training", metavar="TRIAL", help="The clips of one trial, from first to last."),
+    click.option("--step", help="best, last, or a step. Default: best."),
+    _chooses_trials,
+)
 
 
 def _tiles(
@@ -503,18 +514,7 @@ def deliver(experiment: str, seconds: float) -> None:
 @click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
 @click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_clips.")
 @click.option("--storage", is_flag=True, help="Add the clips to the experiment instead, as if they had been recorded.")
-def render(
-    experiment: str,
-    trials: tuple[str, ...],
-    which: str,
-    height: int | None,
-    every: int | None,
-    overlay: tuple[str, ...],
-    frame: str | None,
-    env: str | None,
-    output: str | None,
-    storage: bool,
-) -> None:
+def render(experiment: str, trials: tuple[str, ...], which: str, output: str | None, storage: bool, **how: Any) -> None:
     """Make clips of the episodes of EXPERIMENT, a folder or a URI, that were recorded as tapes, with a clip or without.
 
     Each episode is played again in a process of its own, and each step is checked. The process runs the code that made
@@ -544,7 +544,7 @@ def render(
         raise click.UsageError("-o and --storage exclude each other: the clips go into a folder or to the experiment.")
     failed: list[Rendered] = []
     settled: list[tuple[Rendered, str | None]] = []
-    options = RenderOptions(env, frame, height, every, overlay)
+    options = RenderOptions(**how)
     if which in (WAITING, SUSPECT) and storage and options.name:
         raise click.UsageError(
             "Clips that wait join the experiment as they would have been recorded, and suspect clips are compared "
@@ -575,8 +575,8 @@ def render(
     settles = storage and which == SUSPECT
     with AddedClips(options.name) if storage else ClipFolder(folder) as place:
         missing = [episode for episode in chosen if settles or not place.has(episode)]
-        if missing and not env:
-            _say_whose_code_runs(experiment, "the recipes of its envs")
+        if missing and not options.env:
+            _say_whose_code_runs("the recipes of its envs", experiment)
         steps = sum(int(episode.row["episode_length"]) for episode in missing)
         with click.progressbar(length=steps, label=counted(len(missing), "episode")) as bar:
             for rendered in render_each(missing, options, bar.update, may_correct=not settles):
@@ -609,10 +609,11 @@ def _taped(catalog: Catalog, names: Sequence[str]) -> list[list[TapedEpisode]]:
     return list(found.values())
 
 
-def _say_whose_code_runs(experiment: str, place: str) -> None:
-    """Warn, before it happens, that files of an experiment are executable."""
+def _say_whose_code_runs(place: str, *experiments: str) -> None:
+    """Warn, before it happens, that files of experiments are executable."""
     trust = "go on only if you trust the people who made it."
-    click.echo(f"This runs code that is stored in {experiment}, in {place}: {trust}", err=True)
+    for one in dict.fromkeys(experiments):
+        click.echo(f"This runs code that is stored in {one}, in {place}: {trust}", err=True)
 
 
 def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
@@ -629,45 +630,25 @@ def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
         raise click.ClickException(f"The clips of {left} of {len(settled)} episodes stay suspect.")
 
 
-def _plays(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how a policy is played."""
-    for option in (
-        click.option(
-            "--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process."
-        ),
-        click.option(
-            "--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved."
-        ),
-        click.option(
-            "--connectors",
-            type=click.Choice(["evaluation", "training"]),
-            help="Whose connectors play. Default: the evaluations', if there were any.",
-        ),
-        click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training."),
-    ):
-        command = option(command)
-    return command
+_plays = _options(  # how a policy is played
+    click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process."),
+    click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved."),
+    click.option(
+        "--connectors",
+        type=click.Choice(["evaluation", "training"]),
+        help="Whose connectors play. Default: the evaluations', if there were any.",
+    ),
+    click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training."),
+)
+_plays_on_seeds = _options(  # how policies are played, and in which envs
+    click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."),
+    click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated."),
+    click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead."),
+    _plays,
+)
 
 
-def _plays_on_seeds(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how policies are played, and in which envs."""
-    for option in (
-        click.option(
-            "--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."
-        ),
-        click.option(
-            "--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated."
-        ),
-        click.option(
-            "--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead."
-        ),
-        _plays,
-    ):
-        command = option(command)
-    return command
-
-
-@main.command(short_help="Play the checkpoints of a finished sweep on the same seeds.")
+@main.command(cls=_UsersCommand, short_help="Play the checkpoints of a finished sweep on the same seeds.")
 @click.argument("experiment")
 @_trials_option("all, best:5, or a trial's name, or a part of it; may be repeated.", default=["all"])
 @click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
@@ -677,23 +658,7 @@ def _plays_on_seeds(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs, and nothing else.")
-def evaluate(
-    experiment: str,
-    trials: tuple[str, ...],
-    checkpoint: str,
-    episodes: int | None,
-    seeds: str | None,
-    explore: bool | None,
-    connectors: str | None,
-    env: str | None,
-    env_config: tuple[str, ...],
-    policy: str | None,
-    workers: int,
-    name: str | None,
-    clips: bool,
-    success: str | None,
-    as_json: bool,
-) -> None:
+def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> None:
     """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
 
     The episodes go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it
@@ -716,7 +681,7 @@ def evaluate(
         """Prints a line for each checkpoint, and how many episodes have been played."""
 
         def reads_checkpoints(self, path: str) -> None:
-            _say_whose_code_runs(path, "its checkpoints")
+            _say_whose_code_runs("its checkpoints", path)
 
         def begin(self, name: str, episodes: int, missing: int) -> None:
             self.total, self.done = missing, 0
@@ -738,26 +703,13 @@ def evaluate(
                 click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes", nl=False)
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    try:
-        found = play(
-            experiment,
-            trials=trials,
-            checkpoint=checkpoint,
-            episodes=episodes,
-            seeds=seeds,
-            explore=explore,
-            connectors=connectors,
-            env=env,
-            env_config=parsed_env_config(env_config),
-            policy=policy,
-            workers=workers,
-            name=name,
-            clips=("best", "worst", "median") if clips else None,
-            progress=Progress() if as_json else Shown(),
-            success=success,
-        )
-    except TypeError as error:
-        raise _Failure(error) from error
+    found = play(
+        experiment,
+        env_config=parsed_env_config(options.pop("env_config")),
+        clips=("best", "worst", "median") if clips else None,
+        progress=Progress() if as_json else Shown(),
+        **options,
+    )
     if as_json:
         click.echo(json_bytes(found.facts()))
     else:
@@ -821,8 +773,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         """Prints how it stands."""
 
         def plays(self, base: Side, candidate: Side) -> None:
-            for name in dict.fromkeys((base.name, candidate.name)):
-                _say_whose_code_runs(name, _CODE)
+            _say_whose_code_runs(_CODE, base.name, candidate.name)
 
         def stands(self, condition: str, found: Standing, seeds: int) -> None:
             if sys.stderr.isatty():
@@ -864,7 +815,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     sys.exit(found.exit_code)
 
 
-@main.command(short_help="One page about two policies on the same seeds, to be mailed.")
+@main.command(cls=_UsersCommand, short_help="One page about two policies on the same seeds, to be mailed.")
 @click.argument("base", metavar="A")
 @click.argument("candidate", metavar="[B]", required=False)
 @click.option("-o", "--output", default="report.html", show_default=True, help="The page, an .html file.")
@@ -905,8 +856,7 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
         """Prints how far it is."""
 
         def plays(self, base: str, candidate: str) -> None:
-            for name in dict.fromkeys((base, candidate)):
-                _say_whose_code_runs(name, _CODE)
+            _say_whose_code_runs(_CODE, base, candidate)
 
         def played(self, condition: str, seeds: int, of: int) -> None:
             if sys.stderr.isatty():
@@ -914,11 +864,8 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
     page = _file_to_write(output, ".html", ".htm")
-    try:
-        conditions = parsed_env_config(options.pop("env_config"))
-        found = make(base, candidate, output=page, env_config=conditions, progress=Shown(), **options)
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        raise _Failure(error) from error
+    conditions = parsed_env_config(options.pop("env_config"))
+    found = make(base, candidate, output=page, env_config=conditions, progress=Shown(), **options)
     if as_json:
         click.echo(json_bytes(found.facts()))
         return
@@ -929,7 +876,7 @@ def report(base: str, candidate: str | None, output: str, as_json: bool, **optio
     click.echo(f"\nOpen it:  {found.page.resolve().as_uri()}\nAll episodes:  tune-media watch --open {folder}")
 
 
-@main.command(short_help="Let another policy go on with an episode.")
+@main.command(cls=_UsersCommand, short_help="Let another policy go on with an episode.")
 @click.argument("episode", metavar="EXPERIMENT:EPISODE")
 @click.option(
     "--at", type=click.IntRange(0), metavar="K", help="The steps that are played before the policy takes over."
@@ -974,8 +921,7 @@ def fork(
         """Prints whose code runs, and the line of each step."""
 
         def runs(self, experiment: str, policy: str) -> None:
-            for name in dict.fromkeys((experiment, policy)):
-                _say_whose_code_runs(name, _CODE)
+            _say_whose_code_runs(_CODE, experiment, policy)
 
         def continued(self, found: forking.Continuations, metric: str) -> None:
             if blames:
@@ -983,15 +929,12 @@ def fork(
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
     given: dict[str, Any] = {name: value for name, value in (("times", times), ("clips", clips)) if value is not None}
-    try:
-        if at is None:
-            blamed = blaming.blame(episode, progress=Shown(), **given, **options)
-            facts, text, path, link = blamed.facts(), blaming.told(blamed), blamed.path, blamed.link
-        else:
-            forked = forking.fork(episode, at=at, progress=Shown(), **given, **options)
-            facts, text, path, link = forked.facts(), forking.sentence(forked), forked.path, forked.link
-    except TypeError as error:
-        raise _Failure(error) from error
+    if at is None:
+        blamed = blaming.blame(episode, progress=Shown(), **given, **options)
+        facts, text, path, link = blamed.facts(), blaming.told(blamed), blamed.path, blamed.link
+    else:
+        forked = forking.fork(episode, at=at, progress=Shown(), **given, **options)
+        facts, text, path, link = forked.facts(), forking.sentence(forked), forked.path, forked.link
     if as_json:
         click.echo(json_bytes(facts))
         return
@@ -1003,7 +946,7 @@ def fork(
         click.echo(f"and then in the browser:\n\n    http://localhost:6007/{link}\n")
 
 
-@main.command(short_help="Save a clip as a GIF, or log a sweep or make a dataset.")
+@main.command(cls=_UsersCommand, short_help="Save a clip as a GIF, or log a sweep or make a dataset.")
 @click.argument("experiment", metavar="CLIP|EXPERIMENT")
 @click.option(
     "--to",
@@ -1059,19 +1002,13 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
         raise click.UsageError(f"{of_what} {needs}; `tune-media export --help` says which options it takes.")
     if tracker == "minari" and "dataset" not in given:
         raise click.UsageError("--to minari needs --dataset, such as cartpole/ppo-v0.")
-    try:
-        if tracker is None:
-            click.echo(_save_clip(experiment, str(output), **given))
-            return
-        if tracker == "minari":
-            click.echo(_export_to_minari(experiment, **given))
-            return
-        if tracker == "lerobot":
-            click.echo(_export_to_lerobot(experiment, str(output), **given))
-            return
-        done = _export_to(tracker, experiment, output, given)
-    except TypeError as error:
-        raise _Failure(error) from error
+    if tracker is None:
+        click.echo(_save_clip(experiment, str(output), **given))
+        return
+    if tracker in ("minari", "lerobot"):
+        click.echo(_make_dataset(tracker, experiment, str(output), **given))
+        return
+    done = _export_to(tracker, experiment, output, given)
     with_what = f"{counted(done.results, 'result')} and {counted(done.media, 'medium', 'media')}"
     click.echo(f"{tracker} has {counted(done.trials, 'trial')}, with {with_what}.")
     for trial, reason in done.left_alone.items():
@@ -1120,25 +1057,24 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
     return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**given), progress=say)
 
 
-def _export_to_minari(experiment: str, dataset: str, episodes: str | None = None) -> str:
-    """Make a dataset, and return a sentence about it."""
-    from tune_media.export import to_minari
-
-    where = _matching(experiment, episodes, with_tapes=False)
-    say = functools.partial(_say_whose_code_runs, experiment, "the recipes of its envs")
-    made = to_minari(experiment, dataset, where=where, before_code=say)
-    size = f"{counted(made.total_episodes, 'episode')}, {counted(made.total_steps, 'step')}"
-    return f"Minari has the dataset {dataset}: {size}."
-
-
-def _export_to_lerobot(
-    experiment: str, output: str, episodes: str | None = None, task: str | None = None, no_pictures: bool = False
+def _make_dataset(
+    kind: str,
+    experiment: str,
+    output: str,
+    dataset: str = "",
+    episodes: str | None = None,
+    task: str | None = None,
+    no_pictures: bool = False,
 ) -> str:
-    """Make a dataset, and return a sentence about it."""
-    from tune_media.export import to_lerobot
+    """Make a dataset for Minari, or for LeRobot, and return a sentence about it."""
+    from tune_media.export import to_lerobot, to_minari
 
-    where = _matching(experiment, episodes, with_tapes=True)
-    say = functools.partial(_say_whose_code_runs, experiment, "the recipes of its envs")
+    where = _matching(experiment, episodes, with_tapes=kind == "lerobot")
+    say = functools.partial(_say_whose_code_runs, "the recipes of its envs", experiment)
+    if kind == "minari":
+        made = to_minari(experiment, dataset, where=where, before_code=say)
+        size = f"{counted(made.total_episodes, 'episode')}, {counted(made.total_steps, 'step')}"
+        return f"Minari has the dataset {dataset}: {size}."
     made = to_lerobot(experiment, output, where=where, task=task, pictures=not no_pictures, before_code=say)
     size = f"{counted(made.episodes, 'episode')}, {counted(made.frames, 'frame')}"
     return f"{output} is a LeRobot dataset of {size}."
