@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow.fs
 
-from tune_media.evaluation.evaluate import LoadPolicy, function_named
+from tune_media.evaluation.evaluate import function_named
 from tune_media.evaluation.fork import Continuations, ForkProgress, Forks, How, policy_side, taped_episode
+from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import SUCCESS
 from tune_media.recording.success import Success
 from tune_media.storage.filesystem import write_atomically

@@ -11,13 +11,12 @@ import pyarrow.fs
 from tune_media.evaluation.checkpoints import checkpoints_of
 from tune_media.evaluation.clips import ClipRenderer
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
-from tune_media.evaluation.jobs import Job, played_by_tasks, played_here
+from tune_media.evaluation.jobs import Job, LoadPolicy, played
 from tune_media.evaluation.part import EvaluationPart, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.recording.success import Success
-from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import read_if_there, write_atomically
 from tune_media.values.checks import a_count, name_some, suggests_names
@@ -31,8 +30,6 @@ from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
 LEARNING = ("learning.mp4", "learning.png")
 """The files of a trial, beside its clips, that show one seed through all its checkpoints."""
 _VERSION = 1
-LoadPolicy = Callable[[str], Callable[[Any], Any]]
-"""Loads the policy of a checkpoint's folder: a function of an observation that returns an action."""
 
 
 @suggests_names
@@ -133,33 +130,21 @@ def evaluate(
     found.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
     _note_request(found, request)
     make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
-    jobs = _missing(parts, request, make, load_policy, success)
+    jobs = [
+        job
+        for number, part in enumerate(parts)
+        for job in part.jobs(number, request.seeds, request.settings(part.condition, make, success), load_policy)
+    ]
     _play(parts, jobs, workers, progress, name, len(parts) * len(request.seeds))
     with ClipRenderer(selectors, video) as renderer:
-        finished = {part.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
+        finished = {part.store.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
     found.problems += renderer.problems
     if request.shows_learning and selectors:
-        for folder in dict.fromkeys(part.folder for part in parts if part.rows()):
+        for folder in dict.fromkeys(part.store.folder for part in parts if part.rows()):
             _show_learning(found, folder, folder in finished)
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
     found.checkpoints = compared([part.line() for part in parts], returns, successes)
     return found
-
-
-def _missing(
-    parts: Sequence[EvaluationPart],
-    request: Request,
-    env: Callable[[Any], Any] | None,
-    policy: LoadPolicy | None,
-    success: Success | None,
-) -> list[Job]:
-    """Return the episodes that are to be played."""
-    jobs = []
-    for number, part in enumerate(parts):
-        settings = PlayerSettings(request.explore, request.connectors, env, dict(part.condition.overrides), success)
-        seeds = part.missing(request.seeds)
-        jobs += [Job(number, part.checkpoint, settings, seeds, policy)] if seeds else []
-    return jobs
 
 
 def _play(
@@ -171,14 +156,14 @@ def _play(
     finished = {number for number in range(len(parts)) if number not in left}
     for number in sorted(finished):
         progress.finished(parts[number].line())
-    for played in played_by_tasks(jobs, workers) if workers else played_here(jobs):
-        part = parts[played.part]
-        part.add(played)
-        progress.played(len(played.episodes))
-        left[played.part] -= len(played.episodes)
-        is_over = played.error is not None or not left[played.part]
-        if is_over and played.part not in finished:
-            finished.add(played.part)
+    for batch in played(jobs, workers):
+        part = parts[batch.part]
+        part.add(batch)
+        progress.played(len(batch.episodes))
+        left[batch.part] -= len(batch.episodes)
+        is_over = batch.error is not None or not left[batch.part]
+        if is_over and batch.part not in finished:
+            finished.add(batch.part)
             progress.finished(part.line())
 
 

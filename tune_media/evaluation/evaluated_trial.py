@@ -13,6 +13,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.results import RESULTS, json_file, json_object
+from tune_media.rllib.checkpoint_player import PlayedAs
 from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.episode_files import (
     DATA_KEY,
@@ -50,11 +51,11 @@ class EvaluatedTrial:
         trial_id: The id that its files have.
 
     Attributes:
-        filesystem: As given.
+        filesystem, folder: As given.
     """
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, trial_id: str) -> None:
-        self.filesystem, self._folder, self._trial_id = filesystem, folder, trial_id
+        self.filesystem, self.folder, self._trial_id = filesystem, folder, trial_id
         self._row = int(time.time() * 1000)
         self._lines, _ = read_index(filesystem, folder)
         self._remove_unlisted()
@@ -84,19 +85,19 @@ class EvaluatedTrial:
         """
         write_once(self.filesystem, self._path(PARAMS), json_bytes(params))
 
-    def played_as(self, training_iteration: int) -> dict[str, Any] | None:
+    def played_as(self, training_iteration: int) -> PlayedAs | None:
         """Return what the episodes of a checkpoint were played with; None if it has none."""
         found = json_file(self.filesystem, self._path(_PLAYED_AS)).get(str(training_iteration))
-        return found if isinstance(found, dict) else None
+        return PlayedAs(**found) if isinstance(found, dict) else None
 
-    def note_played_as(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
+    def note_played_as(self, training_iteration: int, used: PlayedAs) -> None:
         """Write what the episodes of a checkpoint are played with, before the first of them.
 
         Raises:
             OSError: The storage does not answer.
         """
         known = json_file(self.filesystem, self._path(_PLAYED_AS))
-        changed = {**known, str(training_iteration): dict(facts)}
+        changed = {**known, str(training_iteration): vars(used)}
         if changed != known:
             write_atomically(self.filesystem, self._path(_PLAYED_AS), json_bytes(changed) + b"\n")
 
@@ -166,7 +167,7 @@ class EvaluatedTrial:
         selector = pyarrow.fs.FileSelector(self._path(FOLDER), allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):
             if _DATA_FILE.fullmatch(info.base_name) and posixpath.join(FOLDER, info.base_name) not in named:
-                delete_own(self.filesystem, self._folder, posixpath.join(FOLDER, info.base_name))
+                delete_own(self.filesystem, self.folder, posixpath.join(FOLDER, info.base_name))
 
     def _path(self, name: str) -> str:
-        return posixpath.normpath(posixpath.join(self._folder, name))  # object stores know no ".."
+        return posixpath.normpath(posixpath.join(self.folder, name))  # object stores know no ".."

@@ -19,9 +19,9 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.clips import ClipRenderer
-from tune_media.evaluation.evaluate import LoadPolicy, function_named
+from tune_media.evaluation.evaluate import function_named
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
-from tune_media.evaluation.jobs import Job, Played, played_by_tasks, played_here, ray_started
+from tune_media.evaluation.jobs import LoadPolicy, Played, played, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
@@ -482,7 +482,7 @@ class Forks:
             renderer.video = video or self._video(mark)
             part.add_clips(renderer, with_notes=mark is not None)
             lines = part.store.clips(part.checkpoint.training_iteration)
-            found += [(posixpath.basename(part.folder), str(line["path"])) for line in lines]
+            found += [(posixpath.basename(part.store.folder), str(line["path"])) for line in lines]
         return found
 
     def compare_link(self, clips: Sequence[tuple[str, str]]) -> str:
@@ -502,21 +502,21 @@ class Forks:
         )
         settings = PlayerSettings(how.explore, how.connectors, success=how.success, fork=point)
         load_policy = None if self._side.is_rllib else how.load
-        jobs = [Job(0, self._checkpoint, settings, (number,), load_policy) for number in part.missing(numbers)]
+        jobs = [job for number in numbers for job in part.jobs(0, (number,), settings, load_policy)]
         if not jobs:
             return
-        played = []
-        with contextlib.closing(played_by_tasks(jobs, how.workers) if how.workers else played_here(jobs)) as batches:
+        found = []
+        with contextlib.closing(played(jobs, how.workers)) as batches:
             for batch in batches:
                 if batch.error is not None:
                     raise ValueError(
                         f"episode {self.episode.id} cannot be continued from step {at} by {self._side.name}: "
                         f"{_NUMBER.sub('', batch.error)}"
                     )
-                played.append(batch)
-        episodes = [_with_note(episode, self._note(at)) for batch in played for episode in batch.episodes]
-        recipes = {hash: content for batch in played for hash, content in batch.recipes.items()}
-        part.add(Played(0, episodes, recipes, played[-1].played_as))
+                found.append(batch)
+        episodes = [_with_note(episode, self._note(at)) for batch in found for episode in batch.episodes]
+        recipes = {hash: content for batch in found for hash, content in batch.recipes.items()}
+        part.add(Played(0, episodes, recipes, found[-1].played_as))
 
     def _note(self, at: int) -> str:
         return f"continues episode {self.episode.id} from step {at} on"
@@ -533,10 +533,8 @@ class Forks:
     ) -> EvaluationPart:
         folder = posixpath.join(self.path, name)
         store = EvaluatedTrial(self._filesystem, folder, f"{name}-{name_digest(folder)[:6]}")
-        known = store.played_as(checkpoint.training_iteration)
-        played_as = None if known is None else PlayedAs(**known)
         facts = {} if name == ORIGINAL else {"forked_from": self.episode.id, **added}
-        return EvaluationPart(trial, EnvCondition(), checkpoint, store, folder, {}, played_as, None, added, facts)
+        return EvaluationPart(trial, EnvCondition(), checkpoint, store, {}, added, facts)
 
     def _store_original(self) -> None:
         """Store the episode beside its continuations, so that the viewer can compare them."""

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pyarrow.fs
 
 from tune_media.evaluation.clips import ClipRenderer
-from tune_media.evaluation.evaluate import LoadPolicy
+from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.match import VERSION, Match, folder_of, note
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs

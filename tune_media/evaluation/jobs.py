@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
@@ -18,6 +18,7 @@ from tune_media.ray_compat import start_ray
 from tune_media.replay.player import ReplayDiffers
 from tune_media.rllib.checkpoint_player import (
     CheckpointError,
+    CheckpointPlayer,
     PlayedAs,
     PlayerSettings,
     player_of,
@@ -33,27 +34,8 @@ _SHARE_OF_TIME = 0.05
 _MOST_SEEDS = 25  # of a task, so that an interruption costs little, and the last tasks end at about the same time
 
 
-class Player(Protocol):
-    """Plays episodes with one policy.
-
-    Attributes:
-        played_as: What is used to play it.
-    """
-
-    played_as: PlayedAs
-
-    @property
-    def recipes(self) -> Mapping[str, bytes]:
-        """What makes the envs again, by its hash."""
-        ...
-
-    def play(self, seed: int) -> EpisodeData:
-        """Play one episode."""
-        ...
-
-    def close(self) -> None:
-        """Close the env."""
-        ...
+LoadPolicy = Callable[[str], Callable[[Any], Any]]
+"""Loads the policy of a checkpoint's folder: a function of an observation that returns an action."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +54,7 @@ class Job:
     checkpoint: StoredCheckpoint
     settings: PlayerSettings
     seeds: tuple[int, ...]
-    load_policy: Callable[[str], Callable[[Any], Any]] | None = None
+    load_policy: LoadPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +76,12 @@ class Played:
     error: str | None = None
 
 
-def played_here(jobs: Sequence[Job]) -> Generator[Played, None, None]:
+def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
+    """Play jobs, and yield their episodes: as that many Ray tasks at a time, or, of 0, in this process."""
+    return _played_by_tasks(jobs, workers) if workers else _played_here(jobs)
+
+
+def _played_here(jobs: Sequence[Job]) -> Generator[Played, None, None]:
     """Play jobs in this process, one after the other, and yield their episodes every few seconds."""
     with contextlib.closing(_Copies()) as copies:
         for job in jobs:
@@ -102,14 +89,10 @@ def played_here(jobs: Sequence[Job]) -> Generator[Played, None, None]:
                 yield from _batches(job, copies)
 
 
-def played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
-    """Play jobs as Ray tasks, ``workers`` at a time, and yield the episodes of each task when it has ended.
+def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
+    """Play jobs as Ray tasks of one CPU, and yield the episodes of each task when it has ended.
 
     Ray is started on this machine unless the process is connected to a cluster, or ``RAY_ADDRESS`` names one.
-
-    Args:
-        jobs: The jobs.
-        workers: The number of tasks at a time; each takes one CPU.
     """
     import ray
 
@@ -244,7 +227,7 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
         yield Played(job.part, episodes, player.recipes, player.played_as, error_of_episode)
 
 
-def _player(job: Job, checkpoint: Path) -> Player:
+def _player(job: Job, checkpoint: Path) -> CheckpointPlayer | ForeignPolicyPlayer:
     if job.load_policy is not None:
         return ForeignPolicyPlayer(job.load_policy, checkpoint, job.settings)
     return player_of(checkpoint, job.settings, job.seeds)

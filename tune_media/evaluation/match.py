@@ -13,13 +13,12 @@ import ray
 from tune_media._version import __version__
 from tune_media.evaluation.evaluate import function_named
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
-from tune_media.evaluation.jobs import Played, played_by_tasks, played_here
-from tune_media.evaluation.pairs import ROLES, jobs_of
+from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
+from tune_media.evaluation.pairs import ROLES
 from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side, check_same_env, side_of
 from tune_media.experiment.results import json_file, json_object
-from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
 from tune_media.values.names import name_digest, safe_name
@@ -27,6 +26,7 @@ from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.places import Folder, folder_at
 
 VERSION = 1
+_CHUNK = 10  # seeds that one side plays before the other does
 _IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a function", "versions": "Ray or tune_media"}
 
 
@@ -45,7 +45,7 @@ class Match:
     sides: tuple[Side, Side]
     request: Request
     make: Callable[[Any], Any] | None
-    load: Callable[[str], Callable[[Any], Any]] | None
+    load: LoadPolicy | None
     success: Any
 
     @classmethod
@@ -118,12 +118,13 @@ class Match:
         self, parts: Sequence[EvaluationPart], condition: EnvCondition, workers: int
     ) -> Generator[Played, None, None]:
         """Yield the episodes that are missing, in turns; whoever has enough closes the generator."""
-        settings = PlayerSettings(
-            self.request.explore, self.request.connectors, self.make, dict(condition.overrides), self.success
-        )
+        seeds, settings = self.request.seeds, self.request.settings(condition, self.make, self.success)
         loads = [None if side.is_rllib else self.load for side in self.sides]
-        jobs = list(jobs_of(parts, self.request.seeds, settings, loads))
-        return played_by_tasks(jobs, workers) if workers else played_here(jobs)
+        jobs: list[Job] = []
+        for start in (0, *range(1, len(seeds), _CHUNK)):  # a side that cannot be played at all is known after one seed
+            for number, part in enumerate(parts):
+                jobs += part.jobs(number, seeds[start : start + _CHUNK if start else 1], settings, loads[number])
+        return played(jobs, workers)
 
 
 def folder_of(output: str | None, kind: str, candidate: Any, facts: Mapping[str, Any]) -> Folder:
@@ -176,6 +177,4 @@ def _part(side: Side, role: str, condition: EnvCondition, place: Folder) -> Eval
     folder = posixpath.join(place.path, f"{role}{condition.suffix}")
     checkpoint = side.checkpoint or side.copied_to(place, folder)
     store = EvaluatedTrial(place.filesystem, folder, f"{role}-{name_digest(f'{folder} {condition.label}')[:6]}")
-    known = store.played_as(checkpoint.training_iteration)
-    played_as = None if known is None else PlayedAs(**known)
-    return EvaluationPart(side.trial, condition, checkpoint, store, folder, {}, played_as)
+    return EvaluationPart(side.trial, condition, checkpoint, store)

@@ -4,44 +4,21 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tune_media.evaluation.jobs import Job, Played
+from tune_media.evaluation.jobs import Played
 from tune_media.evaluation.measure import Measure
 from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.sequential import UNDECIDED, Standing, standing
 from tune_media.evaluation.sides import envs_differ
-from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.storage.episode_files import recipe_name
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import error_text
 
 BASE, CANDIDATE = ROLES = ("base", "candidate")
-_CHUNK = 10  # seeds that one side plays before the other does
-
-
-def jobs_of(
-    parts: Sequence[EvaluationPart],
-    seeds: Sequence[int],
-    settings: PlayerSettings,
-    loads: Sequence[Callable[[str], Callable[[Any], Any]] | None],
-) -> Iterator[Job]:
-    """Yield the episodes that are to be played, in turns.
-
-    Args:
-        parts: The base's part, and the candidate's.
-        seeds: All seeds.
-        settings: How both are played.
-        loads: For each side what loads its policy; None: it is RLlib's.
-    """
-    for start in (0, *range(1, len(seeds), _CHUNK)):  # a side that cannot be played at all is known after one seed
-        for number, part in enumerate(parts):
-            missing = part.missing(seeds[start : start + _CHUNK if start else 1])
-            if missing:
-                yield Job(number, part.checkpoint, settings, missing, loads[number])
 
 
 class Pairs:
@@ -153,5 +130,5 @@ class Pairs:
         if hash is None:
             return None
         part = self._parts[ROLES.index(role)]
-        path = posixpath.normpath(posixpath.join(part.folder, recipe_name(hash)))
+        path = posixpath.normpath(posixpath.join(part.store.folder, recipe_name(hash)))
         return read_if_there(part.store.filesystem, path)

@@ -15,12 +15,12 @@ from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoints_of
 from tune_media.evaluation.clips import ClipRenderer, clips_there
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
-from tune_media.evaluation.jobs import Played
+from tune_media.evaluation.jobs import Job, LoadPolicy, Played
 from tune_media.evaluation.request import EnvCondition, Request
 from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.rllib.checkpoint_player import PlayedAs
+from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.names import name_digest
@@ -37,24 +37,24 @@ class EvaluationPart:
         condition: The condition.
         checkpoint: The checkpoint.
         store: Where its episodes go.
-        folder: The path of that folder.
         params: The hyperparameters of the trial that differ between the evaluated trials.
-        played_as: What was used to play it; None: no episode has been played.
-        error: Why episodes are missing, or None.
         added: Hyperparameters that are stored besides those of its trial.
         facts: What its result has besides.
+        played_as: What was used to play it; None: no episode has been played.
+        error: Why episodes are missing, or None.
     """
 
     trial: TrialFiles
     condition: EnvCondition
     checkpoint: StoredCheckpoint
     store: EvaluatedTrial
-    folder: str
-    params: Mapping[str, Any]
-    played_as: PlayedAs | None = None
-    error: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
     added: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        self.played_as = self.store.played_as(self.checkpoint.training_iteration)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the episodes that are stored."""
@@ -64,6 +64,13 @@ class EvaluationPart:
         """Return the seeds whose episodes are not stored."""
         there = {row["seed"] for row in self.rows()}
         return tuple(seed for seed in seeds if seed not in there)
+
+    def jobs(
+        self, number: int, seeds: Sequence[int], settings: PlayerSettings, load_policy: LoadPolicy | None
+    ) -> list[Job]:
+        """Return the job that plays the missing episodes of some seeds; nothing if none is missing."""
+        missing = self.missing(seeds)
+        return [Job(number, self.checkpoint, settings, missing, load_policy)] if missing else []
 
     def returns(self) -> dict[int, float]:
         """Return the return on each seed."""
@@ -111,7 +118,7 @@ class EvaluationPart:
         own = config.get("env_config")
         changed = {**(own if isinstance(own, dict) else {}), **dict(self.condition.overrides)}
         self.store.begin({**config, **({"env_config": changed} if changed else {}), **self.added})
-        self.store.note_played_as(iteration, vars(played.played_as))
+        self.store.note_played_as(iteration, played.played_as)
         self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
     def finish(self, renderer: ClipRenderer) -> bool:
@@ -156,7 +163,7 @@ class EvaluationPart:
         Raises:
             OSError: The storage does not answer.
         """
-        trial = TrialFiles(posixpath.basename(self.folder), self.store.filesystem, self.folder).read()
+        trial = TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder).read()
         iteration = self.checkpoint.training_iteration
         return [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
 
@@ -198,13 +205,7 @@ class EvaluationPart:
 
 
 def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: str) -> Iterator[EvaluationPart]:
-    """Yield the parts of an evaluation, trial by trial.
-
-    Args:
-        trials: The trials; one without such a checkpoint has no part.
-        request: What is to be evaluated.
-        name: The name of the evaluation.
-        folder: Its folder.
+    """Yield the parts of the evaluation with a name in its folder; a trial without such a checkpoint has none.
 
     Raises:
         OSError: The storage does not answer.
@@ -218,9 +219,7 @@ def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: 
             id = f"{_trial_id(trial)}-{name_digest(f'{name} {condition.label}')[:6]}"
             store = EvaluatedTrial(trial.filesystem, of_trial, id)
             for checkpoint in checkpoints:
-                known = store.played_as(checkpoint.training_iteration)
-                played_as = None if known is None else PlayedAs(**known)
-                yield EvaluationPart(trial, condition, checkpoint, store, of_trial, params, played_as)
+                yield EvaluationPart(trial, condition, checkpoint, store, params)
 
 
 def _trial_id(trial: TrialFiles) -> str:

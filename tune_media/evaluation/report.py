@@ -15,9 +15,9 @@ import pyarrow.fs
 from tune_media._version import __version__
 from tune_media.evaluation.clips import ClipRenderer
 from tune_media.evaluation.decisive import decisive
-from tune_media.evaluation.evaluate import LoadPolicy
 from tune_media.evaluation.findings import Findings, Pair, findings
 from tune_media.evaluation.gate import FILE as GATE_FILE
+from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.match import Match, folder_of, note
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import ROLES, Pairs

@@ -13,7 +13,7 @@ from typing import Any
 from tune_media.recording.arguments import MAX_SEEDS
 from tune_media.recording.success import check_success
 from tune_media.replay.own_code import facts_of_code
-from tune_media.rllib.checkpoint_player import CONNECTORS
+from tune_media.rllib.checkpoint_player import CONNECTORS, PlayerSettings
 from tune_media.values.checks import FLAG, a_count, as_shown, check_each, one_of
 from tune_media.values.foreign import without_address
 from tune_media.values.names import name_digest, safe_name
@@ -140,6 +140,10 @@ class Request:
     def shows_learning(self) -> bool:
         """Whether it is one seed through all checkpoints of each trial."""
         return self.checkpoint == ALL and len(self.seeds) == 1
+
+    def settings(self, condition: EnvCondition, env: Any, success: Any) -> PlayerSettings:
+        """Return how a checkpoint is played under a condition, with the functions that are meant."""
+        return PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), success)
 
     def facts(self) -> dict[str, Any]:
         """Return what must be the same when an evaluation goes on, as JSON."""
