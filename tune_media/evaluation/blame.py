@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.fs
 
-from tune_media.evaluation.evaluate import function_named
-from tune_media.evaluation.fork import Continuations, ForkProgress, Forks, How, policy_side, taped_episode
+from tune_media.evaluation.fork import Continuations, ForkProgress, Forks
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import SUCCESS
 from tune_media.recording.success import Success
@@ -148,9 +147,8 @@ def blame(
     """
     a_count("a number of continuations, at least 2", 2).check("blame(times=...)", times)
     a_count("a number of clips", 0).check("blame(clips=...)", clips)
-    how = How.of("blame", explore, connectors, success, policy_loader, workers)
-    side = policy_side(policy, checkpoint, how.load, filesystem)
-    with Forks(taped_episode(episode, filesystem), side, how, function_named("blame", "env", env), progress) as forks:
+    how = (explore, connectors, env, policy_loader, success, workers)
+    with Forks("blame", episode, policy, checkpoint, *how, filesystem, progress) as forks:
         if forks.original.successes[0]:
             raise ValueError(f"episode {forks.episode.id} succeeded: there is nothing to blame a step for.")
         forks.put_into(blame_name(forks.episode.id), {})
@@ -172,7 +170,7 @@ def blame(
         ordered = [curve[at] for at in sorted(curve)]
         if forks.metric(ordered) != metric:
             raise ValueError("it is known of some episodes whether they succeeded, and not of others: pass success=")
-        found = Blame(forks.episode.id, side.name, metric, forks.original, ordered, threshold, forks.path)
+        found = Blame(forks.episode.id, forks.policy, metric, forks.original, ordered, threshold, forks.path)
         shown = sorted({at for at in ((found.step or 1) - 1, found.step) if at in curve})
         lines = [line for at in shown for line in forks.add_clips(at, min(clips, curve[at].count), video)]
         link = forks.compare_link(lines)

@@ -171,40 +171,6 @@ class ForkProgress:
         """All continuations from a step have been played."""
 
 
-@dataclass(frozen=True)
-class How:
-    """How an episode is continued: the arguments that ``fork`` and ``blame`` share.
-
-    Attributes:
-        explore, connectors, success: As of ``tune_media.evaluate``.
-        load: Loads the policy of a checkpoint of another library; None: it is RLlib's.
-        workers: The number of Ray tasks at a time. 0: all is played in this process.
-    """
-
-    explore: bool | None = None
-    connectors: str | None = None
-    success: Success | None = None
-    load: LoadPolicy | None = None
-    workers: int = 0
-
-    @classmethod
-    def of(cls, caller: str, explore: Any, connectors: Any, success: Any, policy_loader: Any, workers: Any) -> How:
-        """Check the arguments.
-
-        Args:
-            caller: The function that has them, for the messages.
-            explore, connectors, success, policy_loader, workers: As of ``fork``.
-
-        Raises:
-            ValueError: One cannot work.
-            TypeError: One is of the wrong type.
-        """
-        check_success(success)
-        check_each(caller, {"explore": explore, "connectors": connectors}, HOW)
-        a_count("a number of Ray tasks", 0).check(f"{caller}(workers=...)", workers)
-        return cls(explore, connectors, success, function_named(caller, "policy_loader", policy_loader), workers)
-
-
 @suggests_names
 def fork(
     episode: Any,
@@ -266,9 +232,8 @@ def fork(
     a_count("a number of steps", 0).check("fork(at=...)", at)
     a_count("a number of continuations").check("fork(times=...)", times)
     a_count("a number of clips", 0).check("fork(clips=...)", clips)
-    how = How.of("fork", explore, connectors, success, policy_loader, workers)
-    side = policy_side(policy, checkpoint, how.load, filesystem)
-    with Forks(taped_episode(episode, filesystem), side, how, function_named("fork", "env", env), progress) as forks:
+    how = (explore, connectors, env, policy_loader, success, workers)
+    with Forks("fork", episode, policy, checkpoint, *how, filesystem, progress) as forks:
         if at >= forks.steps:
             raise ValueError(
                 f"fork(at=...) takes less than the {forks.steps} steps of the episode, got {as_shown(at)}."
@@ -280,7 +245,7 @@ def fork(
         forks.progress.continued(found, metric)
         return Fork(
             forks.episode.id,
-            side.name,
+            forks.policy,
             metric,
             forks.original,
             found,
@@ -291,7 +256,7 @@ def fork(
         )
 
 
-def taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> TapedEpisode:
+def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> TapedEpisode:
     """Return the episode that a text names.
 
     Raises:
@@ -315,8 +280,10 @@ def taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None = None)
     return found[0]
 
 
-def policy_side(policy: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None) -> Side:
-    """Return the checkpoint that takes over.
+def _policy_side(
+    policy: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None
+) -> tuple[Side, StoredCheckpoint]:
+    """Return who takes over, and its checkpoint.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -331,64 +298,78 @@ def policy_side(policy: Any, checkpoint: Any, load_policy: Any, filesystem: pyar
             f"{side.checkpoint.path!r} is no checkpoint of RLlib's. Pass a function that loads the policy: "
             "policy_loader=, or --policy-loader module:function"
         )
-    return side
+    return side, side.checkpoint
 
 
 class Forks:
     """Continues an episode from any of its steps, and stores what becomes of it.
 
     Args:
-        episode: The episode.
-        side: The checkpoint that takes over.
-        how: How it is played.
-        env: Makes the env instead.
-        progress: Told how far it is.
+        caller: The function that has the arguments, for the messages.
+        episode, policy, checkpoint, explore, connectors, env, policy_loader: As of ``fork``.
+        success, workers, filesystem, progress: As of ``fork``.
 
     Attributes:
-        episode: As given.
-        steps: Its length.
+        episode: The episode.
+        policy: The checkpoint that takes over, as it was given.
+        steps: The length of the episode.
         name: Its id, as a part of a folder's name.
         original: What it came to.
         path: The folder that everything goes to.
         progress: As given.
 
     Raises:
-        ValueError: It cannot be continued.
+        FileNotFoundError: There is no such folder.
+        ValueError: An argument cannot work, or the episode cannot be continued.
+        TypeError: An argument is of the wrong type.
         OSError: The storage does not answer.
     """
 
     def __init__(
         self,
-        episode: TapedEpisode,
-        side: Side,
-        how: How,
-        env: Callable[[Any], Any] | None,
+        caller: str,
+        episode: Any,
+        policy: Any,
+        checkpoint: Any,
+        explore: Any,
+        connectors: Any,
+        env: Any,
+        policy_loader: Any,
+        success: Any,
+        workers: Any,
+        filesystem: pyarrow.fs.FileSystem | None,
         progress: ForkProgress | None,
     ) -> None:
-        assert side.checkpoint is not None
-        self.episode, self.progress, self._problems = episode, progress or ForkProgress(), list[str]()
-        self._side, self._how, self._checkpoint = side, how, side.checkpoint
-        self.progress.runs(episode.trial.experiment, side.name)
-        row = episode.row
+        check_success(success)
+        check_each(caller, {"explore": explore, "connectors": connectors}, HOW)
+        a_count("a number of Ray tasks", 0).check(f"{caller}(workers=...)", workers)
+        self._settings, self._workers = PlayerSettings(explore, connectors, success=success), workers
+        self._load = function_named(caller, "policy_loader", policy_loader)
+        self._side, self._checkpoint = _policy_side(policy, checkpoint, self._load, filesystem)
+        self.policy, self.episode = self._side.name, _taped_episode(episode, filesystem)
+        self.progress, self._problems = progress or ForkProgress(), list[str]()
+        make = function_named(caller, "env", env)
+        self.progress.runs(self.episode.trial.experiment, self.policy)
+        row = self.episode.row
         try:
-            self._tape = episode.tape()
+            self._tape = self.episode.tape()
             self._taped = Tape.unpacked(self._tape)
-            self._recipe = _recipe(episode, env)
+            self._recipe = _recipe(self.episode, make)
         except Exception as error:  # of the user's code, too, which a recipe runs
             told = str(error) if isinstance(error, (RenderError, ValueError)) else error_text(error)
-            raise ValueError(f"episode {episode.id} cannot be continued: {told}") from error
-        self.steps, self.name = len(self._taped), short_id(episode.id)
+            raise ValueError(f"episode {self.episode.id} cannot be continued: {told}") from error
+        self.steps, self.name = len(self._taped), short_id(self.episode.id)
         self.original = Continuations(
             self.steps, (float(row["episode_return"]),), (self.steps,), (row["success"],), distinct=1
         )
-        self._filesystem, self.path = episode.trial.filesystem, ""
+        self._filesystem, self.path = self.episode.trial.filesystem, ""
         self._parts: dict[int, EvaluationPart] = {}
         self._open = contextlib.ExitStack()
         self._renderer: ClipRenderer | None = None
 
     def __enter__(self) -> Forks:
-        if self._how.workers:
-            self._open.enter_context(ray_started(self._how.workers))
+        if self._workers:
+            self._open.enter_context(ray_started(self._workers))
         return self
 
     def __exit__(
@@ -411,12 +392,11 @@ class Forks:
         Raises:
             OSError: The storage does not answer.
         """
-        how = self._how
         known = {
-            "policy": {"name": self._side.name, **self._side.facts()},
-            "explore": how.explore,
-            "connectors": how.connectors,
-            "code": [code_digest(one) for one in (how.load, how.success)],
+            "policy": {"name": self.policy, **self._side.facts()},
+            "explore": self._settings.explore,
+            "connectors": self._settings.connectors,
+            "code": [code_digest(one) for one in (self._load, self._settings.success)],
             "recipe": self._recipe.hash,
         }
         evaluations = evaluations_of(self.episode.trial.experiment)
@@ -495,22 +475,21 @@ class Forks:
 
     def _play(self, at: int, numbers: range) -> None:
         """Play the continuations that are missing."""
-        part, how, row = self._part(at), self._how, self.episode.row
-        place = self.episode.place()
+        part, place, row = self._part(at), self.episode.place(), self.episode.row
         point = ForkPoint(
             self._tape, at, self._recipe, (place["env_runner"], place["env_index"]), abs(int(row["seed"] or 0))
         )
-        settings = PlayerSettings(how.explore, how.connectors, success=how.success, fork=point)
-        load_policy = None if self._side.is_rllib else how.load
+        settings = dataclasses.replace(self._settings, fork=point)
+        load_policy = None if self._side.is_rllib else self._load
         jobs = [job for number in numbers for job in part.jobs(0, (number,), settings, load_policy)]
         if not jobs:
             return
         found = []
-        with contextlib.closing(played(jobs, how.workers)) as batches:
+        with contextlib.closing(played(jobs, self._workers)) as batches:
             for batch in batches:
                 if batch.error is not None:
                     raise ValueError(
-                        f"episode {self.episode.id} cannot be continued from step {at} by {self._side.name}: "
+                        f"episode {self.episode.id} cannot be continued from step {at} by {self.policy}: "
                         f"{_NUMBER.sub('', batch.error)}"
                     )
                 found.append(batch)
