@@ -24,23 +24,6 @@ _HEIGHT = 320  # pixels, at most
 
 
 @dataclass(frozen=True)
-class Decisive:
-    """The clips of one seed.
-
-    Attributes:
-        differs_at: The first step at which the actions, or what the env returned, differ; None: not known.
-        clips: The clip of the base, and of the candidate; None: there is none.
-    """
-
-    differs_at: int | None
-    clips: tuple[CutClip | None, CutClip | None]
-
-    def facts(self) -> dict[str, Any]:
-        """Return it as JSON, with the clips as data URIs."""
-        return {"differs_at": self.differs_at, "clips": [one and vars(one) for one in self.clips]}
-
-
-@dataclass(frozen=True)
 class CutClip:
     """A part of a clip.
 
@@ -67,8 +50,11 @@ class CutClip:
 
 def decisive(
     pairs: Sequence[tuple[TapedEpisode | None, TapedEpisode | None]], renderer: ClipRenderer
-) -> Iterator[Decisive]:
-    """Yield the clips of pairs of episodes; what is missing is among the renderer's problems.
+) -> Iterator[dict[str, Any]]:
+    """Yield the clips of pairs of episodes, as JSON; what is missing is among the renderer's problems.
+
+    ``differs_at`` is the first step at which the actions, or what the env returned, differ; None: not known. ``clips``
+    has the base's ``CutClip`` and the candidate's; None: there is none.
 
     Args:
         pairs: For each seed the episode of the base and that of the candidate; None: it has no tape.
@@ -84,10 +70,10 @@ def decisive(
         videos = [None if one is None else _video(one, renderer) for one in both]
         ends = [one.frames for one in videos if one is not None]
         cut = [
-            None if video is None or episode is None else _cut(video, episode, differs_at or 0, min(ends))
+            None if video is None or episode is None else vars(_cut(video, episode, differs_at or 0, min(ends)))
             for video, episode in zip(videos, both, strict=True)
         ]
-        yield Decisive(differs_at, (cut[0], cut[1]))
+        yield {"differs_at": differs_at, "clips": cut}
 
 
 def first_difference(ours: Tape, theirs: Tape) -> int:

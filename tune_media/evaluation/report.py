@@ -199,7 +199,7 @@ def report(
     with ClipRenderer((), video) as renderer:
         chosen = [played.pairs[at] for at in found.decisive[:clips]]
         shown = [
-            {**one.facts(), **_told(pair, played.measure)}
+            {**one, **_told(pair, played.measure)}
             for pair, one in zip(chosen, decisive([played.taped(pair) for pair in chosen], renderer), strict=True)
         ]
         problems = [*played.problems, *renderer.problems]
