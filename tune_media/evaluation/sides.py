@@ -38,24 +38,13 @@ class Side:
         trial: The files of its trial; of an evaluation, those of the evaluated trial.
         checkpoint: What is played. None: it is an evaluation, whose episodes are there.
 
-    >>> Side("a", TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/a"), None).env_config
-    {}
+    >>> Side("a", TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/a"), None).is_rllib
+    False
     """
 
     name: str
     trial: TrialFiles
     checkpoint: StoredCheckpoint | None
-
-    @property
-    def env(self) -> Any:
-        """The env of its training, as far as the trial tells, or None."""
-        return self.trial.read_config().get("env")
-
-    @property
-    def env_config(self) -> Mapping[str, Any]:
-        """The configuration of that env; of an evaluation, as it was evaluated."""
-        found = self.trial.read_config().get("env_config")
-        return found if isinstance(found, dict) else {}
 
     @property
     def is_rllib(self) -> bool:
@@ -173,13 +162,14 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
     Raises:
         ValueError: They do not.
     """
-    ours, theirs = base.env, candidate.env
+    told = [side.trial.read_config() for side in (base, candidate)]  # of an evaluation, as it was evaluated
+    ours, theirs = (config.get("env") for config in told)
     if not is_given and None not in (ours, theirs) and ours != theirs:
         raise ValueError(
             f"the base was trained in the env {ours!r}, and the candidate in {theirs!r}: returns of two envs cannot be "
             "compared. If both can play in one env, pass a function that makes it: env=, or --env."
         )
-    configs = [dict(side.env_config) for side in (base, candidate)]
+    configs = [found if isinstance(found := config.get("env_config"), dict) else {} for config in told]
     for key in dict.fromkeys([*configs[0], *configs[1]]):
         one, other = (config.get(key) for config in configs)
         if key not in overrides and one != other:
