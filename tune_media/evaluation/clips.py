@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
-from typing import Any
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.player import RenderError
@@ -34,7 +32,7 @@ class ClipRenderer:
         self.selectors, self.video = selectors, video
         self._pool = RenderPool()
         self._recipes: dict[str, Recipe] = {}  # by hash
-        self._useless: dict[str, str] = {}  # why the envs of a recipe show nothing, by its hash
+        self._useless: set[str] = set()  # the hashes of recipes whose envs show nothing
         self.problems: list[str] = []
         self._stills = Stills(self._say_once)
 
@@ -47,7 +45,7 @@ class ClipRenderer:
         self._pool.close()
 
     def clips(
-        self, episodes: Sequence[TapedEpisode], are_there: Mapping[tuple[str, str], Any]
+        self, episodes: Sequence[TapedEpisode], are_there: Collection[tuple[str, str]] = ()
     ) -> Iterator[tuple[str, Video]]:
         """Yield the clips of one checkpoint, each with the name of its selector; an episode is rendered once.
 
@@ -83,7 +81,7 @@ class ClipRenderer:
             told = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
             self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {told}")
             if isinstance(error, RenderError) and error.step is None:  # its envs do not render, or cannot be made
-                self._useless[recipe] = told
+                self._useless.add(recipe)
             return {}
         self._stills.look(clips.values())
         return episode.videos(clips)
@@ -92,18 +90,3 @@ class ClipRenderer:
         text = f"{SHOWS_NOTHING}: {reason}"
         if text not in self.problems:
             self.problems.append(text)
-
-
-def clips_there(lines: Sequence[Mapping[str, Any]], recorder: str) -> dict[tuple[str, str], Any]:
-    """Return index lines of clips by the names of their selectors and the ids of their episodes.
-
-    Example:
-        >>> list(clips_there([{"key": "episodes/best", "episode_id": "e1"}], "episodes"))
-        [('best', 'e1')]
-    """
-    found = {}
-    for line in lines:
-        name = str(line["key"]).removeprefix(f"{recorder}/").partition("/")[0]
-        with contextlib.suppress(KeyError):
-            found[(name, str(line["episode_id"]))] = line
-    return found

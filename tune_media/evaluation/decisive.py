@@ -101,7 +101,7 @@ def first_difference(ours: Tape, theirs: Tape) -> int:
 
 def _video(episode: TapedEpisode, renderer: ClipRenderer) -> Video | None:
     """Return the clip of an episode; of several views, the first."""
-    return next((video for _, video in renderer.clips([episode], {})), None)
+    return next((video for _, video in renderer.clips([episode])), None)
 
 
 def _cut(video: Video, episode: TapedEpisode, differs_at: int, shorter: int) -> CutClip:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoints_of
-from tune_media.evaluation.clips import ClipRenderer, clips_there
+from tune_media.evaluation.clips import ClipRenderer
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played
@@ -181,7 +181,11 @@ class EvaluationPart:
             return
         iteration, taped = self.checkpoint.training_iteration, self.taped()
         notes = {one.id: one.row["note"] for one in taped}
-        for name, clip in renderer.clips(taped, clips_there(self.store.clips(iteration), RECORDER)):
+        there = {
+            (str(line["key"]).removeprefix(f"{RECORDER}/").partition("/")[0], str(line.get("episode_id")))
+            for line in self.store.clips(iteration)
+        }
+        for name, clip in renderer.clips(taped, there):
             if with_notes and clip.episode is not None:
                 clip = clip.of_episode(clip.episode, notes.get(clip.episode.episode_id))
             self.store.add_clip(iteration, self.checkpoint.step, name, clip)
