@@ -10,7 +10,8 @@ import pytest
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_trial
 from tune_media.experiment.params import differing, flat_values, nested_choice, plain_config, searched_params
-from tune_media.experiment.trial_files import TrialFiles, index_path, version_of
+from tune_media.experiment.trial_files import TrialFiles, version_of
+from tune_media.storage.index_lines import INDEX_PATH
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -25,7 +26,7 @@ def trial(tmp_path):
 
 
 def version(trial):
-    return version_of(LOCAL.get_file_info(index_path(trial.path)))
+    return version_of(LOCAL.get_file_info(f"{trial.path}/{INDEX_PATH}"))
 
 
 def test_the_index_is_read_again_only_if_its_file_has_changed(trial):
@@ -33,7 +34,7 @@ def test_the_index_is_read_again_only_if_its_file_has_changed(trial):
     assert not trial.refresh(version(trial))
     assert (len(trial.lines), len(trial.reports)) == (4, 2)
     assert trial.config == {"lr": 0.1, "env": "E", "nested/size": 3}
-    with Path(index_path(trial.path)).open("ab") as file:
+    with Path(f"{trial.path}/{INDEX_PATH}").open("ab") as file:
         file.write(json.dumps({**trial.lines[0], "status": "deleted"}).encode() + b"\n")
     first = trial.lines[0]["path"]
     assert trial.refresh(version(trial))
@@ -43,7 +44,7 @@ def test_the_index_is_read_again_only_if_its_file_has_changed(trial):
 
 
 def test_an_index_of_the_same_size_that_was_written_later_is_another_one(trial):
-    index = Path(index_path(trial.path))
+    index = Path(f"{trial.path}/{INDEX_PATH}")
     assert trial.refresh(version(trial))
     text = index.read_text()
     index.write_text(text.replace("trial_id", "trial_no"))  # as large as before

@@ -44,7 +44,6 @@ from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_local, open_file
-from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
@@ -285,7 +284,7 @@ class TrialFiles:
     def has_results(self) -> bool:
         """Whether it has a ``result.json``."""
         if self.results_version is None:
-            self.results_version = version_of(self.filesystem.get_file_info(results_path(self.path)))
+            self.results_version = version_of(self.filesystem.get_file_info(posixpath.join(self.path, RESULTS)))
         return self.results_version != NO_FILE
 
     def refresh(self, version: Version) -> bool:
@@ -536,29 +535,9 @@ def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
         trial.is_abandoned = 0.0 < trial.newest < state.written_at and state.find(trial.trial_ids, trial.path) is None
 
 
-def results_path(folder: str) -> str:
-    """Return the path of the results in a trial's folder.
-
-    Example:
-        >>> results_path("exp/PPO_1")
-        'exp/PPO_1/result.json'
-    """
-    return posixpath.join(folder, RESULTS)
-
-
 def version_of(info: pyarrow.fs.FileInfo) -> Version:
     """Return size and modification time of a file, or zeros if there is none."""
     return (info.size or 0, info.mtime_ns or 0) if info.is_file else NO_FILE
-
-
-def index_path(folder: str) -> str:
-    """Return where the index of a trial's folder lies.
-
-    Example:
-        >>> index_path("exp/PPO_1")
-        'exp/PPO_1/media/index.jsonl'
-    """
-    return posixpath.join(folder, INDEX_PATH)
 
 
 def _lines_of(stream: Any) -> Iterator[bytes]:

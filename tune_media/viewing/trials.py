@@ -17,19 +17,13 @@ from typing import TypeVar
 import pyarrow.fs
 
 from tune_media.experiment.params import PARAMS
+from tune_media.experiment.results import RESULTS
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
-from tune_media.experiment.trial_files import (
-    TrialFiles,
-    TuneView,
-    Version,
-    index_path,
-    mark_abandoned,
-    results_path,
-    version_of,
-)
+from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
 from tune_media.storage.bare_clips import RUNS, bare_version
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
 from tune_media.values.checks import name_some
@@ -319,7 +313,7 @@ class Trials:
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:
     """Read the metrics of the trials whose results have changed."""
-    infos = _infos(filesystem, [results_path(trial.path) for trial in trials])
+    infos = _infos(filesystem, [posixpath.join(trial.path, RESULTS) for trial in trials])
     for trial, info in zip(trials, infos, strict=True):
         if isinstance(info, OSError):
             trial.keep_metrics()
@@ -361,7 +355,7 @@ def _versions(
             part = [folder for folder in part if folder in known or folder not in parents]
             kept = {f: known[f].version for f in part if f in known and _goes_on(known[f])}
             part = [folder for folder in part if folder not in kept]
-        indices = dict(zip(part, _infos(filesystem, [index_path(folder) for folder in part]), strict=True))
+        indices = dict(zip(part, _infos(filesystem, [posixpath.join(f, INDEX_PATH) for f in part]), strict=True))
         without = [f for f, info in indices.items() if not isinstance(info, OSError) and not info.is_file]
         pointers = _infos(filesystem, [posixpath.join(f, LOCATION_FILE) for f in without]) if without else []
         indices |= {f: info for f, info in zip(without, pointers, strict=True) if _is_there(info)}
