@@ -100,11 +100,9 @@ class EpisodeReplayer:
     def steps_of_all(
         self, rows: Mapping[str, Mapping[str, Any]], taped: Sequence[TapedEpisode]
     ) -> Iterator[EpisodeSteps]:
-        """Yield the steps of episodes; one that cannot be played again is left out, with a warning.
+        """Yield the steps of the taped episodes of which ``rows`` has the facts, by id.
 
-        Args:
-            rows: The facts of the episodes that are wanted, by their ids.
-            taped: Episodes that have tapes.
+        An episode that cannot be played again is left out, with a warning.
         """
         wanted = {one.id: one for one in taped if one.id in rows}
         if wanted:
@@ -116,11 +114,7 @@ class EpisodeReplayer:
                 logger.warning("tune_media: episode %s is left out: %s", episode.id, error_text(error))
 
     def steps(self, episode: TapedEpisode, row: Mapping[str, Any]) -> EpisodeSteps:
-        """Play an episode again, and return its steps.
-
-        Args:
-            episode: The episode.
-            row: Its facts.
+        """Play an episode again, and return its steps, with its facts in ``row``.
 
         Raises:
             ReplayDiffers: The replay is not the episode.
@@ -191,12 +185,7 @@ class EpisodeReplayer:
 
 
 def recorded_steps(catalog: Catalog, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[EpisodeSteps]:
-    """Yield the steps of the episodes whose trajectories were recorded, each once.
-
-    Args:
-        catalog: The experiment.
-        rows: The facts of the episodes that are wanted, by their ids.
-    """
+    """Yield the recorded trajectories of the episodes of which ``rows`` has the facts, by id; each episode once."""
     taken: set[str] = set()
     for filesystem, path in _step_files(catalog):
         try:

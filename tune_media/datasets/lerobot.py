@@ -116,11 +116,7 @@ class LeRobotWriter:
         self.episodes, self.frames = number + 1, self.frames + count
 
     def finish(self, task: str) -> None:
-        """Write what is known of all episodes; only then the folder is a dataset.
-
-        Args:
-            task: What the agent is to do, as text.
-        """
+        """Write what is known of all episodes, and what the agent is to do; only then the folder is a dataset."""
         if self._file is not None:
             self._file.close()
             self._file = None

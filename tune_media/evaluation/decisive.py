@@ -54,11 +54,7 @@ def decisive(
     """Yield the clips of pairs of episodes, as JSON; what is missing is among the renderer's problems.
 
     ``differs_at`` is the first step at which the actions, or what the env returned, differ; None: not known. ``clips``
-    has the base's ``CutClip`` and the candidate's; None: there is none.
-
-    Args:
-        pairs: For each seed the episode of the base and that of the candidate; None: it has no tape.
-        renderer: Makes the clips.
+    has the base's ``CutClip`` and the candidate's; None: there is none. An episode without a tape is None.
 
     Raises:
         OSError: The storage does not answer.
@@ -105,14 +101,7 @@ def _video(episode: TapedEpisode, renderer: ClipRenderer) -> Video | None:
 
 
 def _cut(video: Video, episode: TapedEpisode, differs_at: int, shorter: int) -> CutClip:
-    """Cut a clip: from a second before the first difference to a second after the end of the shorter one.
-
-    Args:
-        video: The clip.
-        episode: Its episode.
-        differs_at: The first step that differs.
-        shorter: The number of frames of the shorter clip.
-    """
+    """Cut a clip: from a second before the first step that differs to a second after the frames of the shorter one."""
     stride, margin, length = video.frame_stride or 1, round(_BEFORE * video.fps), int(episode.row["episode_length"])
     start = max(0, min(differs_at // stride, video.frames - 1) - margin)
     stop = min(video.frames, shorter + margin)

@@ -168,12 +168,9 @@ def _play(
 
 
 def _show_learning(found: Evaluation, folder: str, is_new: bool) -> None:
-    """Put the clips of a trial, one of each checkpoint, into one clip and one picture beside them.
+    """Put the clips in a trial's folder, one of each checkpoint, into one clip and one picture beside them.
 
-    Args:
-        found: Gets the paths, or the problem.
-        folder: The folder of the trial under one condition.
-        is_new: Whether there are other clips than before.
+    They are made again if there are new clips.
     """
     rows = [row for row in load(folder, found.filesystem) if row["kind"] == Video.kind]
     rows = [row for row in rows if row["key"] == rows[0]["key"]]  # of several views the first one
@@ -244,12 +241,7 @@ def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialF
 
 
 def function_named(caller: str, argument: str, value: Any) -> Any:
-    """Return the function that ``module:function`` names; any other value as it is.
-
-    Args:
-        caller: The function that has the argument, for the message.
-        argument: The argument.
-        value: What it was given.
+    """Return the function that the argument of a caller names, ``module:function``; any other value as it is.
 
     Raises:
         ValueError: It names none.

@@ -406,14 +406,9 @@ def _values(
     is_sure: bool,
     is_sequential: bool,
 ) -> list[Compared]:
-    """Return the comparison of all values that differ at all; the surest first.
+    """Return the comparison of the named values that differ at all, the surest first.
 
-    Args:
-        pairs: The pairs.
-        numbers: The values of the base's episodes, and of the candidate's.
-        names: Those that are compared.
-        is_sure: Whether the metric differs; otherwise nothing is sure.
-        is_sequential: Whether the pairs are a gate's.
+    Nothing is sure unless the metric is; ``is_sequential``: the pairs are a gate's.
     """
     columns = {name: tuple([row[name] for row in of_side] for of_side in numbers) for name in names}
     columns |= _columns_of_texts(pairs)
@@ -545,11 +540,7 @@ def _split(
 ) -> Split | None:
     """Return the fact that best separates the seeds that the candidate wins from those that it loses, if it holds.
 
-    Args:
-        pairs: The pairs.
-        better: How much better the candidate is on each.
-        facts: The facts of each pair.
-        error: How often chance may be taken for a fact.
+    Chance is taken for such a fact in a share of ``error`` of all reports.
     """
     order = {seed: at for at, seed in enumerate(dict.fromkeys(pair.seed for pair in pairs))}
     by_seed = _by_seed(pairs, better)

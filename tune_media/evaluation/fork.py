@@ -383,11 +383,9 @@ class Forks:
         return list(dict.fromkeys(self._problems))
 
     def put_into(self, name: str, facts: Mapping[str, Any]) -> None:
-        """Put everything into an evaluation of the episode's experiment, and the episode itself, too.
+        """Put everything into an evaluation of the episode's experiment, with these facts, and the episode itself, too.
 
-        Args:
-            name: Its name, to which a digest of the policy and of how it is played is added.
-            facts: What is stored of it besides.
+        A digest of the policy and of how it is played is added to its name.
 
         Raises:
             OSError: The storage does not answer.

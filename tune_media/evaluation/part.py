@@ -168,11 +168,7 @@ class EvaluationPart:
         return [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
 
     def add_clips(self, renderer: ClipRenderer, *, with_notes: bool = False) -> None:
-        """Make the clips that are missing.
-
-        Args:
-            renderer: Makes them.
-            with_notes: Whether they have the notes of their episodes, too.
+        """Make the clips that are missing, ``with_notes`` of their episodes if that is wanted.
 
         Raises:
             OSError: The storage does not answer.

@@ -153,11 +153,7 @@ def side_of(
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
     """Raise unless both sides play in one env, as far as their trials tell.
 
-    Args:
-        base: One side.
-        candidate: The other.
-        overrides: Keys of the ``env_config`` that have the same value for both.
-        is_given: Whether both play in an env that is made by a function of the user's.
+    Keys in ``overrides`` have one value for both; ``is_given``: a function of the user's makes the env of both.
 
     Raises:
         ValueError: They do not.

@@ -21,9 +21,6 @@ def starts_of(episodes: Sequence[TapedEpisode]) -> dict[int, dict[str, float]]:
 
     Each env is made and reset again in this process, which runs the user's code.
 
-    Args:
-        episodes: The episodes.
-
     Raises:
         Exception: Whatever making the env raises; ReplayDiffers: another reset than the tape's.
     """

@@ -92,11 +92,7 @@ def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def searched_params(config: Mapping[str, Any], chosen: Any) -> dict[str, Any]:
-    """Return the hyperparameters that Tune chose, by path, with the values that the trial has.
-
-    Args:
-        config: All hyperparameters of the trial, as ``plain_config`` returned them.
-        chosen: What Tune chose, as ``nested_choice`` returned it.
+    """Return the hyperparameters that Tune chose (``nested_choice``), by path, with the values of ``plain_config``.
 
     >>> searched_params({"lr": 0.1, "make": "<function <lambda> 1b3f24bb>"}, {"make": ("__ref_ph", "1b3f24bb")})
     {'make': '<function <lambda> 1b3f24bb>'}

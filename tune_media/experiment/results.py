@@ -188,10 +188,6 @@ def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, fl
     RLlib evaluates in some iterations only. So the numbers of the last evaluation that counts are added, if it is among
     the last MB of results. Numbers that are not finite are left out.
 
-    Args:
-        filesystem: Any pyarrow filesystem.
-        folder: The trial's folder on it.
-
     Raises:
         OSError: The file is there and cannot be read.
 
@@ -253,10 +249,6 @@ def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]
     """Yield the result in each line of a trial's results; of a line that has none an empty one, with a warning.
 
     The last line is left out without a word if it is not whole: Tune may be writing it.
-
-    Args:
-        path: The file.
-        lines: Its lines.
     """
     broken: list[int] = []
     last = 0

@@ -113,11 +113,7 @@ class Snapshots:
         self._read: dict[str, tuple[Any, list[TrialState]]] = {}  # of each file: its version, its trials
 
     def of(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
-        """Return what the snapshots say of the trials of an experiment; nothing if there are none.
-
-        Args:
-            filesystem: Any pyarrow filesystem.
-            experiment: The experiment's folder on it.
+        """Return what the snapshots in an experiment's folder say of its trials; nothing if there are none.
 
         Raises:
             OSError: The filesystem does not answer.
