@@ -56,11 +56,7 @@ class StoredCheckpoint:
 
     @property
     def is_rllib(self) -> bool:
-        """Whether it looks like one of RLlib's.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Whether it looks like one of RLlib's."""
         is_file = self.filesystem.get_file_info(self.path).is_file
         return not (is_file or _PARTS.isdisjoint(map(posixpath.basename, folders_in(self.filesystem, self.path))))
 
@@ -69,9 +65,6 @@ class StoredCheckpoint:
         """Yield its folder on this machine, for as long as the ``with`` block lasts.
 
         From another machine, only what is needed to play is copied: no optimizer's state.
-
-        Raises:
-            OSError: The storage does not answer.
         """
         here = local_path(self.filesystem, self.path)
         if here is not None:
@@ -92,9 +85,6 @@ def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
 
     Returns:
         An empty list if there is no such checkpoint.
-
-    Raises:
-        OSError: The storage does not answer.
     """
     found = []
     for path in folders_in(trial.filesystem, trial.path):
@@ -114,11 +104,7 @@ def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
 
 
 def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpoint | None:
-    """Return the checkpoint in a folder, wherever it was copied to; None if it holds neither RLlib's nor has its name.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Return the checkpoint in a folder, wherever that is; None if it is none of RLlib's, and has no such name."""
     path = path.rstrip("/")
     name = _FOLDER.fullmatch(posixpath.basename(path))
     found = StoredCheckpoint(filesystem, path, int(name.group(1)) if name else 0)

@@ -52,9 +52,6 @@ class ClipRenderer:
         Args:
             episodes: The episodes of the checkpoint that have tapes.
             are_there: The clips that are not made again, by the names of their selectors and their episodes' ids.
-
-        Raises:
-            OSError: The storage does not answer.
         """
         by_id = {episode.id: episode for episode in episodes}
         chosen = winners([episode.record for episode in episodes], self.selectors)

@@ -55,9 +55,6 @@ def decisive(
 
     ``differs_at`` is the first step at which the actions, or what the env returned, differ; None: not known. ``clips``
     has the base's ``CutClip`` and the candidate's; None: there is none. An episode without a tape is None.
-
-    Raises:
-        OSError: The storage does not answer.
     """
     renderer.selectors = (Selector("decisive", list, None),)
     for both in pairs:

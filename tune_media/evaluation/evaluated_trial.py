@@ -78,11 +78,7 @@ class EvaluatedTrial:
         return found[-1] if found else None
 
     def begin(self, params: Mapping[str, Any]) -> None:
-        """Write the hyperparameters, by which readers know the folder for a trial's.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Write the hyperparameters, by which readers know the folder for a trial's."""
         write_once(self.filesystem, self._path(PARAMS), json_bytes(params))
 
     def played_as(self, training_iteration: int) -> PlayedAs | None:
@@ -91,11 +87,7 @@ class EvaluatedTrial:
         return PlayedAs(**found) if isinstance(found, dict) else None
 
     def note_played_as(self, training_iteration: int, used: PlayedAs) -> None:
-        """Write what the episodes of a checkpoint are played with, before the first of them.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Write what the episodes of a checkpoint are played with, before the first of them."""
         known = json_file(self.filesystem, self._path(_PLAYED_AS))
         changed = {**known, str(training_iteration): vars(used)}
         if changed != known:
@@ -104,11 +96,7 @@ class EvaluatedTrial:
     def add_episodes(
         self, training_iteration: int, step: int, episodes: Sequence[EpisodeData], recipes: Mapping[str, bytes]
     ) -> None:
-        """Store episodes of a checkpoint.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Store episodes of a checkpoint."""
         placed = with_progress(episodes, training_iteration, None)
         seeds = sorted(episode.record.seed or 0 for episode in placed)
         path = file_names(step, name_digest(str(seeds)))
@@ -120,21 +108,13 @@ class EvaluatedTrial:
         self._rows += rows_of_parquet(read_if_there(self.filesystem, self._path(parquet_name(path))) or b"")
 
     def add_clip(self, training_iteration: int, step: int, name: str, video: Video) -> None:
-        """Store a clip, under the name of the selector that chose its episode.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Store a clip, under the name of the selector that chose its episode."""
         key = f"{RECORDER}/{name}"
         path = posixpath.join("media", SECTION, safe_key(key), file_name(step, video))
         self._store(MediaEntry(video, SECTION, key, path, step, training_iteration, time.time()))
 
     def finish(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
-        """Write the result of a checkpoint; the results stay in the order of their iterations.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Write the result of a checkpoint; the results stay in the order of their iterations."""
         now = time.time()
         result = {
             **facts,

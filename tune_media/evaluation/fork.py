@@ -386,9 +386,6 @@ class Forks:
         """Put everything into an evaluation of the episode's experiment, with these facts, and the episode itself, too.
 
         A digest of the policy and of how it is played is added to its name.
-
-        Raises:
-            OSError: The storage does not answer.
         """
         known = {
             "policy": {"name": self.policy, **self._side.facts()},
@@ -444,9 +441,6 @@ class Forks:
 
         Returns:
             The clips that are there: the name of the trial, and the path in its folder.
-
-        Raises:
-            OSError: The storage does not answer.
         """
         if not count:
             return []

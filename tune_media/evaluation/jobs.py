@@ -177,11 +177,7 @@ class _Copies:
         self._there: list[tuple[StoredCheckpoint, Path, contextlib.ExitStack]] = []
 
     def folder_of(self, checkpoint: StoredCheckpoint) -> Path:
-        """Return the folder of a checkpoint.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Return the folder of a checkpoint."""
         for known, folder, _ in self._there:
             if known == checkpoint:
                 return folder

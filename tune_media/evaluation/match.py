@@ -107,11 +107,7 @@ class Match:
         }
 
     def parts(self, condition: EnvCondition, place: Folder) -> list[EvaluationPart]:
-        """Return the parts of both sides under a condition; episodes of an evaluation are copied to the folder.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Return the parts of both sides under a condition; episodes of an evaluation are copied to the folder."""
         return [_part(side, role, condition, place) for side, role in zip(self.sides, ROLES, strict=True)]
 
     def play(

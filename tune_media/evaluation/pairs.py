@@ -60,11 +60,7 @@ class Pairs:
         self._look()
 
     def decide(self, played: Iterator[Played]) -> Iterator[None]:
-        """Store episodes until it is decided, and yield after each batch.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Store episodes until it is decided, and yield after each batch."""
         while self.error is None and not self._has_enough:
             batch = next(played, None)
             if batch is None:

@@ -105,11 +105,7 @@ class EvaluationPart:
         )
 
     def add(self, played: Played) -> None:
-        """Store episodes that have been played, and note why no more of them were.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Store episodes that have been played, and note why no more of them were."""
         self.error = played.error or self.error
         self.played_as = played.played_as or self.played_as
         if not played.episodes or played.played_as is None:
@@ -126,9 +122,6 @@ class EvaluationPart:
 
         Returns:
             Whether there was none.
-
-        Raises:
-            OSError: The storage does not answer.
         """
         if self.played_as is None or self.store.result(self.checkpoint.training_iteration) is not None:
             return False
@@ -137,11 +130,7 @@ class EvaluationPart:
         return True
 
     def write_result(self) -> None:
-        """Write the result of the episodes that are stored, in place of an earlier one.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Write the result of the episodes that are stored, in place of an earlier one."""
         assert self.played_as is not None
         iteration, step = self.checkpoint.training_iteration, self.checkpoint.step
         facts = {
@@ -158,21 +147,13 @@ class EvaluationPart:
         self.store.finish(iteration, facts if step == iteration else {"timesteps_total": step, **facts})
 
     def taped(self) -> list[TapedEpisode]:
-        """Return the episodes that have tapes.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Return the episodes that have tapes."""
         trial = TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder).read()
         iteration = self.checkpoint.training_iteration
         return [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
 
     def add_clips(self, renderer: ClipRenderer, *, with_notes: bool = False) -> None:
-        """Make the clips that are missing, ``with_notes`` of their episodes if that is wanted.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Make the clips that are missing, ``with_notes`` of their episodes if that is wanted."""
         if not renderer.selectors:
             return
         iteration, taped = self.checkpoint.training_iteration, self.taped()
@@ -205,11 +186,7 @@ class EvaluationPart:
 
 
 def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: str) -> Iterator[EvaluationPart]:
-    """Yield the parts of the evaluation with a name in its folder; a trial without such a checkpoint has none.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Yield the parts of the evaluation with a name in its folder; a trial without such a checkpoint has none."""
     names = differing([trial.config for trial in trials])
     for trial in trials:
         params = {name: trial.config.get(name) for name in names}

@@ -67,11 +67,7 @@ class Side:
         return sorted(row["seed"] for row in rows)
 
     def copied_to(self, place: Folder, folder: str) -> StoredCheckpoint:
-        """Copy an evaluation's episodes to a folder, unless all are there, and return what stands for their checkpoint.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Copy an evaluation's episodes to a folder, unless they are there; return what stands for their checkpoint."""
         recipes = posixpath.join(posixpath.dirname(self.trial.path.rstrip("/")), RECIPE_FOLDER)
         copies = [(recipes, posixpath.join(place.path, RECIPE_FOLDER))]  # added to those of the other side
         is_there = Folder(place.filesystem, folder).has_file(_COPIED)
