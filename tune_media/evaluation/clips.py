@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from types import TracebackType
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.player import RenderError
@@ -36,12 +35,8 @@ class ClipRenderer:
         self.problems: list[str] = []
         self._stills = Stills(self._say_once)
 
-    def __enter__(self) -> ClipRenderer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the process."""
         self._pool.close()
 
     def clips(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -136,7 +137,7 @@ def evaluate(
         for job in part.jobs(number, request.seeds, request.settings(part.condition, make, success), load_policy)
     ]
     _play(parts, jobs, workers, progress, name, len(parts) * len(request.seeds))
-    with ClipRenderer(selectors, video) as renderer:
+    with contextlib.closing(ClipRenderer(selectors, video)) as renderer:
         finished = {part.store.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
     found.problems += renderer.problems
     if request.shows_learning and selectors:

@@ -21,7 +21,7 @@ from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.clips import ClipRenderer
 from tune_media.evaluation.evaluate import function_named
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
-from tune_media.evaluation.jobs import LoadPolicy, Played, played, ray_started
+from tune_media.evaluation.jobs import LoadPolicy, Played, joined_batches, played, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
@@ -445,7 +445,7 @@ class Forks:
         if not count:
             return []
         if self._renderer is None:
-            self._renderer = self._open.enter_context(ClipRenderer(()))
+            self._renderer = self._open.enter_context(contextlib.closing(ClipRenderer(())))
             self._renderer.problems = self._problems
         renderer = self._renderer
         renderer.selectors = (Selector(_SELECTOR, functools.partial(_first, count), None),)
@@ -485,9 +485,9 @@ class Forks:
                         f"{_NUMBER.sub('', batch.error)}"
                     )
                 found.append(batch)
-        episodes = [_with_note(episode, self._note(at)) for batch in found for episode in batch.episodes]
-        recipes = {hash: content for batch in found for hash, content in batch.recipes.items()}
-        part.add(Played(0, episodes, recipes, found[-1].played_as))
+        whole = joined_batches(found)
+        noted = [_with_note(episode, self._note(at)) for episode in whole.episodes]
+        part.add(dataclasses.replace(whole, episodes=noted))
 
     def _note(self, at: int) -> str:
         return f"continues episode {self.episode.id} from step {at} on"

@@ -262,7 +262,7 @@ def gate(
     progress.plays(*match.sides)
     level = 1 - (1 - LEVEL) / len(request.conditions)
     verdicts = []
-    with ClipRenderer((), video) as renderer:
+    with contextlib.closing(ClipRenderer((), video)) as renderer:
         for condition in request.conditions:
             parts = match.parts(condition, place)
             pairs = Pairs(parts, request.seeds, measure, level)

@@ -160,14 +160,14 @@ def _split(job: Job, most: int) -> list[Job]:
 def _whole(job: Job) -> Played:
     """Play a job, and return all its episodes."""
     with same_process_state(), contextlib.closing(_Copies()) as copies:
-        batches = list(_batches(job, copies))
-    return Played(
-        job.part,
-        [episode for batch in batches for episode in batch.episodes],
-        {hash: recipe for batch in batches for hash, recipe in batch.recipes.items()},
-        batches[-1].played_as,
-        batches[-1].error,
-    )
+        return joined_batches(list(_batches(job, copies)))
+
+
+def joined_batches(batches: Sequence[Played]) -> Played:
+    """Return batches of one part as one; it has the error of the last."""
+    episodes = [episode for batch in batches for episode in batch.episodes]
+    recipes = {hash: recipe for batch in batches for hash, recipe in batch.recipes.items()}
+    return dataclasses.replace(batches[-1], episodes=episodes, recipes=recipes)
 
 
 class _Copies:

@@ -108,7 +108,13 @@ class Match:
 
     def parts(self, condition: EnvCondition, place: Folder) -> list[EvaluationPart]:
         """Return the parts of both sides under a condition; episodes of an evaluation are copied to the folder."""
-        return [_part(side, role, condition, place) for side, role in zip(self.sides, ROLES, strict=True)]
+        parts = []
+        for side, role in zip(self.sides, ROLES, strict=True):
+            folder = posixpath.join(place.path, f"{role}{condition.suffix}")
+            checkpoint = side.checkpoint or side.copied_to(place, folder)
+            store = EvaluatedTrial(place.filesystem, folder, f"{role}-{name_digest(f'{folder} {condition.label}')[:6]}")
+            parts.append(EvaluationPart(side.trial, condition, checkpoint, store))
+        return parts
 
     def play(
         self, parts: Sequence[EvaluationPart], condition: EnvCondition, workers: int
@@ -166,11 +172,3 @@ def note(
             )
     written = {"v": VERSION, "request": facts, **(found or {})}
     write_atomically(place.filesystem, path, json_bytes(written) + b"\n")
-
-
-def _part(side: Side, role: str, condition: EnvCondition, place: Folder) -> EvaluationPart:
-    """Return what one side plays under one condition."""
-    folder = posixpath.join(place.path, f"{role}{condition.suffix}")
-    checkpoint = side.checkpoint or side.copied_to(place, folder)
-    store = EvaluatedTrial(place.filesystem, folder, f"{role}-{name_digest(f'{folder} {condition.label}')[:6]}")
-    return EvaluationPart(side.trial, condition, checkpoint, store)

@@ -196,7 +196,7 @@ def report(
         _play(match, measure, place, workers, progress)
     played = _Played.of(place, {} if candidate is not None else env_config)
     found = findings(played.pairs, played.measure, played.of_gate)
-    with ClipRenderer((), video) as renderer:
+    with contextlib.closing(ClipRenderer((), video)) as renderer:
         chosen = [played.pairs[at] for at in found.decisive[:clips]]
         shown = [
             {**one, **_told(pair, played.measure)}
@@ -309,7 +309,8 @@ class _Played:
         tapes: dict[str, TapedEpisode] = {}
         found: list[tuple[Mapping[str, Any], list[dict[int, dict[str, Any]]]]] = []
         for label, condition in zip(labels, overrides, strict=True):
-            trials = [_trial(place, f"{role}{suffix_of(label)}") for role in ROLES]
+            names = [f"{role}{suffix_of(label)}" for role in ROLES]
+            trials = [TrialFiles(one, place.filesystem, posixpath.join(place.path, one)).read() for one in names]
             tapes |= {one.id: one for trial in trials for one in TapedEpisode.of_trial(trial)}
             found.append((condition, [_rows(trial) for trial in trials]))
         taped = [tapes[row["episode_id"]] for row in found[0][1][0].values() if row["episode_id"] in tapes]
@@ -347,10 +348,6 @@ def _verdict(told: Mapping[str, Any], env_config: Mapping[str, Any] | None) -> M
     if verdict["error"] is not None:
         raise ValueError(f"the gate could not decide: {verdict['error']}")
     return verdict
-
-
-def _trial(place: Folder, name: str) -> TrialFiles:
-    return TrialFiles(name, place.filesystem, posixpath.join(place.path, name)).read()
 
 
 def _rows(trial: TrialFiles) -> dict[int, dict[str, Any]]:
