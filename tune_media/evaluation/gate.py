@@ -49,8 +49,8 @@ class Verdict:
         error: What went wrong, or None.
         notes: What a reader must know besides.
 
-    >>> Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).exit_code
-    0
+    >>> Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).facts()["difference"]
+    1.0
     """
 
     condition: str
@@ -62,11 +62,6 @@ class Verdict:
     won: tuple[int, ...] = ()
     error: str | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """What the command ends with."""
-        return EXIT_CODES[self.verdict]
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
