@@ -26,6 +26,7 @@ pytestmark = pytest.mark.any_ray  # policies of another library, played without 
 
 STEPS = 30
 STAY, TRAP, SLIP = range(3)
+LOADER = ["--policy-loader", "tests.evaluation.test_fork:load_misstep"]
 
 
 class Trapped(gym.Env):
@@ -323,8 +324,7 @@ def test_what_the_clips_lack_is_told_once_and_the_original_is_shown_first(episod
 
 
 def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
-    better = str(written(tmp_path / "better"))
-    loader = ["--policy", better, "--policy-loader", "tests.evaluation.test_fork:load_misstep"]
+    loader = ["--policy", str(written(tmp_path / "better")), *LOADER]
     run = CliRunner().invoke(main, ["fork", episode, "--at", "5", "--clips", "1", *loader])
     assert run.exit_code == 0, run.output
     assert "continued by" in run.stdout and "success 1 (1 continuation)" in run.stdout
@@ -427,12 +427,7 @@ def test_only_the_episode_itself_is_blamed_and_a_continuation_shows_its_fork(bro
 @pytest.mark.slow
 def test_the_command_leads_to_a_comparison_that_marks_the_fork(browser, tmp_path):
     episode = played(tmp_path / "it's played", config={"delay": 6}, fatal=12, slips=0.3)
-    loader = [
-        "--policy",
-        str(written(tmp_path / "better", slips=0.3)),
-        "--policy-loader",
-        "tests.evaluation.test_fork:load_misstep",
-    ]
+    loader = ["--policy", str(written(tmp_path / "better", slips=0.3)), *LOADER]
     how = ["--at", "9", "--times", "6", "--clips", "6"]
     run = CliRunner().invoke(main, ["fork", episode, *how, *loader])
     assert run.exit_code == 0, run.output

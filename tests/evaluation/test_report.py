@@ -226,18 +226,8 @@ def test_what_cannot_be_compared_is_an_error_and_no_page(tmp_path):
 
 def test_the_command_writes_the_page_and_prints_all_figures(tmp_path):
     base, candidate = policies(tmp_path)
-    command = [
-        "report",
-        base,
-        candidate,
-        *FUNCTIONS,
-        "--clips",
-        "0",
-        "--env-config",
-        "cause=text",
-        "-o",
-        "out/page.html",
-    ]
+    how = ["--clips", "0", "--env-config", "cause=text", "-o", "out/page.html"]
+    command = ["report", base, candidate, *FUNCTIONS, *how]
     result = CliRunner().invoke(main, [*command, "--json"])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
