@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -498,43 +498,6 @@ def _starts(row: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A way to split some units, seeds or pairs.
-
-    Attributes:
-        name, threshold, text: As of ``Split``.
-        is_there: Whether it holds for each unit.
-        wins: Whether the candidate wins each unit.
-        is_held_out: Whether each unit is of the half that checks.
-    """
-
-    name: str
-    threshold: float | None
-    text: str
-    is_there: Any
-    wins: Any
-    is_held_out: Any
-
-    def strength(self) -> float:
-        """Return how far it separates wins from losses in the half that finds: the correlation, without its sign."""
-        there, wins = self.is_there[~self.is_held_out], self.wins[~self.is_held_out]
-        if min(there.sum(), (~there).sum()) < _LEAST_IN_SPLIT or wins.all() or not wins.any():
-            return 0.0
-        return abs(float(np.corrcoef(there, wins)[0, 1]))
-
-    def checked(self) -> Split:
-        """Return what the other half says."""
-        from scipy import stats
-
-        at, held = self.is_there, self.is_held_out
-        wins_more = self.wins[~held & at].mean() > self.wins[~held & ~at].mean()
-        inside, others = self.wins[held & at], self.wins[held & ~at]
-        table = [[int(inside.sum()), int((~inside).sum())], [int(others.sum()), int((~others).sum())]]
-        p = float(stats.fisher_exact(table, "greater" if wins_more else "less")[1])
-        return Split(self.name, self.threshold, self.text, table[0][0], len(inside), table[1][0], len(others), p)
-
-
 def _split(
     pairs: Sequence[Pair], better: Sequence[float], facts: Mapping[str, Sequence[float]], error: float
 ) -> Split | None:
@@ -545,21 +508,39 @@ def _split(
     order = {seed: at for at, seed in enumerate(dict.fromkeys(pair.seed for pair in pairs))}
     by_seed = _by_seed(pairs, better)
     of_seeds = {pair.seed: at for at, pair in enumerate(pairs)}  # one pair of each: facts are those of the seed
-    units = [(of_seeds[seed], value) for seed, value in by_seed.items() if abs(value) > 1e-12]
-    found = [
-        one
-        for name, values in facts.items()
-        for one in _candidates(name, [values[at] for at, _ in units], units, pairs, order)
-    ]
+    seeds = [(of_seeds[seed], value) for seed, value in by_seed.items() if abs(value) > 1e-12]
     of_pairs = [(at, value) for at, value in enumerate(better) if value]
-    for name in _changing(pairs):
-        own = [pairs[at].condition.get(name) for at, _ in of_pairs]
-        found += _candidates(f"env_config {name}", own, of_pairs, pairs, order)
-    best = max(found, key=_Candidate.strength, default=None)
-    if best is None or best.strength() == 0:
-        return None
-    split = best.checked()
-    return split if split.p <= error else None
+    config = {f"env_config {name}": [pair.condition.get(name) for pair in pairs] for name in _changing(pairs)}
+    best, most = None, 0.0
+    for units, columns in ((seeds, facts), (of_pairs, config)):
+        wins = np.array([value > 0 for _, value in units], dtype=bool)
+        held_out = np.array([order[pairs[at].seed] % 2 == 1 for at, _ in units], dtype=bool)
+        for name, values in columns.items():
+            for threshold, text, is_there in _ways([values[at] for at, _ in units], held_out):
+                strength = _strength(is_there[~held_out], wins[~held_out])
+                if strength > most:
+                    best, most = (Split(name, threshold, text, 0, 0, 0, 0, 1.0), is_there, wins, held_out), strength
+    split = None if best is None else _checked(*best)
+    return split if split is not None and split.p <= error else None
+
+
+def _strength(is_there: Any, wins: Any) -> float:
+    """Return how far what holds of some units separates those that are won: the correlation, without its sign."""
+    if min(is_there.sum(), (~is_there).sum()) < _LEAST_IN_SPLIT or wins.all() or not wins.any():
+        return 0.0
+    return abs(float(np.corrcoef(is_there, wins)[0, 1]))
+
+
+def _checked(found: Split, is_there: Any, wins: Any, held_out: Any) -> Split:
+    """Return a split that half of the units show with what the half that was held out says."""
+    from scipy import stats
+
+    wins_more = wins[~held_out & is_there].mean() > wins[~held_out & ~is_there].mean()
+    inside, others = wins[held_out & is_there], wins[held_out & ~is_there]
+    won, others_won = int(inside.sum()), int(others.sum())
+    table = [[won, len(inside) - won], [others_won, len(others) - others_won]]
+    p = float(stats.fisher_exact(table, "greater" if wins_more else "less")[1])
+    return replace(found, won=won, seeds=len(inside), others_won=others_won, others=len(others), p=p)
 
 
 def _changing(pairs: Sequence[Pair]) -> list[str]:
@@ -569,28 +550,20 @@ def _changing(pairs: Sequence[Pair]) -> list[str]:
     return [name for name in names if any(pair.condition.get(name) != first.get(name) for pair in pairs)]
 
 
-def _candidates(
-    name: str,
-    values: Sequence[Any],
-    units: Sequence[tuple[int, float]],
-    pairs: Sequence[Pair],
-    order: Mapping[int, int],
-) -> list[_Candidate]:
-    """Return the ways to split units by a value of each: a threshold between two numbers, or a text."""
-    wins = np.array([value > 0 for _, value in units], dtype=bool)
-    held_out = np.array([order[pairs[at].seed] % 2 == 1 for at, _ in units], dtype=bool)
+def _ways(values: Sequence[Any], held_out: Any) -> Iterator[tuple[float | None, str, Any]]:
+    """Yield the ways to split units by a value of each: a threshold between two numbers, or a text.
+
+    With it comes whether it holds for each unit. Thresholds are between the numbers that are not held out.
+    """
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
         numbers = np.array(values, dtype=float)
         known = np.unique(numbers[~held_out])
-        return [
-            _Candidate(name, float(middle), "", numbers >= middle, wins, held_out)
-            for middle in (known[:-1] + known[1:]) / 2
-        ]
+        for middle in (known[:-1] + known[1:]) / 2:
+            yield float(middle), "", numbers >= middle
+        return
     texts = [value if isinstance(value, str) else json.dumps(value, default=str) for value in values]
-    return [
-        _Candidate(name, None, text, np.array([own == text for own in texts], dtype=bool), wins, held_out)
-        for text in dict.fromkeys(texts)
-    ]
+    for text in dict.fromkeys(texts):
+        yield None, text, np.array([own == text for own in texts], dtype=bool)
 
 
 def _endings(pairs: Sequence[Pair]) -> list[Ending]:
