@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ray
+
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
 from tune_media.ray_compat import start_ray
@@ -94,67 +96,44 @@ def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, Non
 
     Ray is started on this machine unless the process is connected to a cluster, or ``RAY_ADDRESS`` names one.
     """
-    import ray
-
     running: dict[Any, Job] = {}
-    with ray_started(workers), _cancelled(running):
+    # few enough seeds for each task that all workers have something to do
+    most = max(1, min(_MOST_SEEDS, -(-sum(len(job.seeds) for job in jobs) // workers)))
+    waiting: list[Job] = []
+    for job in jobs:
+        starts = range(0, len(job.seeds), most)
+        waiting += [dataclasses.replace(job, seeds=job.seeds[start : start + most]) for start in starts]
+    waiting.reverse()
+    with ray_started(workers):
         play = ray.remote(num_cpus=1, max_retries=1)(_whole)
-        most = _seeds_of_task(jobs, workers)
-        waiting = [part for job in jobs for part in _split(job, most)][::-1]
-        while waiting or running:
-            while waiting and len(running) < workers:
-                job = waiting.pop()
-                running[play.remote(job)] = job
-            (done, *_), _ = ray.wait(list(running), num_returns=1)
-            job = running.pop(done)
-            try:
-                yield ray.get(done)
-            except ray.exceptions.RayError as error:
-                yield Played(job.part, error=error_text(error))
+        try:
+            while waiting or running:
+                while waiting and len(running) < workers:
+                    job = waiting.pop()
+                    running[play.remote(job)] = job
+                (done, *_), _ = ray.wait(list(running), num_returns=1)
+                job = running.pop(done)
+                try:
+                    yield ray.get(done)
+                except ray.exceptions.RayError as error:
+                    yield Played(job.part, error=error_text(error))
+        finally:  # also if the caller has enough, and closes the generator
+            for task in running:
+                ray.cancel(task)
 
 
 @contextlib.contextmanager
 def ray_started(workers: int) -> Iterator[None]:
     """Have Ray in a ``with`` block: the cluster that this process is connected to, or one that ends with it."""
-    import ray
-
     is_own = not ray.is_initialized()
     if is_own:
-        start_ray(**_start_options(workers))
+        here = {"num_cpus": workers, "include_dashboard": False, "logging_level": "ERROR"}
+        start_ray(log_to_driver=False, **({} if "RAY_ADDRESS" in os.environ else here))
     try:
         yield
     finally:
         if is_own:
             ray.shutdown()
-
-
-@contextlib.contextmanager
-def _cancelled(running: Mapping[Any, Job]) -> Iterator[None]:
-    """Cancel the tasks that run at the end of a ``with`` block, also if the caller has enough, and closes it."""
-    import ray
-
-    try:
-        yield
-    finally:
-        for task in running:
-            ray.cancel(task)
-
-
-def _start_options(workers: int) -> dict[str, Any]:
-    """Return how Ray is started: on this machine with as many CPUs as there are workers, unless a cluster is named."""
-    if "RAY_ADDRESS" in os.environ:
-        return {"log_to_driver": False}
-    return {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-
-
-def _seeds_of_task(jobs: Sequence[Job], workers: int) -> int:
-    """Return how many seeds a task plays, so that all workers have something to do."""
-    return max(1, min(_MOST_SEEDS, -(-sum(len(job.seeds) for job in jobs) // workers)))
-
-
-def _split(job: Job, most: int) -> list[Job]:
-    starts = range(0, len(job.seeds), most)
-    return [dataclasses.replace(job, seeds=job.seeds[start : start + most]) for start in starts]
 
 
 def _whole(job: Job) -> Played:
