@@ -35,7 +35,7 @@ _OWN = {
     "index": "int64",
     "task_index": "int64",
 }
-_QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
+_QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
 _PICTURES = 30  # of an episode and a view, for the statistics
 _FACTS = ("trial", "episode_id", "training_iteration", "episode_return")
 
@@ -120,13 +120,13 @@ class LeRobotWriter:
         if self._file is not None:
             self._file.close()
             self._file = None
-        (self._folder / "meta").mkdir(parents=True, exist_ok=True)
         episodes = self._folder / _EPISODES_PATH.format(chunk_index=0, file_index=0)
         episodes.parent.mkdir(parents=True, exist_ok=True)
         pyarrow.parquet.write_table(pa.Table.from_pylist([{**row, "tasks": [task]} for row in self._rows]), episodes)
         tasks = pd.DataFrame({"task_index": [0]}, index=[task])  # its readers look for tasks in the index
         tasks.to_parquet(self._folder / "meta/tasks.parquet")
-        self._write_json("stats", {name: _as_lists(of) for name, of in _joined(self._stats).items()})
+        stats = _joined(self._stats)
+        self._write_json("stats", {name: {key: value.tolist() for key, value in stats[name].items()} for name in stats})
         has_videos = any(feature["dtype"] == "video" for feature in self._features.values())
         info: dict[str, Any] = {"codebase_version": VERSION, "robot_type": None, "fps": self._fps}
         info |= {"total_episodes": self.episodes, "total_frames": self.frames, "total_tasks": 1}
@@ -218,11 +218,11 @@ def _arrow(values: Array) -> pa.Array:
     array = pa.array(np.ascontiguousarray(values).reshape(-1))
     if shape in ((), (1,)):
         return array
-    for length in reversed(shape[1:]):
+    if len(shape) == 1:
+        return pa.FixedSizeListArray.from_arrays(array, shape[0])
+    for length in reversed(shape):
         array = pa.ListArray.from_arrays(pa.array(np.arange(0, len(array) + 1, length), pa.int32()), array)
-    if len(shape) > 1:
-        return pa.ListArray.from_arrays(pa.array(np.arange(0, len(array) + 1, shape[0]), pa.int32()), array)
-    return pa.FixedSizeListArray.from_arrays(array, shape[0])
+    return array
 
 
 def _stats(values: Array) -> Stats:
@@ -230,7 +230,7 @@ def _stats(values: Array) -> Stats:
     numbers = values.reshape(len(values), -1).astype(np.float64)
     shape = values.shape[1:] or (1,)
     found = {"min": numbers.min(0), "max": numbers.max(0), "mean": numbers.mean(0), "std": numbers.std(0)}
-    found |= {_quantile_name(at): np.quantile(numbers, at, axis=0) for at in _QUANTILES}
+    found |= {name: np.quantile(numbers, at, axis=0) for name, at in _QUANTILES.items()}
     return {name: value.reshape(shape) for name, value in found.items()} | {"count": np.array([len(values)])}
 
 
@@ -248,7 +248,7 @@ def _stats_of_pictures(clip: EncodedVideo) -> Stats:
         "std": np.sqrt(np.maximum(0.0, shares @ levels**2 - mean**2)),
     }
     upto = shares.cumsum(axis=1)
-    found |= {_quantile_name(at): levels[(upto < at).sum(axis=1).clip(max=255)] for at in _QUANTILES}
+    found |= {name: levels[(upto < at).sum(axis=1).clip(max=255)] for name, at in _QUANTILES.items()}
     return {name: value.reshape(3, 1, 1) for name, value in found.items()} | {"count": np.array([len(frames)])}
 
 
@@ -269,14 +269,6 @@ def _joined(stats: Sequence[Mapping[str, Stats]]) -> dict[str, Stats]:
         joined["max"] = np.max([one["max"] for one in of], axis=0)
         found[name] = joined | {"count": np.array([int(weights.sum())])}
     return found
-
-
-def _quantile_name(at: float) -> str:
-    return f"q{round(100 * at):02d}"
-
-
-def _as_lists(stats: Stats) -> dict[str, Any]:
-    return {name: value.tolist() for name, value in stats.items()}
 
 
 def _place(number: int) -> dict[str, int]:

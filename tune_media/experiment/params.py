@@ -162,7 +162,7 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
             yield from flat_values(value, f"{prefix}{name}/")
         elif isinstance(value, str) and value.startswith("<"):  # Tune writes an object as its repr
             yield f"{prefix}{name}", whole_characters(without_address(value))
-        elif _is_scalar(value):
+        elif value is None or isinstance(value, (bool, int, float, str)):
             yield f"{prefix}{name}", whole_characters(value) if isinstance(value, str) else value
         elif isinstance(value, list):
             yield f"{prefix}{name}", _list_text(without_address(json.dumps(value)))
@@ -189,10 +189,6 @@ def _differs(values: Sequence[Any]) -> bool:
     if len(set(map(type, values))) == 1 and values.count(values[0]) == len(values):  # most are; texts take long to make
         return False
     return len({comparable(value) for value in values}) > 1
-
-
-def _is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _list_text(text: str) -> str:
