@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from crc32c import crc32c
 
 from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, only
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
-from tune_media.encoding.frame_checks import frame_check
 from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Clips, Wanted
 from tune_media.recording.episode import EpisodeStart
 from tune_media.steps import StepFacts
@@ -35,7 +35,7 @@ def checks_of(clips, frames=MANY):
 def test_of_an_episode_of_which_a_part_is_wanted_only_its_frames_are_rendered():
     clips, rendered = fed(MANY, Wanted(False, first=40, count=5))
     assert (rendered, clips.finish(), clips.are_all, clips.are_part) == (5, {}, False, True)
-    assert checks_of(clips) == [None] * 40 + [frame_check(frame) for frame in MANY[:5]] + [None] * (len(MANY) - 45)
+    assert checks_of(clips) == [None] * 40 + [crc32c(frame.data) for frame in MANY[:5]] + [None] * (len(MANY) - 45)
 
 
 @pytest.mark.parametrize("wanted", [ENCODED, CHECKED])
@@ -43,7 +43,7 @@ def test_once_the_first_frames_are_enough_no_more_are_rendered_and_nothing_is_en
     asked = []
     clips, rendered = fed(MANY, wanted, lambda: asked.append(True) or len(asked) > 3)
     assert rendered == MOST_BEGUN + 3
-    assert checks_of(clips)[:rendered] == [frame_check(frame) for frame in MANY[:rendered]]
+    assert checks_of(clips)[:rendered] == [crc32c(frame.data) for frame in MANY[:rendered]]
     assert (clips.are_encoded, clips.finish(), clips.are_all, len(asked)) == (False, {}, False, 4)
 
 
