@@ -8,7 +8,7 @@ from tune_media.encoding.decode import decode_video, probe_video
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder, encode_video
 from tune_media.encoding.frames import Frame, as_rgb, frames_in_layout, resize, target_size
 from tune_media.encoding.gif import gif_from_video
-from tune_media.encoding.png import png_from_frame
+from tune_media.encoding.picture_files import png_from_frame
 
 __all__ = [
     "EncodedVideo",

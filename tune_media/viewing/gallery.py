@@ -390,7 +390,7 @@ def _write(path: Path, content: bytes) -> Path:
 
 def _write_poster(clip: Path, content: bytes) -> None:
     from tune_media.encoding.decode import decode_video
-    from tune_media.encoding.jpeg import jpeg_from_frame
+    from tune_media.encoding.picture_files import jpeg_from_frame
 
     try:
         _write(clip.with_name(clip.name + POSTER), jpeg_from_frame(next(iter(decode_video(content)))))

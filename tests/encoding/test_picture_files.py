@@ -4,7 +4,13 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tune_media.encoding.jpeg import jpeg_from_frame
+from tune_media.encoding import decode_video
+from tune_media.encoding.picture_files import jpeg_from_frame, png_from_frame
+
+
+def test_a_png_comes_back_as_the_picture_it_was_made_of(frames):
+    picture = frames()[2]
+    assert np.array_equal(next(decode_video(png_from_frame(picture))), picture)
 
 
 def opened(jpeg):
