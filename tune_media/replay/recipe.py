@@ -92,25 +92,6 @@ class FromKeywords:
 
 
 @dataclass(frozen=True)
-class WithoutConfig:
-    """Makes an env by a function without arguments.
-
-    Attributes:
-        function: The function.
-
-    Example:
-        >>> WithoutConfig(list)({"size": 5})
-        []
-    """
-
-    function: Callable[[], Any]
-
-    def __call__(self, config: Mapping[str, Any]) -> Any:
-        """Make an env."""
-        return self.function()
-
-
-@dataclass(frozen=True)
 class Recipe:
     """A recipe as it is stored.
 

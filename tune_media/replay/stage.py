@@ -24,7 +24,7 @@ from tune_media.replay.env_state import EnvState, text_of
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path as StatePath
 from tune_media.replay.player import RenderError, ReplayDiffers, StateCheck, random_step
-from tune_media.replay.recipe import Creator, LoadedRecipe, WithoutConfig, differences, facts_here
+from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
 from tune_media.replay.rendering import play_tape, raise_if_other, render_tape
 from tune_media.replay.simulator import STRIDE, Corrections, Simulator
 from tune_media.replay.tape import Tape
@@ -348,7 +348,7 @@ def _taking_config(creator: Any) -> Creator:
     try:
         inspect.signature(creator).bind({})
     except TypeError:
-        return WithoutConfig(creator)
+        return lambda config: creator()
     except ValueError:  # written in C
         pass
     found: Creator = creator
