@@ -65,8 +65,8 @@ PINNED = [  # a class or module, a name in it (or None), a text in its source (o
         for kind in ENV_RUNNERS
         for name, text, used_by in (
             ("_reset_envs", "seed=self._seed if self._needs_initial_reset else None", "ray_names.sample_episode"),
-            ("__init__", "self._env_to_module = ", "ray_names._pipelines"),
-            ("__init__", "self._module_to_env = ", "ray_names._pipelines"),
+            ("__init__", "self._env_to_module = ", "ray_names._PIPELINES"),
+            ("__init__", "self._module_to_env = ", "ray_names._PIPELINES"),
             ("get_ctor_args_and_kwargs", '{"config": self.config}', "ray_names.config_of_env_runner"),
         )
     ),

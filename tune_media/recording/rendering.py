@@ -96,8 +96,6 @@ class Renderer:
         self.env, self._example = env, example
         self._name = name or describe(env)
         views = frame if isinstance(frame, Mapping) else {ONLY_VIEW: "render" if frame is None else frame}
-        if not views:
-            raise ValueError("frame= is an empty dict: name at least one view, or leave it out for env.render().")
         self._views: dict[str, FrameFunction | str] = dict(views)
         self._whole: dict[str, Any] = {}  # by method: all frames of this vector step
         self._depth: dict[tuple[str, int], int] = {}  # by method and sub-env: how deep in its wrappers it works

@@ -10,6 +10,9 @@ from typing import Any
 
 from tune_media.values.secrets import error_text
 
+_PIPELINES = {"_env_to_module": "env_to_module_connector", "_module_to_env": "module_to_env_connector"}
+"""The attributes that hold the pipelines of an env runner, and the folders of these in a checkpoint."""
+
 
 def local_env_runner(group: Any) -> Any:
     """Return a group's env runner in the Algorithm's own process, or None if it has none."""
@@ -248,7 +251,7 @@ def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
 
     is_multi = isinstance(env_runner.module, MultiRLModule)
     env_runner.module.restore_from_path(modules if is_multi else modules / DEFAULT_MODULE_ID)
-    for pipeline, folder in _pipelines(env_runner).items():
+    for pipeline, folder in _PIPELINES.items():
         if (own / folder).is_dir():
             getattr(env_runner, pipeline).restore_from_path(own / folder)
     state = own / "state.pkl"
@@ -259,22 +262,17 @@ def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
 
 def frozen_connectors(env_runner: Any) -> dict[str, Any]:
     """Stop the statistics of an env runner's connectors, and return the states of its pipelines."""
-    for pipeline in _pipelines(env_runner):
+    for pipeline in _PIPELINES:
         for connector in getattr(env_runner, pipeline).connectors:
             if hasattr(connector, "_update_stats"):
                 connector._update_stats = False
-    return {pipeline: getattr(env_runner, pipeline).get_state() for pipeline in _pipelines(env_runner)}
+    return {pipeline: getattr(env_runner, pipeline).get_state() for pipeline in _PIPELINES}
 
 
 def set_connectors(env_runner: Any, states: Mapping[str, Any]) -> None:
     """Give the pipelines of an env runner's connectors the states that they had."""
     for pipeline, state in states.items():
         getattr(env_runner, pipeline).set_state(state)
-
-
-def _pipelines(env_runner: Any) -> dict[str, str]:
-    """Return the attributes that hold the pipelines of an env runner, and the folders of these in a checkpoint."""
-    return {"_env_to_module": "env_to_module_connector", "_module_to_env": "module_to_env_connector"}
 
 
 def sample_episode(env_runner: Any, seed: int) -> None:
