@@ -58,7 +58,6 @@ def options_of(codec: str, crf: int = 23, preset: str = "veryfast", *, is_lean: 
     """Return FFmpeg's options of an encoder.
 
     Args:
-        codec: FFmpeg's name of the encoder.
         crf, preset, is_lean: See ``VideoEncoder``.
 
     Example:
@@ -76,11 +75,7 @@ def add_stream(
     """Add a video stream to an open file.
 
     Args:
-        container: The file, opened for writing.
-        codec: FFmpeg's name of the encoder.
-        rate: Frames per second.
         size: Width and height, pixels, even.
-        options: Those of the encoder.
     """
     stream = cast("VideoStream", container.add_stream(codec, rate=rate, options=options))
     (stream.width, stream.height), stream.pix_fmt = size, "yuv420p"

@@ -21,7 +21,6 @@ def open_video(video: bytes | str, name: str = "") -> Iterator[tuple[InputContai
 
     Args:
         video: The bytes of the video file, or its path.
-        name: Its name, for the message.
 
     Raises:
         ValueError: FFmpeg cannot read it as a video.
@@ -47,10 +46,6 @@ def open_video(video: bytes | str, name: str = "") -> Iterator[tuple[InputContai
 def decode_video(data: bytes, name: str = "") -> Iterator[Frame]:
     """Yield the frames of an encoded clip, one at a time.
 
-    Args:
-        data: The bytes of the video file.
-        name: Its name, for the message of an error.
-
     Yields:
         Each frame: height x width x 3, uint8, RGB.
 
@@ -70,10 +65,6 @@ def decode_video(data: bytes, name: str = "") -> Iterator[Frame]:
 
 def probe_video(data: bytes, name: str = "") -> EncodedVideo:
     """Read the size, length and speed of an encoded clip. Its packets are counted, its frames are not decoded.
-
-    Args:
-        data: The bytes of the video file.
-        name: Its name, for the message of an error.
 
     Raises:
         ValueError: FFmpeg cannot read the bytes as a video.

@@ -94,7 +94,6 @@ def every_nth(frames: Iterable[npt.ArrayLike], every: int) -> Iterator[npt.Array
     """Yield every n-th picture, beginning with the first, and the last one.
 
     Args:
-        frames: The pictures.
         every: At least 1; 1 keeps all of them.
 
     Example:
@@ -115,8 +114,6 @@ def resize(frame: npt.ArrayLike, height: int, width: int) -> Frame:
 
     Args:
         frame: A picture as ``as_rgb`` accepts it.
-        height: New height, pixels.
-        width: New width, pixels.
 
     Raises:
         ValueError: The array is not a picture.
@@ -136,8 +133,6 @@ def target_size(
     """Return the width and height of a clip, in pixels.
 
     Args:
-        source_width: Width of its frames, pixels.
-        source_height: Height of its frames, pixels.
         width: The requested width. None: in proportion to ``height``, or as rendered if both are None.
         height: The requested height, likewise.
         keep_odd_sizes: Whether odd sizes stay. By default they are rounded up, since H.264 needs even sizes.

@@ -35,10 +35,8 @@ def gif_from_video(
     above ``max_fps``, and, in a long clip, as many as it takes to stay below ``max_frames``.
 
     Args:
-        data: The bytes of the video file.
         max_width: Maximum width, pixels. Wider clips are scaled down.
         max_fps: Maximum number of frames per second. Above 50, it is 50.
-        max_frames: Maximum number of frames.
         header: Given the width of the GIF, returns a picture of that width, HWC uint8 RGB, to put above all frames, or
             None for nothing.
         name: The name of the video file, for the message of an error.

@@ -127,9 +127,6 @@ class Arguments:
     def indices(self, count: int) -> frozenset[int]:
         """Return the sub-envs to record.
 
-        Args:
-            count: Number of sub-envs.
-
         Raises:
             ValueError: ``env_indices`` holds something other than indices of these.
         """
@@ -187,8 +184,6 @@ def check_is_env(name: str, env: Any, kind: type) -> None:
     """Check that a wrapper is given an env.
 
     Args:
-        name: The wrapper.
-        env: The env.
         kind: ``gymnasium.Env``, or ``gymnasium.vector.VectorEnv``.
 
     Raises:

@@ -23,7 +23,6 @@ class Autoreset:
     compared with the infos at the first end of an episode.
 
     Args:
-        env: The vector env.
         problems: Told if the mode is unknown or contradicts the infos.
 
     Attributes:

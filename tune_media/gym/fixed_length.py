@@ -16,7 +16,6 @@ class FixedLengthClips:
     """The clips that are being encoded now, at most one for each sub-env.
 
     Args:
-        renderer: Renders the sub-envs.
         video: Size, speed, quality and ``every`` of the clips; counted from the first frame of a clip.
         length: Frames of a clip, which then goes on over resets. 0: a clip ends with its episode.
         save: Called with the sub-env, the name, the clip, and whether it is whole.

@@ -42,9 +42,7 @@ class Recording:
     ``begin_step`` comes first, then ``start`` or ``step`` for each sub-env.
 
     Args:
-        env: The env.
         count: Number of sub-envs; 1 for a single env.
-        arguments: The arguments of the wrapper.
 
     Attributes:
         statistics: The statistics of all sub-envs.
@@ -130,7 +128,6 @@ class Recording:
         """The sub-env has been reset.
 
         Args:
-            index: Which one.
             seed: The seed that the caller passed.
             observation: The first observation; needed only if the recorder looks at steps.
         """
@@ -182,8 +179,6 @@ class Recording:
         """The sub-env has been stepped.
 
         Args:
-            index: Which one.
-            reward: The reward of the step.
             action, observation: Needed only if the recorder looks at steps.
             info: Needed only if the recorder looks at infos.
             picture: False if the sub-env already shows its next episode.
@@ -211,10 +206,8 @@ class Recording:
         """The episode of a sub-env is over: return its statistics.
 
         Args:
-            index: Which one.
             terminated: Whether the env ended it.
             picture: False if the sub-env already shows its next episode.
-            info: The info of its last step.
         """
         ended = self.statistics.end(index)
         if index in self._indices:

@@ -71,10 +71,7 @@ class WrapperTaping(Taping):
 
     Args:
         recorder: The wrapper's recorder, whose plan says when to render, and which is told of problems.
-        env: The single env or vector env.
-        indices: The sub-envs to record.
         env_fn: Makes an env like a sub-env. None: all episodes are rendered directly.
-        frame: The source of frames; see ``Renderer``.
     """
 
     def __init__(

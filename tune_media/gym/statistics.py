@@ -22,7 +22,6 @@ class EpisodeStatistics:
     """The statistics of the episodes that run in the sub-envs of one env, and of the last ones that ended.
 
     Args:
-        count: Number of sub-envs.
         buffer_length: Number of ended episodes in each queue. None: unbounded.
 
     Attributes:

@@ -16,9 +16,6 @@ class VectorStep:
     """The observations, actions and infos of one step or reset, by sub-env.
 
     Args:
-        env: The vector env.
-        observations: Its batched observations.
-        infos: Its infos.
         actions: Its batched actions; None after a reset.
 
     Example:
@@ -66,7 +63,6 @@ def nth_info(infos: Any, index: int) -> Any:
     Args:
         infos: A list of infos, or Gymnasium's dict: an array for each name, and under ``_<name>`` a mask of the
             sub-envs that have a value.
-        index: The sub-env.
 
     Example:
         >>> nth_info({"speed": np.array([1.0, 2.0]), "_speed": np.array([True, False])}, 0) == {"speed": 1.0}
@@ -100,8 +96,6 @@ def with_statistics(infos: Any, ended: Mapping[int, Mapping[str, Any]], count: i
 
     Args:
         infos: The infos: a list, or Gymnasium's dict.
-        ended: The statistics by sub-env.
-        count: Number of sub-envs.
 
     Example:
         >>> infos = with_statistics({}, {1: {"r": 3.0, "l": 2, "t": 0.1}}, count=2)

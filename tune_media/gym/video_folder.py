@@ -51,7 +51,6 @@ class VideoFolder:
     Args:
         folder: The folder. It is created if it is missing.
         prefix: The beginning of each file name. ``eval`` files them as an evaluation's, see ``section_of``.
-        count: Number of sub-envs.
         params: The hyperparameters of the run. None: nothing is said of them.
 
     Raises:
@@ -107,7 +106,6 @@ class VideoFolder:
         Args:
             index: Its sub-env.
             name: Its episode or first step.
-            video: The clip.
             view: The name of its view, if there are several.
             whole: Whether it ended as planned. If not, its name says ``unfinished``, and its line has no return.
             running: The env steps of the episodes that run.
@@ -145,7 +143,6 @@ class VideoFolder:
         """Add an episode that has ended to those that are written from time to time.
 
         Args:
-            data: Its data.
             candidate: Its steps and rewards, if it was recorded. Its clips have been written.
 
         Raises:

@@ -51,11 +51,6 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
 def as_indices(argument: str, values: Iterable[int] | int | None, count: int | None = None) -> frozenset[int] | None:
     """Return indices as a set; None stands for all.
 
-    Args:
-        argument: Its name.
-        values: One index or several.
-        count: How many there are, where it is known.
-
     Raises:
         ValueError: There is none, or one that cannot be.
     """

@@ -83,8 +83,6 @@ def laid_out(
     """Return the part of a result that holds the winners.
 
     Args:
-        selectors: The selectors.
-        chosen: The records that each of them chose, by its name.
         held: The winners, by the id of their record. A winner that is missing here is left out.
         lost: The ids of the winners whose clip could not be made: only their pictures and files are there.
 

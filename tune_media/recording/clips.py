@@ -48,7 +48,6 @@ class Clips:
     """The clips of one episode.
 
     Args:
-        options: Size, speed, quality and overlays.
         render: Returns the current frames; called for each step whose frame is kept.
         fps: Env steps per second, unless the options say otherwise.
         wanted: Which frames are rendered; if they are not encoded, there are only their checksums in the end.
@@ -105,7 +104,6 @@ class Clips:
         """Render and encode the current frame of each view, unless ``every`` skips it.
 
         Args:
-            facts: The step that led to the frame.
             picture: False if the env already shows something else; the frame is missing.
 
         Raises:

@@ -136,13 +136,7 @@ def _may_follow_convention(info: Any) -> bool:
 
 
 def unmatched(paths: Iterable[str], names: Iterable[str], episodes: int) -> Iterator[str]:
-    """Yield what is told of the paths of ``collect=`` that no step has had.
-
-    Args:
-        paths: The paths.
-        names: Some names that infos do have.
-        episodes: The number of episodes that ended.
-    """
+    """Yield what is told of the paths of ``collect=`` that no step has had."""
     has = f"Infos have: {', '.join(names)}." if names else "These infos are empty."
     first = "the first episode" if episodes == 1 else f"the first {episodes} episodes"
     for path in sorted(paths):

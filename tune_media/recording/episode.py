@@ -169,7 +169,6 @@ class RunningEpisode:
         """Add a step to its trajectory, and the frame after it to its clips.
 
         Args:
-            step: The step.
             picture: False if the env already shows something else.
 
         Raises:

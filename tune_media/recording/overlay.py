@@ -38,11 +38,7 @@ def check_can_draw() -> None:
 
 
 class Overlay:
-    """Draws into the frames of one episode.
-
-    Args:
-        parts: What to draw, in this order.
-    """
+    """Draws into the frames of one episode."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = tuple(parts)

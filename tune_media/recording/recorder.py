@@ -57,7 +57,6 @@ class Recorder:
     Everything happens in the thread that steps the envs.
 
     Args:
-        plan: What to record.
         on_finished: Told each episode when it ends, chosen or not.
         problems_are_collected: Whether the owner collects and tells the problems. If not, each is a warning here.
 
@@ -98,7 +97,6 @@ class Recorder:
 
         Args:
             slot: Where it runs; an episode still running there is abandoned.
-            start: What is known of it.
         """
         self.clock.tick()
         self.abandon(slot)
@@ -181,7 +179,6 @@ class Recorder:
         """Record an env step of the episode in ``slot``, and the frame after it.
 
         Args:
-            reward: The step's reward.
             action: The step's action; needed only if ``looks_at_steps``.
             info: The step's info; needed only if ``looks_at_info``.
             picture: False if the env already shows something else.
@@ -271,7 +268,6 @@ class Recorder:
         """Drop the episode that runs in ``slot``, if one does.
 
         Args:
-            slot: Its slot.
             failed: Whether its env failed. If not, the env was reset, and an episode without a step is none.
         """
         episode = self._running.pop(slot, None)

@@ -65,7 +65,6 @@ class Renderer:
     """Renders the sub-envs of one env.
 
     Args:
-        env: A single env or a vector env.
         frame: What to take instead of ``env.render()``: a function of the sub-env; the name of one of its methods,
             which also reaches sub-envs in other processes; or a dict of these, one for each view. None: ``render()``.
         example: How a user of this framework sets the render mode, for messages.
@@ -328,11 +327,6 @@ def _warn_of_speed(name: str, stated: str) -> None:
 
 def check_method(name: str, envs: Sequence[Any], method: str) -> None:
     """Check that an env has a method that ``frame`` names.
-
-    Args:
-        name: The name of the env, for the message.
-        envs: The env, and those inside it.
-        method: The name of the method.
 
     Raises:
         FrameError: None of them has it.

@@ -56,7 +56,6 @@ class SeededResets:
     It takes the place of the env's ``reset`` on the env object itself, so that the env keeps its type and wrappers.
 
     Args:
-        env: Any env whose ``reset`` takes ``seed=``.
         seeds: The seeds, used in turn, then from the start again; or the turns that an earlier env has begun.
 
     Attributes:
@@ -99,7 +98,6 @@ def share(seeds: Sequence[int], runner: int, runners: int, index: int, sub_envs:
     """Return the seeds of one sub-env, so that the sub-envs of all env runners take turns over all seeds.
 
     Args:
-        seeds: All seeds.
         runner: Which of the env runners, from 0.
         runners: How many there are.
         index: Which of its sub-envs, from 0.

@@ -204,10 +204,8 @@ def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Ma
     {'speed_avg': 2.0, 'goals': 3.0, 'speed_avg_final': 7.0}
 
     Args:
-        metrics: The metrics so far.
         series: The names of the running values. A hook's number that has the name of one of their statistics is added
             as ``<name>_final``, unless it is the same number.
-        more: The hooks' numbers.
     """
     statistics = {f"{name}_{statistic}" for name in series for statistic in STATISTICS} & metrics.keys()
     merged = dict(metrics)

@@ -46,7 +46,6 @@ def in_info(info: Any, names: tuple[str, ...], *, of_agents: bool = False) -> bo
     """Return what the info of an episode's last step says; None if it says nothing.
 
     Args:
-        info: The info.
         names: The paths inside it that may tell.
         of_agents: Whether the env has several agents. Then the common info tells, or else all agents that say something
             must have succeeded.

@@ -57,10 +57,7 @@ def result_of(
     """Return the part of a result that holds the episodes of a round: the winners, and under ``data`` all of them.
 
     Args:
-        selectors: The selectors.
         chosen: The records that each of them chose, by its name.
-        taken: The winners that are there.
-        episodes: The data of all episodes.
         recipes: The recipes that their tapes refer to, by hash.
         holds_legacy, note: See ``EpisodeBatch``.
     """

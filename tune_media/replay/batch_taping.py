@@ -108,10 +108,6 @@ class BatchTaping(Batch):
     def step(self, step: Callable[[Any], Any], actions: Any) -> Any:
         """Step the vector env; its sub-envs whose episodes are over are reset instead.
 
-        Args:
-            step: Steps it.
-            actions: What it is given.
-
         Returns:
             What ``step`` returns.
 

@@ -180,7 +180,6 @@ class EnvState:
     """The state of an env at one moment. Reading it changes nothing.
 
     Args:
-        env: The env, with its wrappers.
         left_out: Attributes and paths that are not wanted.
 
     Attributes:

@@ -28,7 +28,6 @@ class Snapshot:
     """The states of an env's generators at one moment.
 
     Args:
-        state: The env's state at this moment, which knows its generators.
         with_emulator: Whether to clone the state of an Atari game's emulator, too; it takes 0.3 ms and 15 kB. A reset
             with a seed needs none, since it loads the game anew.
 

@@ -42,9 +42,6 @@ def is_installed(module: str) -> bool:
 def globals_of(classes: tuple[type, ...]) -> tuple[tuple[str, dict[str, Any], str], ...]:
     """Return the globals that the code of the user's classes names, and that of the functions which it names.
 
-    Args:
-        classes: The classes.
-
     Returns:
         The name of the module, its globals, and the name in them. If a class was pickled by its code, its functions
         have globals of their own.

@@ -125,7 +125,6 @@ def replay(
 
     Args:
         env: An env like the one that was taped, made with the same arguments. Nobody else may step it.
-        tape: The tape of the whole episode.
         corrections: Set the simulator of the env to the states on the tape. The steps are not compared one by one then,
             but the replay must come near to each state, and must not end before the episode. None: do not.
         check: Restores and compares the env's own state. None: nobody does.

@@ -67,7 +67,6 @@ class Prefix:
 
     Args:
         env: An env that was made by the recipe, with a tape recorder on it.
-        point: Where the episode forks.
         reseed: Seeds the generators that the policy draws from.
 
     Attributes:

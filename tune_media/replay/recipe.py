@@ -49,12 +49,6 @@ class EnvConfig(dict[str, Any]):
     """An ``env_config`` as RLlib gives it to whoever makes an env: a dict that also says where the env is made.
 
     It stands for RLlib's ``EnvContext`` where RLlib is not imported.
-
-    Args:
-        config: The ``env_config``.
-        worker_index: The index of the env runner.
-        vector_index: The index of the sub-env in it.
-        num_workers: The number of remote env runners.
     """
 
     def __init__(
@@ -118,10 +112,7 @@ class Recipe:
         """Note a recipe.
 
         Args:
-            creator: Makes an env from the config.
-            config: The merged ``env_config``.
             env: An env that was made so, for the names of its wrappers. None: not known.
-            num_workers: The number of remote env runners.
             frame: The source of frames that the recorder was given. None: ``render()``.
             video: Size, speed, quality and overlays of the recorder's clips. None: those of ``VideoOptions()``.
             base: The state that those of the env are compared with. None: they are not.
@@ -169,7 +160,6 @@ class LoadedRecipe:
         """Read a recipe, and set the environment variables of rendering that are not set.
 
         Args:
-            content: The content of its file.
             creator: Makes the envs instead of the recipe's function.
 
         Raises:
@@ -206,7 +196,6 @@ class LoadedRecipe:
         """Return a new env, as the env runner with this index made its sub-env with this index.
 
         Args:
-            env_runner, env_index: The indices.
             **overrides: Keys of the ``env_config`` that have other values.
 
         Raises:
@@ -278,8 +267,6 @@ def base_of(creator: Creator, config: Mapping[str, Any], env: Any) -> Baseline:
     """Return the state that those of an env are compared with: that of the first env of its kind in the Ray job.
 
     Args:
-        creator: Makes an env from the config.
-        config: The merged ``env_config``.
         env: An env that was just made so.
 
     Raises:

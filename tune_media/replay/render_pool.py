@@ -79,7 +79,6 @@ class RenderPool:
 
         Args:
             recipe: How its env is made; without content if that is not known, and the pool has an ``env``.
-            tape: The tape as it is stored.
             node: The id of the node where it was played; empty: this one, or not known.
             **how: Other arguments of ``RenderProcess.render``.
 

@@ -51,8 +51,6 @@ class RenderTasks:
 
         Args:
             method: ``render`` or ``prove``.
-            recipe: How the env is made.
-            tape: The tape as it is stored.
             node: The id of the node on which it is to be; if it has no room, another one is taken. Empty: any.
             **how: Other arguments of the method.
 

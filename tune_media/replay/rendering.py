@@ -37,7 +37,6 @@ def render_tape(
     episode ran.
 
     Args:
-        tape: The tape.
         renderer: Renders the env in which the tape is played. Nobody else may step that env.
         video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
         env_index: The sub-env that the episode was played on.
@@ -105,8 +104,6 @@ def play_tape(
     """Play a tape without a clip, and return the frames of some steps.
 
     Args:
-        tape: The tape.
-        renderer: Renders the env in which the tape is played.
         check: See ``replay``.
         wants: Returns whether the frame of a step is rendered, if the tape's schedule has it.
 

@@ -45,9 +45,7 @@ def restore(env: Any, base: Baseline | None, change: Change) -> list[str]:
     Nothing is imported or unpickled for it, and only loaded classes of the env's own packages are made.
 
     Args:
-        env: A new env.
         base: The baseline that the change refers to. None: everything else stays as it is.
-        change: The change.
     """
     own = EnvState(env, change.left_out)
     wanted = _target(base, change, own.left_out)

@@ -135,10 +135,6 @@ class States:
 class Corrections:
     """Sets a replay's simulator to the states of the episode, as long as the replay has come near to each by itself.
 
-    Args:
-        simulator: The simulator of the env in which the episode is played again.
-        states: The states of the episode.
-
     Attributes:
         farthest: How far the replay was off at most when it came to a state.
     """
@@ -152,7 +148,6 @@ class Corrections:
         """Set the simulator, if the state after a step is known; return why it is too far away, or None.
 
         Args:
-            step: The step that has been played.
             own: The states of the replay itself.
         """
         recorded, replayed = self._states.at(step), own.at(step)

@@ -210,7 +210,6 @@ class Stage:
         """Make an env, and close it afterwards.
 
         Args:
-            place: The env runner and the sub-env.
             notes: Takes the note that its code was edited. None: it must not have been.
         """
         try:

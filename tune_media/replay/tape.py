@@ -249,7 +249,6 @@ class Tape:
 
     Args:
         seed: The seed of its reset. None: it was given none.
-        options: The further arguments of its reset.
         task: The task that its env was in, if the env has one (``set_task``).
         generators: The env's random generators before the reset. None: they are not known.
 
@@ -309,11 +308,7 @@ class Tape:
         return self._states if self._snapshot is None else self._snapshot.states
 
     def began(self, check: int) -> None:
-        """The env has been reset.
-
-        Args:
-            check: The checksum after it.
-        """
+        """The env has been reset."""
         self.checks.append(check)
 
     def acts(self, action: Any) -> None:
@@ -328,7 +323,6 @@ class Tape:
         """The env has been stepped.
 
         Args:
-            check: The checksum after the step.
             reward: The reward of the step. If it is no number, the tape has no rewards.
         """
         if self.fault is not None:
@@ -365,8 +359,6 @@ class Tape:
 
         Args:
             actions: The actions, one a row.
-            checks: The checksum after each step.
-            rewards: The reward of each step.
         """
         if self.fault is None:
             self.actions.extend(actions)
@@ -467,7 +459,6 @@ def checksum(value: Any, start: int = 0) -> int:
     """Return the CRC-32C of a value: an array, a number, text, or nested dicts and sequences of these.
 
     Args:
-        value: The value.
         start: The checksum of everything before it.
 
     Example:

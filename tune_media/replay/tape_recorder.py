@@ -61,7 +61,6 @@ class TapeRecorder:
     earlier episodes (running means), although the frames do not.
 
     Args:
-        env: A single env, with its wrappers.
         seeds: Seeds for resets that are given none. None: such a reset stays as it is.
         base: The state that those of the env are compared with. None: they are not put on the tapes.
         is_alone: Whether no other env of this process shares the attributes of its classes and modules.
@@ -276,12 +275,7 @@ class TapeRecorder:
         return True
 
     def hook_steps(self, check: int, total: float) -> None:
-        """Put the steps on tape here again.
-
-        Args:
-            check: The checksum of the episode that runs.
-            total: The sum of its rewards.
-        """
+        """Put the steps on tape here again."""
         self._check, self._total = check, total
         self._step, self._env.step = self._env.step, self.step
         if self._core is not None:

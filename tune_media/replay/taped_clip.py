@@ -27,7 +27,6 @@ class TapedClip(Video):
 
     Args:
         tape: The tape as it is stored.
-        recipe: How its env is made.
         episode: The record of its episode, whose id is the clip's.
         node: The id of the node of the cluster on which it was recorded; empty: not known.
 

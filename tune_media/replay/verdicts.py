@@ -47,11 +47,7 @@ _LOCK = threading.Lock()
 
 
 def verdict_on(recipe: str) -> Verdict | None:
-    """Return the verdict on a recipe; None if there is none yet.
-
-    Args:
-        recipe: The recipe's hash.
-    """
+    """Return the verdict on a recipe; None if there is none yet."""
     found = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
     if found is None:
         return None
@@ -60,12 +56,7 @@ def verdict_on(recipe: str) -> Verdict | None:
 
 
 def decide(recipe: str, verdict: Verdict) -> bool:
-    """Write the verdict on a recipe; return whether it is news. «Cannot be played again» is final.
-
-    Args:
-        recipe: The recipe's hash.
-        verdict: The verdict.
-    """
+    """Write the verdict on a recipe; return whether it is news. «Cannot be played again» is final."""
     if not verdict.repeats:
         return share_value(f"refused {recipe}", json.dumps(asdict(verdict)), may_replace=False)
     is_news = verdict_on(recipe) is None
@@ -81,8 +72,6 @@ def refuse(recipe: str, reason: str, *, differs: bool = True) -> bool:
     clip in the next result.
 
     Args:
-        recipe: The recipe's hash.
-        reason: Why not.
         differs: See ``Verdict``.
     """
     with _LOCK:
@@ -132,10 +121,5 @@ def take_refused(recipe: str) -> int:
 
 
 def is_first(what: str, recipe: str) -> bool:
-    """Return whether this process is the first of the Ray job to do something with a recipe, within ten minutes.
-
-    Args:
-        what: What it does.
-        recipe: The recipe's hash.
-    """
+    """Return whether this process is the first of the Ray job to do something with a recipe, within ten minutes."""
     return share_value(f"{what} {int(time.time() // 600)} {recipe}", "", may_replace=False)

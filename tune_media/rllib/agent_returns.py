@@ -15,8 +15,6 @@ def agent_returns(
     """Return the metrics ``return/<agent>`` of a finished episode; empty for a single-agent episode.
 
     Args:
-        episode: RLlib's multi-agent episode, of either API stack.
-        earlier_chunks: The earlier chunks of it, on the new API stack.
         rewards: The sum of the rewards that the env gave each agent. These are right: RLlib's chunks miss rewards that
             an agent gets before its first turn, or between its turns if RLlib cuts the episode there.
 

@@ -37,9 +37,6 @@ class EpisodeRecorderCallback(RLlibCallback):
     whose thread calls the others. The new API stack passes ``env_runner`` and ``env``, the old one ``worker`` and
     ``base_env``.
 
-    Args:
-        settings: The arguments of ``record_episodes``.
-
     Example:
         >>> from tune_media.rllib import record_episodes
         >>> record_episodes(keep="best")()

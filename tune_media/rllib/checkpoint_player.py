@@ -113,7 +113,6 @@ class CheckpointPlayer:
 
     Args:
         env_runner: The env runner, or the rollout worker of the old API stack, which has the checkpoint's state.
-        played_as: What is used to play it.
 
     Attributes:
         played_as: What is used to play it.
@@ -176,10 +175,6 @@ class CheckpointPlayer:
 class NewStackPlayer(CheckpointPlayer):
     """Plays a checkpoint of the new API stack.
 
-    Args:
-        checkpoint: Its folder on this machine.
-        settings: How it is played.
-
     Raises:
         CheckpointError: It is no such checkpoint, or its env is not known here.
         Exception: Whatever the env or the user's code raises.
@@ -232,8 +227,6 @@ class OldStackPlayer(CheckpointPlayer):
     """Plays a checkpoint of the old API stack. Its filters are those of the training: it has no others.
 
     Args:
-        checkpoint: Its folder on this machine.
-        settings: How it is played.
         seeds: The seeds that ``play`` will be given, in this order: RLlib resets the env for the next episode when
             an episode ends.
 
@@ -266,8 +259,6 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
     """Return the player of a checkpoint of either API stack.
 
     Args:
-        checkpoint: Its folder on this machine.
-        settings: How it is played.
         seeds: The seeds of the episodes, in the order in which they are played.
 
     Raises:

@@ -161,9 +161,7 @@ def without_uncounted(
     """Return the episodes of an evaluation, with those that RLlib does not count marked as late.
 
     Args:
-        episodes: All episodes that the env runners handed over.
         times: When RLlib fetched their metrics, by the id of their record.
-        reported: The episodes as RLlib reports them.
         all_are_here: Whether the env runners hand over all episodes that RLlib may count.
     """
     in_time = sorted((e for e in episodes if not e.is_late and e.record.id in times), key=lambda e: times[e.record.id])

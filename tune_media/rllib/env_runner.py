@@ -70,7 +70,6 @@ class EnvRunnerRecording:
     The env runner's thread calls everything here: RLlib's hooks, and, between two samples, the Algorithm's requests.
 
     Args:
-        settings: The arguments of ``record_episodes``.
         env_runner: The env runner, or the rollout worker of the old API stack.
         owner: The callback that made it; another of the same name does not record.
 

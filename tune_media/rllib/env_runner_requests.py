@@ -37,8 +37,6 @@ def ask(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
     """Return the finished episodes of an env runner, or None if it does not record.
 
     Args:
-        env_runner: The env runner.
-        name: The recorder's name.
         received: The serials of the answers that have arrived.
     """
     return _answered(env_runner, name, lambda recording: recording.answer(received), _only_problems)
@@ -73,8 +71,6 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
 
     Args:
         env_runner: The env runner; its running episodes are dropped.
-        name: The recorder's name.
-        is_evaluating: Whether it begins to play an evaluation.
     """
 
     def leave_out(recording: EnvRunnerRecording) -> None:
@@ -99,8 +95,6 @@ def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int
     """Go on counting episodes from a checkpoint, for triggers.
 
     Args:
-        env_runner: The env runner.
-        name: The recorder's name.
         starts: Number of episodes that each sub-env has begun, by the index of the env runner.
     """
     _answered(env_runner, name, lambda recording: recording.go_on_from(starts), lambda recording: None)

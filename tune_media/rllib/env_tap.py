@@ -72,7 +72,6 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         """Return the step of one sub-env of a vector env.
 
         Args:
-            index: The index of the sub-env.
             whole: False: only its reward and its info, in half the time.
             space: The observation space of a sub-env. Without it, tuples are taken for those of a ``Tuple`` space.
 
@@ -142,7 +141,6 @@ class EnvTap:
         """Return the last reward of a sub-env; None if there is more to see in its last step.
 
         Args:
-            index: Its index.
             has_more: Returns whether there is more in an info that is not empty.
         """
         last = self.last

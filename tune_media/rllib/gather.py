@@ -80,14 +80,7 @@ class EnvRunnerClient:
 
 
 def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> Collected:
-    """Choose among the finished episodes of a group's env runners, and fetch the chosen.
-
-    Args:
-        group: The ``EnvRunnerGroup``.
-        plan: The recorder's plan.
-        seen: The env runners of this section.
-        of_round: The round.
-    """
+    """Choose among the finished episodes of a group's env runners, and fetch the chosen."""
     seen.hold_begun(of_round.timeout)
     request = functools.partial(ask, name=plan.name, received=seen.received)
     replies = seen.requests.call(group, request, of_round.timeout)
@@ -114,10 +107,6 @@ class AsyncGather:
     answers only for a small share of the time that it took itself. An answer that comes later is used in a later round:
     nobody knows which of the episodes that RLlib counts are still to come, and none is counted as lost.
     The Algorithm's thread calls everything here.
-
-    Args:
-        plan: The recorder's plan.
-        seen: The env runners of the section.
     """
 
     def __init__(self, plan: Plan, seen: EnvRunnerClient) -> None:

@@ -38,10 +38,6 @@ def values_of(episode: Any) -> dict[str, Any]:
 def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> Iterator[Exception]:
     """Add the values that user hooks have put into an episode so far.
 
-    Args:
-        fields: The episode's fields.
-        values: Takes the values.
-
     Yields:
         Why a value cannot be stored. It costs no other value.
     """

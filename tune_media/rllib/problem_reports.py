@@ -26,9 +26,6 @@ _NO_LOGGER = (
 class ProblemReports:
     """The problems of one recorder in one Algorithm. The Algorithm's thread calls everything here.
 
-    Args:
-        name: The recorder's name.
-
     Example:
         >>> reports, result = ProblemReports("small"), {}
         >>> reports.put(result, [Problem("no clip: env 'X' has no render_mode", lost=2)])
@@ -59,7 +56,6 @@ class ProblemReports:
 
         Args:
             env_runners: ``result["env_runners"]`` or the same of an evaluation; changed in place.
-            found: The problems of this round.
             key: The key of the recorder's clips in it. None: the recorder's name.
         """
         if self._trial is not None and self._says_them is None:

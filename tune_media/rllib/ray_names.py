@@ -43,7 +43,6 @@ def finished(references: Mapping[int, Any], timeout: float | None) -> dict[int, 
     """Return the answers that have arrived, or the errors in their place, by the keys of their references.
 
     Args:
-        references: The references.
         timeout: How long to wait for them, seconds. None: as long as it takes.
     """
     import ray
@@ -133,7 +132,6 @@ def watch_steps(algorithm: Any, begin: Callable[[], None]) -> Callable[[], int]:
     RLlib counts an iteration when its ``step`` has ended. An evaluation outside of it is one that the user called.
 
     Args:
-        algorithm: The Algorithm.
         begin: Called when an iteration begins, for which RLlib has no hook.
     """
     step, under_way = algorithm.step, []
@@ -188,7 +186,6 @@ def keep_in_checkpoints(
     ``__getstate__()``; both hand the state to their counterpart when they load it.
 
     Args:
-        algorithm: The Algorithm.
         key: The name of the dict in the state.
         get: Returns the dict; numbers, strings, lists and dicts of these.
         put: Takes the dict of a checkpoint that is loaded.
@@ -239,7 +236,6 @@ def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
     """Give an env runner of the new API stack the weights, the connectors and the counters of a checkpoint.
 
     Args:
-        env_runner: The env runner.
         modules: The folder of the learner's ``MultiRLModule``.
         own: The folder of the env runner whose connectors it gets.
 
@@ -295,7 +291,6 @@ def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
     """Return a rollout worker that has the policies and the filters of a checkpoint; its filters learn no more.
 
     Args:
-        config: Its ``AlgorithmConfig``.
         state: That of the Algorithm, see ``old_stack_state``.
     """
     from ray.rllib.evaluation.rollout_worker import RolloutWorker

@@ -22,8 +22,6 @@ def env_runner_recipe(
     Args:
         env_runner: The env runner, or the rollout worker of the old API stack.
         env: Its vector env, or one of its sub-envs.
-        frame: The source of frames that the recorder was given.
-        video: How it makes clips.
 
     Raises:
         ValueError: It takes too much to store.

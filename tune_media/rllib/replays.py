@@ -40,10 +40,7 @@ class EnvRunnerTaping(Taping):
     taken half a minute, one episode is rendered to its end, and of the others no more than the first frames.
 
     Args:
-        settings: The arguments of ``record_episodes``.
-        section: The env runner's section.
         env_runner: Its index.
-        recorder: Its recorder, which is told of problems.
 
     Attributes:
         recipes: The recipes of these envs, and of earlier ones whose tapes have not been collected yet, by hash.
@@ -106,7 +103,6 @@ class EnvRunnerTaping(Taping):
         """Envs were made: put their episodes on tape from now on.
 
         Args:
-            env_runner: The env runner.
             env: Its vector env, or one of its sub-envs.
             first: The index of the first sub-env in it.
             children: The child processes that were there before the first envs were made.

@@ -68,8 +68,6 @@ class Requests:
         """Ask the env runners, the local one included, and wait for their answers.
 
         Args:
-            group: The ``EnvRunnerGroup``.
-            request: The request.
             timeout: How long to wait, seconds. None: as long as it takes.
             only: The indices of the env runners. None: all.
         """

@@ -29,7 +29,6 @@ def unmatched_paths(env_runners: Sequence[Unfinished], episodes: int) -> list[st
 
     Args:
         env_runners: The answers of the env runners that finished an episode.
-        episodes: The number of episodes that ended.
 
     Example:
         >>> answer = Unfinished(unmatched=frozenset({"spped"}), info_names=("speed",))
@@ -42,13 +41,7 @@ it a default: tune_media.steps.running('spped', default=0).
 
 
 def endless(env_runners: Sequence[Unfinished], episodes: int, config: Any) -> str:
-    """Return the reason why an evaluation ended before any of its episodes did; empty if some did, or they go on.
-
-    Args:
-        env_runners: The answers of the evaluation env runners.
-        episodes: The number of episodes that ended in this evaluation.
-        config: The ``AlgorithmConfig``.
-    """
+    """Return the reason why an evaluation ended before any of its episodes did; empty if some did, or they go on."""
     longest = max((one.longest for one in env_runners), default=0)
     if episodes or not longest:
         return ""

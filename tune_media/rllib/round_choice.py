@@ -73,9 +73,6 @@ class RoundChoice:
     """The choice among the episodes of one round, over all env runners.
 
     Args:
-        plan: The recorder's plan.
-        of_round: The round.
-        answers: The env runners' answers.
         gone: The indices of the env runners whose episodes are missing.
         problems: Those of asking the env runners.
 
@@ -106,11 +103,7 @@ class RoundChoice:
         self.wanted = {record.id for found in self._chosen.values() for record in found}
 
     def collected(self, taken: Winners) -> Collected:
-        """Return the episodes of the round.
-
-        Args:
-            taken: The winners that were fetched.
-        """
+        """Return the episodes of the round."""
         unfinished = [answer.unfinished for answer in self._answers]
         if not self._episodes:
             return Collected(self._numbers, {}, self._problems, unfinished)
@@ -201,7 +194,6 @@ def _did_not_answer(who: str, timeout: float | None) -> str:
     """Return why an env runner's episodes or clips are missing.
 
     Args:
-        who: The env runner.
         timeout: The Algorithm's timeout, seconds. None: it waits as long as it takes.
     """
     if timeout is None:

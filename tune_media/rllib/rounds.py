@@ -42,9 +42,6 @@ class Rounds:
 
     Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result, and training goes
     on.
-
-    Args:
-        settings: The arguments of ``record_episodes``.
     """
 
     def __init__(self, settings: RecorderSettings) -> None:
@@ -126,8 +123,6 @@ class Rounds:
         Nobody waits: an env runner does this before the next sample that it is asked for.
 
         Args:
-            group: The ``EnvRunnerGroup``.
-            section: Its section.
             indices: The indices of the new env runners. None: all.
         """
         if section in self._seen and group is not None:

@@ -36,9 +36,7 @@ class NewStackEpisode:
 
     Args:
         episode: RLlib's ``SingleAgentEpisode`` or ``MultiAgentEpisode``.
-        env_runner: Its env runner.
         env: The vector env, as RLlib hands it to callbacks.
-        index: The index of its sub-env.
     """
 
     def __init__(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:

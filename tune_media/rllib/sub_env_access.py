@@ -16,10 +16,7 @@ class SubEnvAccess:
     """Renders the sub-envs of one env runner, and seeds their resets. The env runner's thread calls everything here.
 
     Args:
-        settings: The arguments of ``record_episodes``.
-        section: The env runner's section.
         env_runner: Its index.
-        recorder: Its recorder, which is told of problems.
     """
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
@@ -32,7 +29,6 @@ class SubEnvAccess:
         """Envs were made: see whether their frames are in reach, and give them their seeds.
 
         Args:
-            env_runner: The env runner.
             env: Its vector env, or one of its sub-envs.
             first: The index of the first sub-env in it.
         """

@@ -34,8 +34,6 @@ def reasons_for_nothing(
     """Yield each reason why a recorder of this Algorithm, or a part of it, will record nothing, with its remedy.
 
     Args:
-        plan: The recorder's plan.
-        sections: Its sections.
         env_runners: Indices of the env runners that record. None: all.
         env_indices: Indices of the sub-envs that are recorded. None: all.
         config: The ``AlgorithmConfig``, once the Algorithm has been built.

@@ -338,7 +338,6 @@ def with_fewer_tapes(
     Args:
         episodes: The episodes, in the order in which they ended.
         chosen: The ids of the records of those that keep their tapes in any case.
-        most: The bytes that all tapes may take.
 
     >>> records = [EpisodeRecord(f"e{number}", 1.0, 3, id=str(number)) for number in range(3)]
     >>> episodes = [EpisodeData(record, tape=b"1234") for record in records]

@@ -18,11 +18,8 @@ class FileMedium(Medium):
 
     Args:
         kind: The word for this kind of medium in the index.
-        id: The medium's unique id.
         ending: The file name ending, with its dot.
-        data: The file.
         facts: The fields that this kind of medium has in the index.
-        note: A remark for viewers, or None.
     """
 
     ending: str

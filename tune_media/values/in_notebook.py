@@ -13,9 +13,7 @@ def clip_html(content: bytes, caption: str, kind: str = "video/mp4") -> str:
     """Return a clip or a picture as HTML, with a line of text; the text alone if the file is too large.
 
     Args:
-        content: The content of its file.
         caption: The line of text; it is never HTML.
-        kind: The type of the file.
 
     >>> clip_html(b"abc", "return < 3").endswith("<figcaption>return &lt; 3</figcaption></figure>")
     True

@@ -18,7 +18,6 @@ def safe_name(name: str, allowed: str = "_.=-", max_length: int | None = None) -
     60
 
     Args:
-        name: The name.
         allowed: The characters that stay, besides ASCII letters and digits.
         max_length: A longer name is cut, and ends in a digest of the whole name. None: a name of any length stays.
     """

@@ -34,8 +34,6 @@ def counted(count: int, noun: str, several: str | None = None) -> str:
     """Return a number of things in words.
 
     Args:
-        count: How many there are.
-        noun: What one is called.
         several: What several are called. None: with an s.
 
     >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "medium", "media")

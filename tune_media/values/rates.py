@@ -10,10 +10,6 @@ _Z = 1.959963984540054  # how many standard errors wide half a 95 % interval is
 def wilson(count: int, total: int) -> tuple[float, float]:
     """Return the ends of Wilson's 95 % interval of a rate; NaN of nothing.
 
-    Args:
-        count: How often it happened.
-        total: Of how many times.
-
     >>> [round(end, 2) for end in wilson(40, 40)]
     [0.91, 1.0]
     """
