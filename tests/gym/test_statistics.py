@@ -114,19 +114,6 @@ def test_gymnasiums_statistics_can_stand_outside_of_a_vector_env(kind):
         env.close()
 
 
-def test_statistics_are_written_whoever_calls():
-    """The call stack told whether Gymnasium's wrapper was outside."""
-
-    class Mine(RecordEpisodeStatistics):
-        def step(self, action):
-            return self.env.step(action)
-
-    env = Mine(tm.gym.RecordEpisodes(CountingEnv({"length": 2}), video=None))
-    env.reset()
-    env.step(0)
-    assert env.step(0)[-1]["episode"]["l"] == 2
-
-
 class OddReward(gym.Wrapper):
     """The second reward of each episode is no number."""
 

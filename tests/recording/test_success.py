@@ -164,15 +164,6 @@ def test_odd_values_say_nothing_and_cost_no_episode():
     assert [as_success(value) for value in (10**400, Odd(), "yes", [True])] == [True, None, None, None]
 
 
-def test_a_misspelt_name_is_reported(caplog):
-    env = tm.gym.RecordEpisodes(gym.make("CartPole-v1"), video=None, success="sucess")
-    env.reset(seed=0)
-    while not any(env.step(0)[2:4]):
-        pass
-    env.take()
-    assert "success='sucess' is no truth value in the info of an episode's last step; there are none" in caplog.text
-
-
 def test_a_misspelt_name_is_reported_once_with_the_names_that_there_are(caplog):
     last = {"data": {"final": {"solved": True}}, "speed": 2.5, "text": "a"}
     last["text"] = last  # which costs no episode

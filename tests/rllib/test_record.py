@@ -44,9 +44,3 @@ def test_short_forms_of_arguments_are_spelt_out():
     assert settings.sections == ("train", "evaluation")
     assert settings.seeds == (0, 1, 2)
     assert (settings.env_runners, settings.env_indices) == (frozenset({0, 1}), frozenset({1}))
-
-
-@pytest.mark.parametrize("wrong", [3, "", ["success"], lambda: True])
-def test_what_cannot_say_that_an_episode_succeeded_is_refused_at_once(wrong):
-    with pytest.raises(TypeError, match="success="):
-        record_episodes(success=wrong)
