@@ -31,10 +31,6 @@ def working_codec() -> str:
 
     Raises:
         RuntimeError: No codec works.
-
-    Example:
-        >>> working_codec()
-        'libx264'
     """
     failures = []
     for name in _CODECS:

@@ -58,11 +58,6 @@ class EncodedVideo:
             known.
         compared: What of a replay was compared with the episode that it shows. None: it is no replay.
         recipe_hash: The hash of the recipe of the env in which the episode was replayed.
-
-    Example:
-        >>> clip = encode_video(np.zeros((5, 48, 64, 3), np.uint8), fps=30)
-        >>> clip.frames, clip.codec, clip.note
-        (5, 'libx264', 'a still: all frames are black')
     """
 
     data: bytes

@@ -60,12 +60,6 @@ def frames_in_layout(
 
     Raises:
         ValueError: The layout or the range is not supported, or does not fit the frames.
-
-    Example:
-        >>> clip = np.zeros((5, 3, 48, 64), np.float32)
-        >>> first = next(frames_in_layout(clip, layout="TCHW", value_range=1.0))
-        >>> first.shape, first.dtype
-        ((48, 64, 3), dtype('uint8'))
     """
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
@@ -95,10 +89,6 @@ def every_nth(frames: Iterable[npt.ArrayLike], every: int) -> Iterator[npt.Array
 
     Args:
         every: At least 1; 1 keeps all of them.
-
-    Example:
-        >>> list(every_nth(range(8), 3))
-        [0, 3, 6, 7]
     """
     skipped = None
     for number, frame in enumerate(frames):
@@ -117,10 +107,6 @@ def resize(frame: npt.ArrayLike, height: int, width: int) -> Frame:
 
     Raises:
         ValueError: The array is not a picture.
-
-    Example:
-        >>> resize(np.zeros((400, 600, 3), np.uint8), height=64, width=96).shape
-        (64, 96, 3)
     """
     picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(as_rgb(frame)), format="rgb24")
     scaled = picture.reformat(width=width, height=height, interpolation="AREA")

@@ -43,12 +43,6 @@ def gif_from_video(
 
     Raises:
         ValueError: FFmpeg cannot read the bytes as a video.
-
-    Example:
-        >>> from tune_media.encoding import encode_video
-        >>> clip = encode_video(np.zeros((5, 48, 64, 3), np.uint8), fps=30)
-        >>> gif_from_video(clip.data)[:6]
-        b'GIF89a'
     """
     frames = probe_video(data, name).frames
     with open_video(data, name) as (source, stream):

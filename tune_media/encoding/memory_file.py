@@ -15,12 +15,6 @@ class MemoryFile(io.BytesIO):
 
     To move the index of an mp4 to the front of the file, FFmpeg reads what it has written in a second pass. It opens
     the file once more for that pass, through ``reopen``.
-
-    Example:
-        >>> file = MemoryFile(b"abc")
-        >>> file.close()
-        >>> file.getvalue()
-        b'abc'
     """
 
     @override

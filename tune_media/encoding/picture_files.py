@@ -19,22 +19,13 @@ def png_from_frame(frame: npt.ArrayLike) -> bytes:
 
     Raises:
         ValueError: The array is not a picture.
-
-    Example:
-        >>> png_from_frame(np.zeros((48, 64, 3), np.uint8))[:8]
-        b'\\x89PNG\\r\\n\\x1a\\n'
     """
     picture = _picture_of(frame)
     return _encoded("png", "rgb24", picture, picture.width, picture.height)
 
 
 def jpeg_from_frame(frame: npt.ArrayLike) -> bytes:
-    """Encode a picture as ``as_rgb`` accepts it as JPEG, scaled down to 480 pixels if it is wider.
-
-    Example:
-        >>> jpeg_from_frame(np.zeros((48, 64, 3), np.uint8))[:3]
-        b'\\xff\\xd8\\xff'
-    """
+    """Encode a picture as ``as_rgb`` accepts it as JPEG, scaled down to 480 pixels if it is wider."""
     picture = _picture_of(frame)
     scale = min(1.0, _MAX_WIDTH / picture.width)
     width, height = (max(2, round(side * scale / 2) * 2) for side in (picture.width, picture.height))

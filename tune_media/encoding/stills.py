@@ -20,14 +20,6 @@ class Stills:
 
     Args:
         report: Told the reason of each such clip, with the remedy.
-
-    Example:
-        >>> import numpy as np
-        >>> from tune_media.encoding.encoder import encode_video
-        >>> told = []
-        >>> Stills(told.append).look([encode_video(np.zeros((3, 32, 32, 3), np.uint8), 30)])
-        >>> print(told[0].partition(";")[0])
-        every frame is black: render() draws nothing
     """
 
     def __init__(self, report: Callable[[str], object]) -> None:

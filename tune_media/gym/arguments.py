@@ -59,10 +59,6 @@ class Arguments:
     Raises:
         TypeError: An argument of the wrong type.
         ValueError: An argument with a value that cannot be, or arguments that contradict each other.
-
-    Example:
-        >>> Arguments(video_folder="clips", step_trigger=lambda step: step == 0).records_whole_episodes
-        False
     """
 
     video_folder: str | os.PathLike[str] | None = None

@@ -27,12 +27,6 @@ class Autoreset:
 
     Attributes:
         mode: The mode; ``NEXT_STEP`` if it is not known.
-
-    Example:
-        >>> import gymnasium as gym
-        >>> env = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-        >>> Autoreset(env, Problems()).mode.name
-        'NEXT_STEP'
     """
 
     def __init__(self, env: Any, problems: Problems) -> None:

@@ -19,17 +19,6 @@ class FixedLengthClips:
         video: Size, speed, quality and ``every`` of the clips; counted from the first frame of a clip.
         length: Frames of a clip, which then goes on over resets. 0: a clip ends with its episode.
         save: Called with the sub-env, the name, the clip, and whether it is whole.
-
-    Example:
-        >>> class Env:
-        ...     def render(self):
-        ...         return np.zeros((48, 64, 3), np.uint8)
-        >>> saved = lambda index, name, video, whole: print(name, video.frames, whole)
-        >>> clips = FixedLengthClips(Renderer(Env()), VideoOptions(), length=2, save=saved)
-        >>> clips.open(0, "step-5")
-        >>> clips.feed(0)
-        >>> clips.feed(0)
-        step-5 2 True
     """
 
     def __init__(

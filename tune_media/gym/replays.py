@@ -37,10 +37,6 @@ class MadeByUser:
     Attributes:
         env_fn: The function.
         spec: The registered spec of the env that is recorded. None: it has none.
-
-    Example:
-        >>> MadeByUser(lambda: gym.make("CartPole-v1"), None)({}).spec.id
-        'CartPole-v1'
     """
 
     env_fn: Callable[[], gym.Env[Any, Any]]

@@ -28,15 +28,6 @@ class EpisodeStatistics:
         returns: The return so far of each running episode. If rewards are vectors, so are returns.
         lengths: The number of steps so far of each.
         episode_count: Number of episodes that ended.
-
-    Example:
-        >>> statistics = EpisodeStatistics(count=1, buffer_length=100)
-        >>> statistics.begin(0)
-        >>> statistics.add(0, 1.5)
-        >>> statistics.add(0, 2.0)
-        >>> ended = statistics.end(0)
-        >>> ended["r"], ended["l"], list(statistics.return_queue)
-        (3.5, 2, [3.5])
     """
 
     def __init__(self, count: int, buffer_length: int | None) -> None:
@@ -78,10 +69,6 @@ def as_reward(reward: Any) -> Reward:
 
     Raises:
         TypeError: It is not a number.
-
-    Example:
-        >>> as_reward(np.float32(0.5)), as_reward([1, 2])
-        (0.5, array([1., 2.]))
     """
     if isinstance(reward, (float, int)) or not np.ndim(reward):
         return float(reward)

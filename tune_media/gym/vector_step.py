@@ -17,12 +17,6 @@ class VectorStep:
 
     Args:
         actions: Its batched actions; None after a reset.
-
-    Example:
-        >>> env = gym.make_vec("CartPole-v1", num_envs=3)
-        >>> observations, infos = env.reset(seed=0)
-        >>> VectorStep(env, observations, infos, None).observation(2).shape
-        (4,)
     """
 
     def __init__(self, env: gym.vector.VectorEnv, observations: Any, infos: Any, actions: Any) -> None:

@@ -56,13 +56,6 @@ class VideoFolder:
     Raises:
         OSError: The folder cannot be created.
         ValueError: The folder is that of a run with other hyperparameters.
-
-    Example:
-        >>> import tempfile
-        >>> from tune_media import Video
-        >>> folder = VideoFolder(Path(tempfile.mkdtemp()), "eval", count=4)
-        >>> folder.write(2, "episode-7", Video(np.zeros((5, 48, 64, 3), np.uint8)), view="cam/left").name
-        'eval-env-2-episode-7-cam_left.mp4'
     """
 
     def __init__(self, folder: Path, prefix: str, count: int, params: Mapping[str, Any] | None = None) -> None:

@@ -29,10 +29,6 @@ class Wanted:
         are_encoded: Whether they become a clip. If not, only their checksums are kept.
         first: The first step whose frame is rendered.
         count: The number of frames. None: all that follow.
-
-    Example:
-        >>> CHECKED.are_encoded, Wanted(False, first=40, count=8).first
-        (False, 40)
     """
 
     are_encoded: bool

@@ -30,16 +30,6 @@ class Pictures:
     Attributes:
         how: ``whole``, ``alone`` or ``sparse``.
         are_all: Whether the episode has no others.
-
-    Example:
-        >>> import numpy as np
-        >>> one, other = Pictures(), Pictures()
-        >>> for step in range(3):
-        ...     one.add(step, {"": np.full((2, 2, 3), step, np.uint8)})
-        ...     other.add(step, {"": np.full((2, 2, 3), min(step, 1), np.uint8)})
-        >>> stored = Pictures.unpacked(one.packed())
-        >>> stored.difference(one), stored.difference(other)
-        (None, 'from step 0 to step 2')
     """
 
     how: str = WHOLE

@@ -75,13 +75,6 @@ class Renderer:
 
     Raises:
         FrameError: ``frame`` is a function and the sub-envs are out of reach.
-
-    Example:
-        >>> class Env:
-        ...     def render(self):
-        ...         return np.zeros((48, 64, 3), np.uint8)
-        >>> Renderer(Env()).frames(0)[""].shape
-        (48, 64, 3)
     """
 
     def __init__(

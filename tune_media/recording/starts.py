@@ -44,14 +44,7 @@ class Starts:
         return dict(self._count)
 
     def go_on_from(self, counts: Mapping[Any, int]) -> None:
-        """Go on counting from a checkpoint; a slot that has begun more episodes goes on from these.
-
-        Example:
-            >>> starts = Starts(lambda index: index == 5, RenderClock())
-            >>> starts.go_on_from({"slot": 5})
-            >>> starts.is_wanted("slot")
-            True
-        """
+        """Go on counting from a checkpoint; a slot that has begun more episodes goes on from these."""
         for slot, count in counts.items():
             self._count[slot] = max(count, self._count.get(slot, 0))
 

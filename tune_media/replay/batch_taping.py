@@ -42,16 +42,6 @@ class BatchTaping(Batch):
 
     Attributes:
         is_of_use: Whether the steps of any sub-env are put on tape here, or may be.
-
-    Example:
-        >>> import gymnasium as gym
-        >>> envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-        >>> batch = BatchTaping({index: TapeRecorder(env) for index, env in enumerate(envs.envs)})
-        >>> _ = envs.reset(seed=1)
-        >>> for _ in range(100):
-        ...     _ = batch.step(envs.step, envs.action_space.sample())
-        >>> batch.tapes(0), batch.tapes(1)
-        (True, True)
     """
 
     def __init__(self, recorders: Mapping[int, TapeRecorder]) -> None:

@@ -104,12 +104,6 @@ class Baseline:
         leaves: The encoded leaf of each path.
         plain: The leaves that can be made again, as kind and plain data.
         left_out: The attributes that are beyond the bounds.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> base = EnvState(SimpleNamespace(level=1)).as_baseline()
-        >>> Baseline.unpacked(base.packed()).leaves == base.leaves
-        True
     """
 
     leaves: Mapping[Path, bytes]
@@ -146,10 +140,6 @@ class Change:
         removed: The attributes, and those of objects, that are gone.
         left_out: The attributes and paths that are not compared: too large, or ``render()`` changes them.
         is_shared: Whether other envs of the process share its classes and modules: these are not compared at the end.
-
-    Example:
-        >>> Change({(0, "level"): ("value", 2)}).packed()["leaves"]
-        [[[0, 'level'], 'value', 2]]
     """
 
     leaves: dict[Path, tuple[str, Any]] = field(default_factory=dict)
@@ -187,14 +177,6 @@ class EnvState:
         leaves: The encoded leaf of each path.
         places: Its random generators; they are no leaves.
         left_out: What is not there: what is not wanted, and attributes beyond the bounds.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> env = SimpleNamespace(level=1, wins=[])
-        >>> base = EnvState(env).as_baseline()
-        >>> env.level, env.wins = 3, [5]
-        >>> sorted(EnvState(env).change(base).leaves)
-        [(0, 'level'), (0, 'wins')]
     """
 
     def __init__(self, env: Any, left_out: Collection[Path] = ()) -> None:
@@ -486,11 +468,7 @@ def of_env_alone(digests: Digests) -> Digests:
 
 
 def layers_of(env: Any) -> list[Any]:
-    """Return an env and its wrappers, the innermost first.
-
-    >>> layers_of("an env")
-    ['an env']
-    """
+    """Return an env and its wrappers, the innermost first."""
     return list(inside(env))[::-1]
 
 

@@ -30,13 +30,6 @@ class Snapshot:
     Args:
         with_emulator: Whether to clone the state of an Atari game's emulator, too; it takes 0.3 ms and 15 kB. A reset
             with a seed needs none, since it loads the game anew.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> env, other = (SimpleNamespace(np_random=np.random.default_rng(seed)) for seed in (1, 2))
-        >>> set_states(other, Snapshot(EnvState(env)).states)
-        >>> other.np_random.random() == env.np_random.random()
-        True
     """
 
     def __init__(self, state: EnvState, *, with_emulator: bool = True) -> None:

@@ -103,10 +103,6 @@ def code_hashes(classes: Iterable[type]) -> dict[str, str]:
 
     Returns:
         The hashes by ``module:function``.
-
-    Example:
-        >>> code_hashes([dict])
-        {}
     """
     found = {}
     for function in _functions_of(tuple(classes)):

@@ -26,10 +26,6 @@ class ReplayedStep(NamedTuple):
         observation: The observation after it.
         info: The info after it.
         reward: The reward of the step; 0 at the reset. With several agents, a dict by agent.
-
-    Example:
-        >>> ReplayedStep(0, None, 1.5, {}).step
-        0
     """
 
     step: int
@@ -61,10 +57,6 @@ class RenderError(Exception):
     Attributes:
         step: The first step that differs from the episode; None: there is another reason.
         has_died: Whether the process that renders died of it.
-
-    Example:
-        >>> RenderError("at step 3, the replay has another observation", step=3).step
-        3
     """
 
     def __init__(self, text: str, step: int | None = None, *, has_died: bool = False) -> None:
@@ -134,20 +126,6 @@ def replay(
 
     Raises:
         ReplayDiffers: A step is not the same, or the env fails.
-
-    Example:
-        >>> import itertools, random
-        >>> class Dice:
-        ...     def reset(self, *, seed=None, options=None):
-        ...         self.random = random.Random(seed)
-        ...         return 0, {}
-        ...     def step(self, action):
-        ...         return self.random.randrange(6), 0.0, False, False, {}
-        >>> first, second = Dice(), Dice()
-        >>> taping = TapeRecorder(first, itertools.count(3))
-        >>> rolled = [first.reset()[0]] + [first.step(0)[0] for _ in range(4)]
-        >>> [step.observation for step in replay(second, taping.tape)] == rolled
-        True
     """
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")

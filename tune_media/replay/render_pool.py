@@ -43,10 +43,6 @@ class RenderPool:
         env, frame: Other envs and frames than those of the recipes; see ``RenderProcess``.
         niceness: How far the process stands back behind others, 0 to 19.
         resources: What it takes of the resources of a node of the cluster, such as ``{"num_gpus": 0.1}``.
-
-    Example:
-        >>> pool = RenderPool()
-        >>> pool.close()
     """
 
     def __init__(

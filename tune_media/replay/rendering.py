@@ -47,22 +47,6 @@ def render_tape(
     Raises:
         ReplayDiffers: The replay is not the episode.
         FrameError: The env does not render.
-
-    Example:
-        >>> import numpy as np
-        >>> from tune_media.replay.tape_recorder import TapeRecorder
-        >>> class Env:
-        ...     def reset(self, *, seed=None, options=None):
-        ...         return 0, {}
-        ...     def step(self, action):
-        ...         return action, 1.0, False, False, {}
-        ...     def render(self):
-        ...         return np.zeros((32, 48, 3), np.uint8)
-        >>> env = Env()
-        >>> recorder = TapeRecorder(env)
-        >>> _ = env.reset(seed=1), env.step(0), env.step(1)
-        >>> render_tape(recorder.tape, Renderer(Env()))[""].frames
-        3
     """
     video = video or VideoOptions(every=tape.every)
     shown, pictures = _Shown(renderer), Pictures()

@@ -26,9 +26,6 @@ class Simulator:
 
     Attributes:
         env: The env, which has ``model`` and ``data``; it may make new ones at a reset.
-
-    >>> Simulator.of(object()) is None
-    True
     """
 
     env: Any
@@ -77,11 +74,6 @@ class States:
         steps: The step of each; 0: the reset.
         totals: The sum of the rewards until then.
         values: The states.
-
-    >>> states = States()
-    >>> states.add(0, 0.0, np.zeros(3))
-    >>> States.unpacked(states.packed()).at(0)
-    (0.0, array([0., 0., 0.]))
     """
 
     def __init__(self) -> None:

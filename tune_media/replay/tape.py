@@ -51,13 +51,6 @@ class Actions:
 
     Attributes:
         nbytes: The memory that they take.
-
-    Example:
-        >>> actions = Actions()
-        >>> for value in (0.5, -1.0):
-        ...     actions.append(np.array([value, 0.0], np.float32))
-        >>> actions[1].tolist(), actions.nbytes
-        ([-1.0, 0.0], 16)
     """
 
     def __init__(self) -> None:
@@ -182,14 +175,6 @@ class Checks:
 
     Attributes:
         values: The checksums, as far as they are known.
-
-    Example:
-        >>> checks = Checks()
-        >>> for check in range(1000, 1100):
-        ...     checks.append(check)
-        >>> stored = Checks.unpacked(100, checks.packed())
-        >>> stored.agree(99, 1099), stored.agree(98, 1098), stored.agree(98, 1097), len(checks.packed())
-        (True, True, False, 112)
     """
 
     def __init__(self) -> None:
@@ -265,14 +250,6 @@ class Tape:
         after, end: The digests of the env's state after the reset, and after the last step. None: not known.
         states: The states of its physics simulator, if it has one that is known.
         fault: Why the episode cannot be replayed; None: it can.
-
-    Example:
-        >>> tape = Tape(seed=7)
-        >>> tape.began(check=11)
-        >>> tape.stepped(action=1, check=12)
-        >>> again = Tape.unpacked(tape.packed())
-        >>> again.seed, again.actions[0], list(again.checks), again.fault
-        (7, 1, [11, 12], None)
     """
 
     def __init__(
@@ -460,12 +437,6 @@ def checksum(value: Any, start: int = 0) -> int:
 
     Args:
         start: The checksum of everything before it.
-
-    Example:
-        >>> checksum({"x": np.zeros(2), "y": 1}) == checksum({"y": 1, "x": np.zeros(2)})
-        True
-        >>> checksum(0.0) == checksum(-0.0)
-        False
     """
     if type(value) is np.ndarray and value.dtype.kind in NUMBERS and value.flags.c_contiguous:  # most observations
         return int(crc32c(value, start)) if value.size else _of_array(value, start)  # type: ignore[arg-type]

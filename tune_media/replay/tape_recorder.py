@@ -70,18 +70,6 @@ class TapeRecorder:
         is_on: Whether episodes are taped.
         refused: The exception of a reset that worked only without a seed, or None.
         batch: May put the steps on the tapes, if the env is one of a vector env.
-
-    Example:
-        >>> class Env:
-        ...     def reset(self, *, seed=None, options=None):
-        ...         return 0, {}
-        ...     def step(self, action):
-        ...         return action, 1.0, False, False, {}
-        >>> env = Env()
-        >>> taping = TapeRecorder(env, iter([7]))
-        >>> _ = env.reset(), env.step(3)
-        >>> taping.tape.seed, taping.tape.actions[0]
-        (7, 3)
     """
 
     def __init__(
@@ -422,10 +410,6 @@ class NewSeeds(Iterator[int]):
 
     Args:
         *entropy: Numbers that decide the seeds. With a None among them, they are different each time.
-
-    Example:
-        >>> next(NewSeeds(7, 0)) == next(NewSeeds(7, 0)), next(NewSeeds(7, 0)) == next(NewSeeds(7, 1))
-        (True, False)
     """
 
     def __init__(self, *entropy: int | None) -> None:

@@ -47,12 +47,6 @@ class Taping:
         mode: ``direct``: frames are rendered while episodes run. ``replay``: they are rendered of the tapes. ``auto``:
             as ``direct``, until it is known whether the env repeats its episodes.
         recipe: How the envs are made. None: it is not known, or nobody needs it.
-
-    Example:
-        >>> from tune_media.selection import as_selectors
-        >>> recorder = Recorder(Plan("eval", as_selectors("best"), render="replay"))
-        >>> Taping(recorder).mode
-        'replay'
     """
 
     def __init__(self, recorder: Recorder) -> None:

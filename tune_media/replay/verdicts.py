@@ -26,10 +26,6 @@ class Verdict:
         frame_seconds: How long rendering takes: the first frame, and another one.
         differs: If they cannot, whether a replay was another episode. If not, the env cannot be made elsewhere, say,
             and clips that were made before are right.
-
-    Example:
-        >>> Verdict(False, "at step 3, the replay shows another picture").repeats
-        False
     """
 
     repeats: bool

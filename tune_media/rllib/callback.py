@@ -36,11 +36,6 @@ class EpisodeRecorderCallback(RLlibCallback):
     RLlib makes one for each env runner, whose thread calls the hooks of envs and episodes, and one for the Algorithm,
     whose thread calls the others. The new API stack passes ``env_runner`` and ``env``, the old one ``worker`` and
     ``base_env``.
-
-    Example:
-        >>> from tune_media.rllib import record_episodes
-        >>> record_episodes(keep="best")()
-        EpisodeRecorderCallback('episodes')
     """
 
     def __init__(self, settings: RecorderSettings) -> None:

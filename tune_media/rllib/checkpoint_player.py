@@ -54,12 +54,7 @@ _VERSIONS = "rllib_checkpoint.json"
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be played; the message says why, and what to do.
-
-    Example:
-        >>> str(CheckpointError("it has no env runner"))
-        'it has no env runner'
-    """
+    """A checkpoint cannot be played; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +70,6 @@ class PlayerSettings:
         success: What says whether an episode succeeded, as of ``record_episodes``. None: as in the training.
         fork: The episode that it goes on with, in the env of that episode; a seed is then the number of a continuation.
             None: it plays episodes of its own.
-
-    Example:
-        >>> PlayerSettings(env_config={"wind": 5}).explore is None
-        True
     """
 
     explore: bool | None = None

@@ -28,14 +28,6 @@ class FetchedEpisodes:
     Args:
         sub_envs: The number of its sub-envs.
         in_flight: The most requests that RLlib has under way to it.
-
-    Example:
-        >>> fetched = FetchedEpisodes(sub_envs=1)
-        >>> fetched.ended("first")
-        >>> fetched.fetch()
-        >>> fetched.ended("second")
-        >>> fetched.is_open("first"), fetched.is_open("second")
-        (False, True)
     """
 
     def __init__(self, sub_envs: int = 1, in_flight: int = 1) -> None:

@@ -163,11 +163,6 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
     """The callback that ``record_episodes`` returns; RLlib calls it once for each env runner.
 
     If it is passed where it cannot work, its error says where it belongs.
-
-    Example:
-        >>> recorder = record_episodes(name="small")
-        >>> recorder()
-        EpisodeRecorderCallback('small')
     """
 
     records_episodes = True  # by this, the logger callbacks know it without importing RLlib

@@ -41,12 +41,7 @@ class Replies:
 
     @property
     def problems(self) -> list[Problem]:
-        """The requests that raised.
-
-        Example:
-            >>> Replies(raised={2: "KeyError: 'a'"}).problems[0].text
-            "episodes may be missing: the request to env runner 2 raised KeyError: 'a'"
-        """
+        """The requests that raised."""
         return [
             Problem(f"episodes may be missing: the request to env runner {index} raised {text}")
             for index, text in self.raised.items()

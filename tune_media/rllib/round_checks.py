@@ -29,12 +29,6 @@ def unmatched_paths(env_runners: Sequence[Unfinished], episodes: int) -> list[st
 
     Args:
         env_runners: The answers of the env runners that finished an episode.
-
-    Example:
-        >>> answer = Unfinished(unmatched=frozenset({"spped"}), info_names=("speed",))
-        >>> print(*unmatched_paths([answer], episodes=4))
-        collect='spped' takes nothing: no info of the first 4 episodes has it. Infos have: speed. If it is rare, give \
-it a default: tune_media.steps.running('spped', default=0).
     """
     names = dict.fromkeys(name for one in env_runners for name in one.info_names)
     return list(unmatched(frozenset.intersection(*(one.unmatched for one in env_runners)), names, episodes))

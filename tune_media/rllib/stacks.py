@@ -176,13 +176,7 @@ StackEpisode = NewStackEpisode | OldStackEpisode
 
 
 def stack_of(config: Any) -> type[NewStackEpisode] | type[OldStackEpisode]:
-    """Return the class for the episodes of an ``AlgorithmConfig``'s API stack.
-
-    Example:
-        >>> from ray.rllib.algorithms.ppo import PPOConfig
-        >>> stack_of(PPOConfig()).__name__
-        'NewStackEpisode'
-    """
+    """Return the class for the episodes of an ``AlgorithmConfig``'s API stack."""
     return NewStackEpisode if config.enable_env_runner_and_connector_v2 else OldStackEpisode
 
 

@@ -37,16 +37,6 @@ def reasons_for_nothing(
         env_runners: Indices of the env runners that record. None: all.
         env_indices: Indices of the sub-envs that are recorded. None: all.
         config: The ``AlgorithmConfig``, once the Algorithm has been built.
-
-    Example:
-        >>> from ray.rllib.algorithms.ppo import PPOConfig
-        >>> from tune_media.selection import as_selectors
-        >>> plan, config = Plan("episodes", as_selectors("best")), PPOConfig()
-        >>> print(*reasons_for_nothing(plan, ["evaluation"], None, None, config))
-        sections='evaluation' records nothing, because evaluation_interval=None: RLlib runs no evaluation. Add \
-config.evaluation(evaluation_interval=1), or record training episodes: record_episodes(sections='train'). If you call \
-algo.evaluate() yourself, add config.evaluation(evaluation_num_env_runners=1): it would play on a training env \
-runner, and not be recorded.
     """
     env_runner: Any = getattr(config, "env_runner_cls", None)
     if any(kind.__name__ == _EXTERNAL for kind in getattr(env_runner, "__mro__", ())):

@@ -132,9 +132,6 @@ class EpisodeData:
 class Trajectory:
     """The steps of an episode, including the reset. Row t belongs to frame t of the clip.
 
-    >>> len(Trajectory({"step": [0, 1], "reward": [None, 1.0], "action": [None, 0]}))
-    2
-
     Attributes:
         columns: By name, one entry a row: ``step``, ``reward``, ``observation`` and ``action`` (of a dict or tuple, one
             column for each leaf: ``observation/<key>``), ``info`` (JSON text). Row 0, the reset, has no reward and no
@@ -387,11 +384,7 @@ def weight_of(value: Any) -> int:
 
 
 def histograms_of(episodes: Iterable[EpisodeData]) -> dict[str, Histogram]:
-    """Return, by name, the histogram of all values of the episodes.
-
-    >>> histograms_of([])
-    {}
-    """
+    """Return, by name, the histogram of all values of the episodes."""
     parts: dict[str, list[tuple[npt.ArrayLike, int]]] = {}
     for episode in episodes:
         for name, values, count in _numbers(episode):

@@ -13,9 +13,6 @@ from tune_media.values.medium import Medium
 class FileMedium(Medium):
     """A finished file.
 
-    >>> FileMedium("histogram", "a" * 32, ".json", b"{}", {"format": "json"}).facts()
-    {'format': 'json'}
-
     Args:
         kind: The word for this kind of medium in the index.
         ending: The file name ending, with its dot.

@@ -39,11 +39,7 @@ def of_type(value: Any) -> str:
 
 
 def is_shown(value: Any) -> bool:
-    """Return whether a value can be turned into text, as ``str`` and as ``repr``, which loggers do.
-
-    >>> is_shown(3)
-    True
-    """
+    """Return whether a value can be turned into text, as ``str`` and as ``repr``, which loggers do."""
     try:
         return str(value) is not None and repr(value) is not None
     except KeyboardInterrupt:

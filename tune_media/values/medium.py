@@ -11,11 +11,7 @@ CONTENT_DIGITS = 24
 
 
 def new_id() -> str:
-    """Return a new, globally unique id: 32 hexadecimal digits.
-
-    >>> len(new_id())
-    32
-    """
+    """Return a new, globally unique id: 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 

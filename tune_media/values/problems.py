@@ -56,15 +56,6 @@ class Problems:
     Args:
         tell: Called with the first problem of each kind.
         most: Problems of more kinds are left out.
-
-    Example:
-        >>> problems = Problems()
-        >>> for _ in range(3):
-        ...     problems.report("env 'X' returned None from render()", lost=1)
-        >>> problems.take()
-        [Problem(text="no clip: env 'X' returned None from render()", lost=3)]
-        >>> problems.take()
-        []
     """
 
     def __init__(self, tell: Callable[[Problem], None] = lambda problem: None, most: int = 50) -> None:
@@ -148,13 +139,6 @@ def take_problems(result: dict[Any, Any]) -> list[Problem]:
 
     Args:
         result: A result of Tune or RLlib; changed in place. Reading it again finds nothing.
-
-    Example:
-        >>> result = {"env_runners": {"episodes": {"problems": (Problem("no render_mode", 2),)}}}
-        >>> take_problems(result)
-        [Problem(text='no render_mode', lost=2)]
-        >>> result
-        {'env_runners': {'episodes': {'problems': 'no render_mode (2 episodes without a clip)'}}}
     """
     found: list[Problem] = []
     for key, value in result.items():
