@@ -55,6 +55,7 @@ class RawVideo(Medium):
     """
 
     kind: ClassVar[str] = "video"
+    suffix = ".mp4"
 
     def __init__(
         self,
@@ -72,11 +73,6 @@ class RawVideo(Medium):
         self._fps = fps
         self._video: Video | None = None
         self._lock = threading.Lock()
-
-    @property
-    @override
-    def suffix(self) -> str:
-        return ".mp4"
 
     @property
     @override

@@ -73,6 +73,7 @@ class EpisodeRecord(Medium):
     """
 
     kind: ClassVar[str] = "episode"
+    suffix = ".json"
 
     episode_id: str
     episode_return: float
@@ -117,11 +118,6 @@ class EpisodeRecord(Medium):
     def clip_id(self) -> str:
         """The id of its clip: its own; of one of several views, one that follows from both."""
         return self.id if self.view is None else uuid.uuid5(uuid.UUID(self.id), self.view).hex
-
-    @property
-    @override
-    def suffix(self) -> str:
-        return ".json"
 
     @override
     def content(self) -> bytes:

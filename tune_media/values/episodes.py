@@ -169,6 +169,7 @@ class EpisodeBatch(Medium):
     """
 
     kind: ClassVar[str] = "episodes"
+    suffix = ".json"
 
     episodes: tuple[EpisodeData, ...]
     trajectories: Mapping[str, Trajectory] = field(default_factory=dict)
@@ -177,11 +178,6 @@ class EpisodeBatch(Medium):
     note: str | None = None
     may_repeat: str | None = None
     holds_legacy: bool = False
-
-    @property
-    @override
-    def suffix(self) -> str:
-        return ".json"
 
     @property
     @override

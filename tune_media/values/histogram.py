@@ -50,6 +50,7 @@ class Histogram(Medium):
     """
 
     kind: ClassVar[str] = "histogram"
+    suffix = ".json"
 
     edges: tuple[float, ...]
     counts: tuple[float, ...]
@@ -129,11 +130,6 @@ class Histogram(Medium):
             id=new_id(),
         )
         return histogram
-
-    @property
-    @override
-    def suffix(self) -> str:
-        return ".json"
 
     @override
     def content(self) -> bytes:

@@ -35,6 +35,7 @@ class Image(Medium):
     """
 
     kind: ClassVar[str] = "image"
+    suffix = ".png"
 
     data: bytes
     width: int
@@ -109,11 +110,6 @@ class Image(Medium):
 
     def _fill(self, data: bytes, width: int, height: int, caption: str | None) -> None:
         self._set(data=data, width=width, height=height, caption=caption, id=new_id())
-
-    @property
-    @override
-    def suffix(self) -> str:
-        return ".png"
 
     @override
     def content(self) -> bytes:

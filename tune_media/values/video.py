@@ -55,6 +55,7 @@ class Video(Medium):
     """
 
     kind: ClassVar[str] = "video"
+    suffix = ".mp4"
 
     data: bytes
     width: int
@@ -139,11 +140,6 @@ class Video(Medium):
         video = Video.__new__(Video)
         video._fill(self, episode=episode, note=joined(note, self.note), id=self.id)
         return video
-
-    @property
-    @override
-    def suffix(self) -> str:
-        return ".mp4"
 
     @override
     def content(self) -> bytes:
