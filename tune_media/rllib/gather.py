@@ -137,17 +137,15 @@ class AsyncGather:
 
     def _sorted(self, replies: Replies) -> tuple[list[Answer], list[Problem]]:
         """Return the answers, marked by the rounds in which they were asked for, and the problems."""
-        found: dict[int, list[Answer]] = {}
-        rounds: dict[int, _AskedRound] = {}
+        found: dict[_AskedRound, list[Answer]] = {}
         for index, answer in replies.answers.items():
             asked = self._asked.pop(index)
             if answer is not None:
-                rounds[id(asked)] = asked
-                found.setdefault(id(asked), []).append(answer)
+                found.setdefault(asked, []).append(answer)
         for index in (*replies.raised, *replies.died):
             self._asked.pop(index, None)
         sees_all = self._plan.sees_all
-        answers = [answer for key, several in found.items() for answer in rounds[key].marked(several, sees_all)]
+        answers = [answer for asked, several in found.items() for answer in asked.marked(several, sees_all)]
         self._seen.arrived(answers)
         died = [Problem(f"episodes may be missing: env runner {index} died") for index in replies.died]
         return answers, [*replies.problems, *died]
