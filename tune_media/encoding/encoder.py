@@ -48,8 +48,6 @@ class EncodedVideo:
         data: The mp4 file. Its index is in front, so that it starts to play before all of it has arrived.
         width: Pixels, even: a frame with an odd width is padded by its last column.
         height: Pixels, even: a frame with an odd height is padded by its last row.
-        frames: Number of frames in the file.
-        fps: Frames per second.
         codec: FFmpeg's name of the encoder.
         note: A remark for the viewer, for example that the clip was cut, or None.
         still: What all its frames are, if it has several: ``black``, ``of one colour``, or ``the same``. None: they

@@ -45,7 +45,6 @@ class Recording:
         count: Number of sub-envs; 1 for a single env.
 
     Attributes:
-        statistics: The statistics of all sub-envs.
         writes_statistics: Whether the wrapper writes them into the infos.
 
     Raises:

@@ -35,7 +35,6 @@ class MadeByUser:
     """Makes an env by ``env_fn``, also one whose id only the user's script registers.
 
     Attributes:
-        env_fn: The function.
         spec: The registered spec of the env that is recorded. None: it has none.
     """
 

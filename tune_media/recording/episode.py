@@ -60,7 +60,6 @@ class OnTape:
     """An episode's tape, and what becomes of its frames.
 
     Attributes:
-        tape: The tape.
         recipe: The hash of the recipe that makes its env again. None: not known.
         is_rendered_later: Whether its clips may be made of the tape after it has ended; False: the tape is only kept.
         wanted: Returns which of its frames are rendered while it runs; None: none. Called if it is to be recorded.
@@ -79,7 +78,6 @@ class EpisodeStart:
     """An episode that starts: its env has been reset.
 
     Attributes:
-        episode_id: Its id.
         render: Returns the current frames; not called if the trigger declines the episode. None: no frames are wanted.
         fps: Frames per second, unless the plan says otherwise.
         env: Its sub-env, for overlays and ``collect=``.
@@ -113,12 +111,9 @@ class RunningEpisode:
     """An episode that is being recorded.
 
     Attributes:
-        start: How it started.
         seed: Its seed, if that is known.
         clips: Its clips so far. None: no frames are recorded.
         steps: Its trajectory so far. None: it is not kept.
-        values: The values taken from its steps.
-        is_candidate: Whether it may be chosen.
         note: Why it has no clip, or None.
     """
 
@@ -260,11 +255,8 @@ class Candidate:
     """A finished episode that may be chosen, with everything that is stored if it is.
 
     Attributes:
-        record: Its record.
         clips: Its clips by view; empty if no frames are recorded.
-        agents: The names of its agents.
         media: Its pictures and files by name.
-        trajectory: Its steps, if they are kept.
         tape: Its tape, if its clips may be made of it. It stays in its process.
         late: Its clips by view, which nobody has rendered yet, if it has no others.
         rewards: The reward of each step, if it has clips and they are on no tape.

@@ -62,7 +62,6 @@ class Recorder:
 
     Attributes:
         candidates: The episodes that ended since the last collection.
-        problems: The reasons why episodes were not recorded.
         stills: Reports the clips that show nothing.
         starts: Counts the episodes that begin, for the trigger.
         abandoned: Number of episodes that were being recorded and never ended.

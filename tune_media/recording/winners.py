@@ -22,7 +22,6 @@ class Winners:
     Attributes:
         kept: The winners by the id of their record, with their clips; those in ``lost`` have none.
         lost: Why a winner has no clip, by the id of its record.
-        problems: The problems of making the clips.
     """
 
     kept: dict[str, Candidate] = field(default_factory=dict)

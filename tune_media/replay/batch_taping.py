@@ -261,14 +261,9 @@ class _Slot:
     """One sub-env.
 
     Attributes:
-        recorder: Its tape recorder.
-        index: Its index.
-        state: See above.
-        tape: The tape of its episode.
         began: The number of the vector env's step that is the first one of the episode.
         first: That of the next one to put on its tape; ``_NEVER`` if the episode is over.
         over_at: The number of the vector env's step that resets it, since the one before has ended an episode.
-        check: The checksum so far.
         total: The sum of the rewards so far, if states are noted with it.
     """
 

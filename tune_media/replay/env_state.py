@@ -83,7 +83,6 @@ class GeneratorPlace:
     Attributes:
         name: Its name in the states of an env's generators.
         holder: The object that has it as an attribute.
-        attribute: The attribute.
     """
 
     name: str

@@ -24,7 +24,6 @@ class ForkPoint:
     Attributes:
         tape: Its tape, as it is stored.
         at: How many of its steps are played as they are on the tape.
-        recipe: What makes its env again.
         place: The indices of the env runner and of the sub-env that it was played on.
         seed: What the generators are seeded with that the policy draws from, as when the episode was played.
     """
@@ -46,7 +45,6 @@ class EnvOfTape:
     """Makes the env of an episode as when it was played, whatever the ``env_config``.
 
     Attributes:
-        recipe: What makes the env.
         place: The indices of the env runner and of the sub-env.
     """
 

@@ -68,10 +68,6 @@ class EnvConfig(dict[str, Any]):
 class FromKeywords:
     """Makes an env by a function that takes an ``env_config`` as keywords, such as ``gymnasium.make``.
 
-    Attributes:
-        function: The function.
-        first: Its first argument.
-
     Example:
         >>> FromKeywords(dict, [("size", 5)])({"render_mode": "rgb_array"})
         {'size': 5, 'render_mode': 'rgb_array'}
@@ -139,9 +135,6 @@ class LoadedRecipe:
 
     Attributes:
         facts: Where it was noted, see ``facts_here``.
-        make_env: Makes an env from an ``env_config``.
-        config: The ``env_config``.
-        num_workers: The number of remote env runners.
         frame: The source of frames that the recorder was given. None: ``render()``.
         video: Size, speed, quality and overlays of the recorder's clips. None: not known.
         base: The state that those of the env are compared with. None: not known.

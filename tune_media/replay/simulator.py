@@ -73,7 +73,6 @@ class States:
     Attributes:
         steps: The step of each; 0: the reset.
         totals: The sum of the rewards until then.
-        values: The states.
     """
 
     def __init__(self) -> None:

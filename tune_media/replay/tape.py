@@ -47,11 +47,7 @@ _SMALL = 12  # the binary logarithm of a window for tapes of up to 4 KiB; to set
 
 
 class Actions:
-    """The actions of an episode, in order. Arrays and NumPy numbers of one type take only their own bytes.
-
-    Attributes:
-        nbytes: The memory that they take.
-    """
+    """The actions of an episode, in order. Arrays and NumPy numbers of one type take only their own bytes."""
 
     def __init__(self) -> None:
         self._like: np.ndarray[Any, Any] | np.generic | None = None  # the first action, if all are like it

@@ -31,9 +31,7 @@ class TapedClip(Video):
         node: The id of the node of the cluster on which it was recorded; empty: not known.
 
     Attributes:
-        tape: The tape.
         recipe: The recipe. It holds code, which runs in the process that renders.
-        node: The node.
 
     Raises:
         RenderError: From any attribute of the rendered clip: the replay is not the episode, or the env cannot be made

@@ -20,7 +20,6 @@ class Verdict:
     """Whether the episodes of a recipe's env can be played again.
 
     Attributes:
-        repeats: Whether they can.
         reason: Why not; empty if they can.
         shows_alone: Whether a frame looks the same if no other frame was rendered before it.
         frame_seconds: How long rendering takes: the first frame, and another one.

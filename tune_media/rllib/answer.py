@@ -17,13 +17,10 @@ class Answer:
     """The finished episodes of one env runner, as it tells of them.
 
     Attributes:
-        env_runner: Its index.
         recording: The id of its recording: another one after the env runner was restarted.
         serial: The id of this answer. The Algorithm sends it back, so that no episode is told of twice.
-        data: The data of the episodes.
         candidates: The ids of the episodes that may be chosen.
         fetched_at: When RLlib fetched their metrics, Unix time in seconds, by id.
-        problems: Reasons why episodes were not recorded.
         unfinished: The paths of ``collect=`` and the episodes that it still waits for.
         abandoned: Number of episodes that began and never ended.
         starts: Number of episodes that each sub-env has begun.
@@ -31,7 +28,6 @@ class Answer:
         recipes: The recipes that the episodes' tapes refer to, by their hash.
         samples: The ids of the records of the episodes whose tapes have checksums of frames.
         unseen_ends: Number of episodes whose end RLlib counted without calling its hooks.
-        node: The id of its node.
     """
 
     env_runner: int
@@ -56,7 +52,6 @@ class FirstAnswer:
     """What an env runner tells before it plays.
 
     Attributes:
-        problems: The problems that are known already.
         recipe: How its envs are made, if a frame of one like them is to be rendered before training.
     """
 

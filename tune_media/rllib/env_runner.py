@@ -43,10 +43,8 @@ class _Running:
     """A running episode.
 
     Attributes:
-        id: The id of its record.
         task: The task of its env at its first step. On the old API stack the env of an evaluation's first episode has
             been reset before users set the task.
-        has_stepped: Whether it has made its first step.
         rewards: The sum of the rewards that its env gave each agent so far; empty for a single-agent env.
     """
 

@@ -37,7 +37,6 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         action: The action that the env was given; None after a reset.
         reward: The reward of the step; 0 after a reset.
         terminated: Whether the env ended the episode; with several agents, ``__all__`` of their dict.
-        info: The info dict.
         truncated: Whether it was cut off, in the same way.
     """
 

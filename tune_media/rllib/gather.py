@@ -35,7 +35,6 @@ class EnvRunnerClient:
     Attributes:
         recordings: The id of each env runner's recording, by its index. Another one means that it was restarted.
         starts: The number of episodes that each sub-env of each env runner has begun.
-        requests: The requests to them.
     """
 
     def __init__(self) -> None:

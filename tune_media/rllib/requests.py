@@ -19,7 +19,6 @@ class Replies:
     """The replies to a request, by the index of the env runner.
 
     Attributes:
-        answers: The answers that have arrived.
         raised: Why an env runner that lives has no answer.
         died: The indices of the env runners that died, or cannot be reached.
     """

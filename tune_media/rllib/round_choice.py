@@ -54,8 +54,6 @@ class Collected:
         chosen: For each selector that chose something, its clip, or the list of its clips if it may choose several;
             under a picture's name the same of it; under ``data`` all episodes; and the numbers of episodes that never
             ended and that were lost, if there are any.
-        metrics: The custom metrics over the episodes.
-        problems: The reasons why episodes were not recorded.
         unfinished: The paths and episodes that the env runners still wait for.
         matched: The same, of those that finished an episode.
         samples: The tapes of episodes of which frames were rendered while they ran, which prove these tapes.

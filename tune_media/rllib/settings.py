@@ -15,13 +15,7 @@ class RecorderSettings:
 
     Attributes:
         plan: The arguments that need no RLlib.
-        sections: ``evaluation``, ``train`` or both.
-        frame: The source of frames. None: ``env.render()``.
-        env_runners: Indices of the env runners that record. None: all.
-        env_indices: Indices of the sub-envs that are recorded. None: all.
         seeds: Seeds of the evaluation episodes; empty: RLlib's own.
-        window: Number of episodes in the windowed means. None: no such means.
-        check_frame: Whether a frame of a second env is rendered before the first episode.
     """
 
     plan: Plan
