@@ -60,10 +60,6 @@ class Artifact(Medium):
         return Path(self.name).suffix or ".bin"
 
     @override
-    def content(self) -> bytes:
-        return self.data
-
-    @override
     def facts(self) -> dict[str, Any]:
         guessed = mimetypes.guess_type(Path(self.name).name)[0]  # a whole path could be taken for a broken URL
         return {"name": self.name, "format": guessed or self.suffix.lstrip(".")}

@@ -34,9 +34,5 @@ class FileMedium(Medium):
         return self.ending
 
     @override
-    def content(self) -> bytes:
-        return self.data
-
-    @override
     def facts(self) -> dict[str, Any]:
         return dict(self.own_facts)

@@ -112,10 +112,6 @@ class Image(Medium):
         self._set(data=data, width=width, height=height, caption=caption, id=new_id())
 
     @override
-    def content(self) -> bytes:
-        return self.data
-
-    @override
     def facts(self) -> dict[str, Any]:
         facts = {"format": "png", "width": self.width, "height": self.height, "caption": self.caption}
         return {name: value for name, value in facts.items() if value is not None}

@@ -38,12 +38,14 @@ class Medium:
     Attributes:
         kind: The word for this kind of medium in the index.
         id: The medium's unique id.
+        data: The bytes of its file, of a medium that holds them.
         note: A remark for viewers, or None.
         may_repeat: If this medium may repeat one that is already stored, the first ``CONTENT_DIGITS`` of its id.
     """
 
     kind: ClassVar[str] = ""
     id: str
+    data: bytes
     note: str | None = None
     may_repeat: str | None = None
 
@@ -63,8 +65,8 @@ class Medium:
         return len(getattr(self, "data", b"")) or 1000
 
     def content(self) -> bytes:
-        """Return the bytes of the file."""
-        raise NotImplementedError
+        """Return the bytes of the file: its ``data``, if it holds them."""
+        return self.data
 
     def facts(self) -> dict[str, Any]:
         """Return the fields that only this kind of medium has in the index, without fields that do not apply."""
