@@ -211,8 +211,8 @@ class EnvState:
     def _walk(self) -> None:
         while self._queue:
             path, owner = self._queue.popleft()
-            is_left_out = path[:2] in self.left_out or path in self.left_out
-            if is_left_out and not self._may_have_generators(path):
+            # An attribute that is not compared may still hold a game with a generator.
+            if len(path) > 3 and (path[:2] in self.left_out or path in self.left_out):
                 continue
             if len(path) > MOST_DEPTH:
                 self._leave_out(path[:2])
@@ -222,9 +222,6 @@ class EnvState:
                     self._put((*path, step), value, owner)
             except Exception:  # a property of the user's raises, or a thread of the env's changes it
                 self._leave_out(path[:2])
-
-    def _may_have_generators(self, path: Path) -> bool:
-        return len(path) <= 3  # an attribute that is not compared may still hold a game with a generator
 
     def _parts(self, owner: Any) -> Iterator[tuple[Any, Any]]:
         kind = type(owner)
