@@ -63,11 +63,7 @@ class FixedLengthClips:
             self._encode(index)
 
     def feed_last(self, index: int) -> None:
-        """Add the frame that a sub-env shows to its clip if it was skipped and the clip ends with its episode.
-
-        Raises:
-            Exception: As of ``feed``.
-        """
+        """Add the frame that a sub-env shows to its clip if it was skipped and the clip ends with its episode."""
         if self.end_with_episodes and index in self._clips and (self._fed[index] - 1) % self._video.every:
             self._fed[index] = 1  # it is not skipped any more
             self._encode(index)

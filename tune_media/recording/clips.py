@@ -116,22 +116,14 @@ class Clips:
             self._encode(facts)
 
     def feed_between(self) -> None:
-        """Render and encode a frame inside of a step, of an env that simulates several; ``every`` counts it.
-
-        Raises:
-            Exception: As of ``feed``.
-        """
+        """Render and encode a frame inside of a step, of an env that simulates several; ``every`` counts it."""
         if self._last is not None:
             self._between += 1
             if (self._last.step + self._between) % self._options.every == 0:
                 self._encode(self._last)
 
     def feed_last(self) -> None:
-        """Encode the frame of the last step if it was skipped. The env must still show it.
-
-        Raises:
-            Exception: As of ``feed``.
-        """
+        """Encode the frame of the last step if it was skipped. The env must still show it."""
         facts, self._skipped = self._skipped, None
         if facts is not None:
             self._encode(facts)

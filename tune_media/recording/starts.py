@@ -28,11 +28,7 @@ class Starts:
         self._seeds: dict[Hashable, int | None] = {}
 
     def is_wanted(self, slot: Hashable) -> bool:
-        """Count an episode that starts in ``slot``, and return whether it is recorded.
-
-        Raises:
-            Exception: Whatever the trigger raises.
-        """
+        """Count an episode that starts in ``slot``, and return whether it is recorded."""
         index = self._count.get(slot, 0)
         self._count[slot] = index + 1
         if isinstance(self._trigger, RenderBudget):

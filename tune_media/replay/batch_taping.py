@@ -96,14 +96,7 @@ class BatchTaping(Batch):
                 self._state_at = min(self._state_at, self._begun + STRIDE)
 
     def step(self, step: Callable[[Any], Any], actions: Any) -> Any:
-        """Step the vector env; its sub-envs whose episodes are over are reset instead.
-
-        Returns:
-            What ``step`` returns.
-
-        Raises:
-            Exception: Whatever ``step`` raises.
-        """
+        """Step the vector env, and return what ``step`` does; sub-envs whose episodes are over are reset instead."""
         if not self.is_of_use:
             return step(actions)
         self._begun += 1

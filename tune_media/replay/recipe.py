@@ -190,9 +190,6 @@ class LoadedRecipe:
 
         Args:
             **overrides: Keys of the ``env_config`` that have other values.
-
-        Raises:
-            Exception: Whatever making it raises.
         """
         config = {**self.config, **overrides}
         if isinstance(self.make_env, FromKeywords) and self.make_env.function.__name__ == "make":
@@ -261,9 +258,6 @@ def base_of(creator: Creator, config: Mapping[str, Any], env: Any) -> Baseline:
 
     Args:
         env: An env that was just made so.
-
-    Raises:
-        Exception: Whatever pickling raises.
     """
     name = f"state {hashlib.sha256(_pickled(creator) + _pickled(dict(config))).hexdigest()[:16]}"
     own = EnvState(env).as_baseline()

@@ -180,11 +180,7 @@ class Stage:
             return None
 
     def problem(self) -> str | None:
-        """Return why a new env shows no frame after a reset, or nothing on it; None: it shows something.
-
-        Raises:
-            Exception: Whatever making or resetting it raises.
-        """
+        """Return why a new env shows no frame after a reset, or nothing on it; None: it shows something."""
         env = self._recipe.make()
         try:
             observation, _ = env.reset(seed=0)

@@ -125,11 +125,7 @@ class TapeRecorder:
         self._users -= 1
 
     def reset(self, *, seed: int | None = None, **options: Any) -> Any:
-        """Reset the env, and begin a new tape.
-
-        Raises:
-            Exception: Whatever the env raises.
-        """
+        """Reset the env, and begin a new tape."""
         if self._is_inside or (self.batch is not None and self.batch.is_stepping(self)):
             return self._reset(seed=seed, **options)
         if self.batch is not None:
@@ -181,11 +177,7 @@ class TapeRecorder:
         return result
 
     def step(self, action: Any) -> Any:
-        """Step the env, and put the step on the tape.
-
-        Raises:
-            Exception: Whatever the env raises.
-        """
+        """Step the env, and put the step on the tape."""
         tape = self.tape
         if tape is None or self._is_inside or not self.is_on:
             return self._step(action)
@@ -226,11 +218,7 @@ class TapeRecorder:
         return of_env_alone(digests) if is_end and not self._is_alone else digests  # the others have gone on meanwhile
 
     def watch(self, render: Callable[[], T]) -> T:
-        """Render a frame; what the first one changes in the env's state is put on no tape any more.
-
-        Raises:
-            Exception: Whatever rendering raises.
-        """
+        """Render a frame; what the first one changes in the env's state is put on no tape any more."""
         if self._is_watched or self.base is None:
             return render()
         self._is_watched = True

@@ -48,9 +48,6 @@ def as_array(value: Any) -> npt.NDArray[Any]:
 
     >>> as_array([1.0, 2.0])
     array([1., 2.])
-
-    Raises:
-        Exception: Any exception of the value's library.
     """
     if isinstance(value, np.ndarray):
         return value
