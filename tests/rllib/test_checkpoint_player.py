@@ -12,11 +12,9 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.connectors.env_to_module import FlattenObservations, MeanStdFilter, PrevActionsPrevRewards
 from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvToModule
-from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
-from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 import tune_media as tm
-from tests.support.rllib_configs import built, multi_agent, own_env
+from tests.support.rllib_configs import built, env_runner_of, multi_agent, on_old_stack, own_env
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.prefix import ForkPoint
 from tune_media.replay.process import RenderProcess
@@ -96,8 +94,7 @@ def saved_env_runner(config, folder, seed=1):
     """Return an env runner that has played, saved as an Algorithm saves it and its weights."""
     config.env_runners(num_env_runners=0).debugging(seed=seed)
     config = config.evaluation(evaluation_interval=1).get_evaluation_config_object()
-    kind = MultiAgentEnvRunner if config.is_multi_agent else SingleAgentEnvRunner
-    env_runner = kind(config=config, worker_index=0)
+    env_runner = env_runner_of(config)
     env_runner.sample(num_timesteps=100)
     env_runner.set_state({"num_env_steps_sampled_lifetime": 700})
     env_runner.save_to_path(folder / "eval_env_runner")
@@ -277,8 +274,7 @@ def test_evaluations_that_favoured_short_episodes_are_named(tmp_path):
 
 def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, tmp_path):
     config = PPOConfig().environment("CartPole-v1").env_runners(observation_filter="MeanStdFilter", num_env_runners=0)
-    config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
-    config.training(train_batch_size=128, minibatch_size=64, num_epochs=1, model={"fcnet_hiddens": [8]})
+    on_old_stack(config).training(train_batch_size=128, minibatch_size=64, num_epochs=1)
     config.evaluation(evaluation_interval=1, evaluation_duration=2, evaluation_config={"explore": False})
     config.callbacks(tm.rllib.record_episodes(check_frame=False, seeds=4, video=None))
     with built(config) as algorithm:

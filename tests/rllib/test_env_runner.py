@@ -4,20 +4,17 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.env.env_runner import EnvRunner
-from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
-from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.envs.multi_agent import MultiAgentCountingEnv
 from tests.support.fake_env_runners import FakeEnvRunner
-from tests.support.rllib_configs import multi_agent
+from tests.support.rllib_configs import env_runner_of, for_env_runner, multi_agent, on_old_stack
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
 from tune_media.recording.plan import Plan
@@ -31,11 +28,10 @@ from tune_media.selection import RenderBudget, as_selectors
 def recorded(sub_envs=1, env_config=None, evaluation=False, **arguments):
     """Return an env runner and its recording."""
     recorder = record_episodes(sections=("train", "evaluation"), **{"keep": "all", **arguments})
-    config = PPOConfig().environment(CountingEnv, env_config={"length": 4, **(env_config or {})})
-    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs).callbacks(recorder)
-    config.rl_module(model_config={"fcnet_hiddens": [8]})
-    config.in_evaluation = evaluation
-    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    env_config = {"length": 4, **(env_config or {})}
+    env_runner = env_runner_of(
+        for_env_runner(CountingEnv, env_config, recorder, sub_envs=sub_envs, evaluation=evaluation)
+    )
     return env_runner, recordings_of(env_runner)["episodes"]
 
 
@@ -69,33 +65,25 @@ def test_a_function_as_collect_sees_each_step_of_an_episode_without_a_clip_whose
     assert {one.record.episode_id: one.record.metrics["rewards_sum"] for one in data} == expected
 
 
-def maker(env, recorder, *, old_stack=False, **settings):
-    """Return the config of an env runner of either stack, whose episodes have 10 steps."""
-    config = PPOConfig().environment(env, env_config={"length": 10}).callbacks(recorder)
-    config.env_runners(num_env_runners=0, **settings)
-    if old_stack:
-        config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
-        config.training(model={"fcnet_hiddens": [8]})
-    else:
-        config.rl_module(model_config={"fcnet_hiddens": [8]})
-    return config
+def long_ones(env, recorder, **settings):
+    """Return the config of an env runner whose episodes have 10 steps."""
+    return for_env_runner(env, {"length": 10}, recorder, **settings)
 
 
 def sampled_new_stack(recorder):
-    env_runner = SingleAgentEnvRunner(config=maker(CountingEnv, recorder, num_envs_per_env_runner=2), worker_index=0)
+    env_runner = env_runner_of(long_ones(CountingEnv, recorder, sub_envs=2))
     env_runner.sample(num_episodes=3, random_actions=True)
     return env_runner
 
 
 def sampled_agents(recorder):
-    config = maker(MultiAgentCountingEnv, recorder).multi_agent(**multi_agent())
-    env_runner = MultiAgentEnvRunner(config=config, worker_index=0)
+    env_runner = env_runner_of(long_ones(MultiAgentCountingEnv, recorder).multi_agent(**multi_agent()))
     env_runner.sample(num_episodes=3, random_actions=True)
     return env_runner
 
 
 def sampled_old_stack(recorder):
-    config = maker(CountingEnv, recorder, old_stack=True, num_envs_per_env_runner=2, rollout_fragment_length=45)
+    config = on_old_stack(long_ones(CountingEnv, recorder, sub_envs=2, rollout_fragment_length=45))
     worker = RolloutWorker(env_creator=CountingEnv, default_policy_class=PPOTorchPolicy, config=config)
     worker.sample()
     return worker
@@ -161,9 +149,8 @@ def failing(seeds, num_episodes, bad):
             return super().step(action)
 
     recorder = record_episodes(keep="all", video=None, seeds=seeds, check_frame=False)
-    config = maker(Fails, recorder).fault_tolerance(restart_failed_sub_environments=True)
-    config.in_evaluation = True
-    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    config = long_ones(Fails, recorder, evaluation=True).fault_tolerance(restart_failed_sub_environments=True)
+    env_runner = env_runner_of(config)
     recording = recordings_of(env_runner)["episodes"]
     recording.begin_round(env_runner)
     env_runner.sample(num_episodes=num_episodes, random_actions=True)
@@ -227,9 +214,7 @@ class MadeByHand(EnvRunner):
 @pytest.mark.parametrize("evaluation", [False, True])
 def test_an_env_runner_made_by_hand_is_recorded(evaluation):
     recorder = record_episodes(sections=("train", "evaluation"), keep="all", trajectories=True, strict=True)
-    config = maker(CountingEnv, recorder)
-    config.in_evaluation = evaluation
-    env_runner = MadeByHand(config)
+    env_runner = MadeByHand(long_ones(CountingEnv, recorder, evaluation=evaluation))
     recording = recordings_of(env_runner)["episodes"]
     recording.begin_round(env_runner)
     (episode,) = env_runner.sample()
@@ -248,8 +233,8 @@ def test_a_bad_own_value_costs_no_other():
         def on_episode_end(self, *, episode, **kwargs):
             values_of(episode).update({"shots": 3, "lock": threading.Lock(), "goals": 2, "socket": open, "name": "a"})
 
-    config = maker(CountingEnv, [Hooks, record_episodes(sections="train", keep="all", video=None)])
-    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    recorders = [Hooks, record_episodes(sections="train", keep="all", video=None)]
+    env_runner = env_runner_of(long_ones(CountingEnv, recorders))
     played(env_runner, 2)
     answer = recordings_of(env_runner)["episodes"].answer(())
     for episode in answer.data:
@@ -352,8 +337,8 @@ class OfParts(CountingEnv):
 
 def test_infos_inside_an_info_are_those_of_agents_only_if_the_env_has_agents():
     recorder = record_episodes(sections="train", keep="all", video=None)
-    agents = MultiAgentEnvRunner(config=maker(OfAgents, recorder).multi_agent(**multi_agent()), worker_index=0)
-    parts = SingleAgentEnvRunner(config=maker(OfParts, recorder), worker_index=0)
+    agents = env_runner_of(long_ones(OfAgents, recorder).multi_agent(**multi_agent()))
+    parts = env_runner_of(long_ones(OfParts, recorder))
     for env_runner, success in ((agents, False), (parts, None)):
         env_runner.sample(num_episodes=2, random_actions=True)
         data = env_runner_requests.ask_and_take(env_runner, "episodes", ()).data

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 import ray
-from ray.rllib.algorithms.ppo import PPOConfig
-from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.support.envs import CountingEnv, read_frame
+from tests.support.rllib_configs import env_runner_of, for_env_runner
 
 PATCH = Path(__file__).parents[2] / "docs" / "upstream" / "ray-render-example.patch"
 (EXAMPLE,) = re.findall(r"^--- a/(\S+)", PATCH.read_text(), re.MULTILINE)
@@ -32,9 +31,7 @@ def shown_by(folder, monkeypatch):
             found.setdefault(env_index, ({frame.env for frame in frames}, [frame.step for frame in frames]))
             super().on_episode_end(episode=episode, env_index=env_index, **kwargs)
 
-    config = PPOConfig().environment(CountingEnv, env_config={"length": 4}).callbacks(Kept)
-    config.env_runners(num_env_runners=0, num_envs_per_env_runner=2).rl_module(model_config={"fcnet_hiddens": [8]})
-    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    env_runner = env_runner_of(for_env_runner(CountingEnv, {"length": 4}, Kept, sub_envs=2))
     env_runner.sample(num_episodes=2, random_actions=True)
     return found
 

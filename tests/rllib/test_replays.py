@@ -5,12 +5,11 @@ import random
 import gymnasium as gym
 import numpy as np
 import pytest
-from ray.rllib.algorithms.ppo import PPOConfig
-from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from tests.support.envs import CountingEnv
 from tests.support.fake_env_runners import FakeGroup
 from tests.support.lake import MADE, EachLife, HasSimulator, Lake, Pong, Refuses, SaysDirect, ShowsItsAge, TellsItsAge
+from tests.support.rllib_configs import env_runner_of, for_env_runner
 from tune_media.encoding import decode_video
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import LoadedRecipe
@@ -32,12 +31,10 @@ def made():
 def recorded(env=Lake, sub_envs=1, env_config=None, evaluation=True, vectorized=gym.VectorizeMode.SYNC, **arguments):
     """Return an env runner, its recording, and a function that plays a round and returns what is collected."""
     recorder = record_episodes(**{"keep": "all", "render": "replay", "sections": ("train", "evaluation"), **arguments})
-    config = PPOConfig().environment(env, env_config={"salt": random.random(), **(env_config or {})})
-    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs, gym_env_vectorize_mode=vectorized)
-    config.callbacks(recorder)
-    config.rl_module(model_config={"fcnet_hiddens": [8]})
-    config.in_evaluation = evaluation
-    env_runner = SingleAgentEnvRunner(config=config, worker_index=0)
+    env_config, settings = {"salt": random.random(), **(env_config or {})}, {"gym_env_vectorize_mode": vectorized}
+    env_runner = env_runner_of(
+        for_env_runner(env, env_config, recorder, sub_envs=sub_envs, evaluation=evaluation, **settings)
+    )
     recording = recordings_of(env_runner)["episodes"]
     group, seen, section = FakeGroup(local=env_runner), EnvRunnerClient(), "evaluation" if evaluation else "train"
 

@@ -4,14 +4,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from ray import tune
-from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.ppo_torch_policy import PPOTorchPolicy
-from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
-from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
 from tests.support.envs import CountingEnv, read_frame
-from tests.support.rllib_configs import multi_agent, own_env
+from tests.support.rllib_configs import env_runner_of, for_env_runner, multi_agent, on_old_stack, own_env
 from tune_media.encoding import decode_video
 from tune_media.replay.player import replay
 from tune_media.replay.process import RenderProcess
@@ -26,15 +23,9 @@ CONFIG = {"length": 6, "render_mode": "rgb_array"}
 
 def env_runner(env, env_config, *, agents=False, evaluation=True, sub_envs=2, **arguments):
     recorder = record_episodes(sections=("train", "evaluation"), keep="all", check_frame=False, **arguments)
-    config = PPOConfig().environment(env, env_config=env_config).debugging(seed=4)
-    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs, rollout_fragment_length=30)
-    config.callbacks(recorder)
-    if agents:
-        config.multi_agent(**multi_agent())
-    config.in_evaluation = evaluation
-    config.rl_module(model_config={"fcnet_hiddens": [8]})
-    kind = MultiAgentEnvRunner if agents else SingleAgentEnvRunner
-    return kind(config=config, worker_index=0)
+    settings = {"sub_envs": sub_envs, "evaluation": evaluation, "rollout_fragment_length": 30}
+    config = for_env_runner(env, env_config, recorder, **settings).debugging(seed=4)
+    return env_runner_of(config.multi_agent(**multi_agent()) if agents else config)
 
 
 def answer_of(runner, episodes=4):
@@ -187,11 +178,8 @@ def test_each_episode_is_rendered_again_from_its_tape_and_recipe(case):
 
 
 def test_the_old_api_stack_has_tapes_too():
-    config = PPOConfig().environment(CountingEnv, env_config=CONFIG)
-    config.callbacks(record_episodes(sections="train", keep="all", check_frame=False, tapes=True))
-    config.env_runners(num_env_runners=0, num_envs_per_env_runner=2, rollout_fragment_length=30)
-    config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
-    config.training(model={"fcnet_hiddens": [8]})
+    recorder = record_episodes(sections="train", keep="all", check_frame=False, tapes=True)
+    config = on_old_stack(for_env_runner(CountingEnv, CONFIG, recorder, sub_envs=2, rollout_fragment_length=30))
     worker = RolloutWorker(env_creator=CountingEnv, default_policy_class=PPOTorchPolicy, config=config)
     worker.sample()
     answer = recordings_of(worker)["episodes"].answer(())

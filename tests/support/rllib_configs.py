@@ -49,6 +49,26 @@ def ppo(callbacks: Any = None, env_config: dict | None = None, **evaluation: Any
     return config.callbacks(callbacks) if callbacks is not None else config
 
 
+def for_env_runner(
+    env: Any, env_config: dict, callbacks: Any, *, sub_envs: int = 1, evaluation: bool = False, **settings: Any
+) -> Any:
+    """Return the config of an env runner that is built without Ray."""
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    config = PPOConfig().environment(env, env_config=env_config).callbacks(callbacks)
+    config.env_runners(num_env_runners=0, num_envs_per_env_runner=sub_envs, **settings)
+    config.in_evaluation = evaluation
+    return config.rl_module(model_config={"fcnet_hiddens": [8]})
+
+
+def env_runner_of(config: Any) -> Any:
+    """Return a local env runner of the new API stack."""
+    from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    return (MultiAgentEnvRunner if config.is_multi_agent else SingleAgentEnvRunner)(config=config, worker_index=0)
+
+
 def on_old_stack(config: Any) -> Any:
     """Put a small config on the old API stack, and return it."""
     config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
