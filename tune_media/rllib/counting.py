@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,8 +33,7 @@ class FetchedEpisodes:
     def __init__(self, sub_envs: int = 1, in_flight: int = 1) -> None:
         self._sub_envs, self._in_flight = sub_envs, in_flight
         self._open: dict[str, None] = {}
-        self._fetches: dict[str, int] = {}
-        self._times: dict[str, float] = {}
+        self._fetches: dict[str, tuple[int, float]] = {}  # by episode: the number of the fetch, and its time
         self._late: set[str] = set()
         self._fetch = 0
         self._is_fetched_from = False
@@ -57,7 +56,7 @@ class FetchedEpisodes:
             count = episodes
         for id in list(self._open)[:count]:
             del self._open[id]
-            self._fetches[id], self._times[id] = self._fetch, time.time()
+            self._fetches[id] = self._fetch, time.time()
 
     def begin_round(self) -> None:
         """An evaluation begins: RLlib does not count episodes whose metrics it has fetched before."""
@@ -72,15 +71,14 @@ class FetchedEpisodes:
         """Return whether RLlib will fetch an episode's metrics in a later round."""
         return self._is_fetched_from and id in self._open
 
-    def time_of(self, id: str) -> float | None:
-        """Return when RLlib fetched an episode's metrics; None if it has not."""
-        return self._times.get(id)
+    def times_of(self, ids: Iterable[str]) -> dict[str, float]:
+        """Return when RLlib fetched the metrics of some episodes, of those whose it has fetched."""
+        return {id: self._fetches[id][1] for id in ids if id in self._fetches}
 
     def forget(self, id: str) -> None:
         """Drop an episode that has been collected."""
         self._open.pop(id, None)
         self._fetches.pop(id, None)
-        self._times.pop(id, None)
         self._late.discard(id)
 
     def choosing_from_each(self, selector: Selector) -> Selector:
@@ -99,7 +97,8 @@ class FetchedEpisodes:
         return replace(selector, choose=choose)
 
     def _group(self, id: str) -> int:
-        return max(self._fetches.get(id, self._fetch + 1), self._fetch - self._in_flight)
+        fetch = self._fetches[id][0] if id in self._fetches else self._fetch + 1
+        return max(fetch, self._fetch - self._in_flight)
 
 
 def watch_fetches(env_runner: Any, fetch: Callable[[int | None], None]) -> None:

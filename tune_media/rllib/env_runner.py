@@ -289,14 +289,13 @@ class EnvRunnerRecording:
             if not self._fetched.is_open(episode.record.id)
         ]
         in_time = {episode.record.id for episode in data if not episode.is_late}
-        times = {id: self._fetched.time_of(id) for id in in_time}
         self._last = Answer(
             self._index,
             self._id,
             new_id(),
             data,
             [record.id for record in self.recorder.candidates.records() if record.id in in_time],
-            {id: time for id, time in times.items() if time is not None},
+            self._fetched.times_of(in_time),
             problems,
             Unfinished(self.recorder.longest_running(), *self.recorder.collector.never_matched()),
             abandoned,
