@@ -159,6 +159,18 @@ def record_episodes(
     return EpisodeRecorder(EpisodeRecorderCallback, settings)
 
 
+def _is_not_for_tune(*args: Any, **info: Any) -> None:
+    """Refuse to be a callback of Tune, which calls ``setup`` of what it is given first.
+
+    Raises:
+        TypeError: Always.
+    """
+    raise TypeError(
+        "record_episodes(...) is a callback of RLlib, not of Tune: pass it to config.callbacks(...), and pass "
+        "tune_media.JsonMediaLoggerCallback() or another logger to tune.RunConfig(callbacks=[...])."
+    )
+
+
 class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
     """The callback that ``record_episodes`` returns; RLlib calls it once for each env runner.
 
@@ -166,6 +178,7 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
     """
 
     records_episodes = True  # by this, the logger callbacks know it without importing RLlib
+    setup = _is_not_for_tune
 
     def __repr__(self) -> str:
         return f"record_episodes(name={self.args[0].plan.name!r})"
@@ -180,10 +193,6 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
             )
         return super().__call__()
 
-    def setup(self, *args: Any, **info: Any) -> None:
-        """Refuse to be a callback of Tune, which calls this first."""
-        _is_not_for_tune()
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):  # RLlib called record_episodes and took its result for the callback
             raise AttributeError(
@@ -191,18 +200,6 @@ class EpisodeRecorder(functools.partial[EpisodeRecorderCallback]):
                 "config.callbacks(tune_media.rllib.record_episodes())"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-def _is_not_for_tune(*args: Any, **info: Any) -> None:
-    """Refuse to be a callback of Tune, which calls ``setup`` of what it is given first.
-
-    Raises:
-        TypeError: Always.
-    """
-    raise TypeError(
-        "record_episodes(...) is a callback of RLlib, not of Tune: pass it to config.callbacks(...), and pass "
-        "tune_media.JsonMediaLoggerCallback() or another logger to tune.RunConfig(callbacks=[...])."
-    )
 
 
 record_episodes.setup = _is_not_for_tune  # type: ignore[attr-defined]
