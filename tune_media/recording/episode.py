@@ -30,16 +30,7 @@ from tune_media.values.video import Video
 
 
 class RunningTape(Protocol):
-    """The tape of an episode, as far as this wing needs it; ``replay.tape`` has the real one.
-
-    Attributes:
-        seed: The seed of its reset. None: it was given none.
-        fault: Why the episode cannot be played again; None: it can.
-        every: The stride of the steps after which ``render()`` is called.
-        number: How many episodes its env had played before it.
-        rewards: The reward of each step. None: they are not known.
-        pictures: The checksums of the frames that were rendered while it ran.
-    """
+    """The tape of an episode, as far as this wing needs it; ``replay.tape.Tape`` describes its fields."""
 
     seed: int | None
     fault: str | None
