@@ -83,9 +83,9 @@ def test_a_secret_is_known_by_any_part_of_its_name(name):
 
 def test_a_number_that_no_float_holds_is_none(trials):
     lines = trials[0].lines
-    lines[0]["step"] = lines[1]["bytes"] = 10**400
+    lines[0]["step"] = lines[1]["frames"] = 10**400
     clips = index_payload(trials[:1], "x", lambda trial: lines)["clips"]
-    assert (read(clips["step"], 0), read(clips["bytes"], 1)) == (None, None)
+    assert (read(clips["step"], 0), read(clips["frames"], 1)) == (None, None)
 
 
 def test_a_hundred_thousand_clips_are_a_few_megabytes(trials):

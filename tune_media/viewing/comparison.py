@@ -23,7 +23,7 @@ from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.forks import forks_in
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
-from tune_media.viewing.statistics import Estimate, estimate
+from tune_media.viewing.statistics import Estimate, estimate, interquartile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,7 +226,8 @@ def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFr
         row: dict[str, Any] = {f"config/{name}": one.configuration.params.get(name) for name in params}
         row |= {"rank": place if one.n else None, "n": one.n}
         row |= {"mean": one.mean.value, "low": one.mean.low, "high": one.mean.high}
-        row |= {"iqm": one.iqm.value, "iqm_low": one.iqm.low, "iqm_high": one.iqm.high}
+        iqm = interquartile(one.scores) if one.n else Estimate(math.nan)
+        row |= {"iqm": iqm.value, "iqm_low": iqm.low, "iqm_high": iqm.high}
         if one.behind:
             row |= {"behind": one.behind.value, "behind_low": one.behind.low, "behind_high": one.behind.high}
         row |= {"chance": one.chance, "runs_to_decide": one.runs_to_decide}

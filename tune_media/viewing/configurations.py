@@ -19,7 +19,6 @@ from tune_media.viewing.statistics import (
     chances_to_be_best,
     differences,
     estimate,
-    interquartile,
     outliers,
     runs_to_decide,
     spreads,
@@ -58,7 +57,6 @@ class Judged:
         scores: The score of each run that counts, of shape (runs, tasks).
         left_out: The numbers of its trials without a score, or that failed.
         mean: The mean score with its 95 % interval, Student's t.
-        iqm: The interquartile mean with its bootstrap interval.
         behind: How much worse its mean is than that of the best configuration, with the interval; None for the best.
         chance: The probability that its true mean is the best; NaN if nobody can say.
         runs_to_decide: With how many runs each a difference to the best as large as this one would be shown in four of
@@ -74,7 +72,6 @@ class Judged:
     scores: Scores
     left_out: Sequence[int] = ()
     mean: Estimate = field(default_factory=lambda: Estimate(math.nan))
-    iqm: Estimate = field(default_factory=lambda: Estimate(math.nan))
     behind: Estimate | None = None
     chance: float = math.nan
     runs_to_decide: int | None = None
@@ -172,8 +169,8 @@ def judge(
     for place, (one, table) in enumerate(scored):
         needed = runs_to_decide(known[0], known[max(1, place)]) if len(known) > 1 else None
         left_out = [trial for trial in one.trials if scores[trial] is None]
-        mean, iqm = estimate(table), interquartile(table)
-        judged.append(Judged(one, table, left_out, mean, iqm, behind[place], chances[place], needed, lucky[place]))
+        more = behind[place], chances[place], needed, lucky[place]
+        judged.append(Judged(one, table, left_out, estimate(table), *more))
     return [*judged, *(Judged(one, table, one.trials) for one, table in tables if not table.size)]
 
 

@@ -34,7 +34,7 @@ from tune_media.viewing.statistics import Estimate, paired_difference
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
 _MAX_SETTING = 2000  # characters of a value of the whole config
-_TEXTS = ("section", "key", "kind", "agent", "view", "note")
+_TEXTS = ("section", "key", "kind", "note")
 _NUMBERS = {
     "step": "step",
     "iteration": "training_iteration",
@@ -45,7 +45,6 @@ _NUMBERS = {
     "stride": "frame_stride",
     "width": "width",
     "height": "height",
-    "bytes": "bytes",
     "seed": "seed",
 }
 
@@ -157,7 +156,7 @@ def first_payload(
     known = known_returns(name for found in metrics for name in found)
     scores = [{name: found[name] for name in known if name in found} for found in metrics]
     payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
-    first = {**payload, "is_first": True, "metrics": metrics_payload(trials, scores, statuses)}
+    first = {**payload, "metrics": metrics_payload(trials, scores, statuses)}
     if known and is_judged:
         found = configurations_payload(trials, statuses, scores_of(trials, known[0], ""), with_pairs=False)
         first["judged"] = {configurations_key(known[0], "", 1): found}
@@ -314,7 +313,6 @@ def configurations_payload(
                 "left_out": [trials[number].id for number in one.left_out],
                 "n": one.n,
                 "mean": _ends(one.mean),
-                "iqm": _ends(one.iqm),
                 "behind": one.behind and _ends(one.behind),
                 "chance": one.chance if math.isfinite(one.chance) else None,
                 "runs_to_decide": one.runs_to_decide,
