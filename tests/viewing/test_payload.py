@@ -65,7 +65,11 @@ def test_no_secret_of_a_config_comes_onto_the_page(tmp_path):
         secrets = {"api_key": f"s3cret-{number}", "url": f"postgresql://me:s3cret-{number}@host/{number}"}
         write_trial(tmp_path / f"t{number}", number, env_config=secrets, long="x" * 500 + str(number))
     trials = Trials([LogDirectory.of(str(tmp_path))]).all()
-    pages = index_payload(trials, "x"), config_payload(trials[1]), configurations_payload(trials, [], [1.0, 2.0])
+    pages = (
+        index_payload(trials, "x"),
+        config_payload(trials[1]),
+        configurations_payload(trials, [], "episode_return_mean"),
+    )
     assert b"s3cret" not in json_content(pages)
     params, config = pages[0]["trials"][1]["params"], pages[1]
     assert params["env_config/api_key"] == config["env_config/api_key"] == "***"

@@ -39,10 +39,8 @@ from tune_media.viewing.payload import (
     configurations_payload,
     first_payload,
     index_payload,
-    is_return,
     json_content,
     metrics_payload,
-    scores_of,
     shown_lines,
     shown_params,
 )
@@ -278,12 +276,7 @@ class Gallery:
         wanted = [(name, "") for name in (*known, *others)] + [(CLIP, section) for section in sections]
         judged = {
             configurations_key(name, section, sign): configurations_payload(
-                self.trials,
-                self.statuses,
-                scores_of(self.trials, name, section),
-                sign=sign,
-                with_pairs=is_return(name),
-                metric=name,
+                self.trials, self.statuses, name, section, sign=sign
             )
             for name, section in wanted
             for sign in (1, -1)

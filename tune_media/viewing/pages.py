@@ -17,7 +17,6 @@ from tune_media.viewing.payload import (
     etag_of,
     first_payload,
     index_payload,
-    is_return,
     json_content,
     metrics_payload,
     scores_of,
@@ -131,13 +130,10 @@ class TrialPages:
         self._trials.metrics_of(trials)
         statuses = self._trials.statuses_of(trials)
         version = metric, section, by, sign, statuses, [(t.name, t.state, t.results_version) for t in trials]
-        scores = scores_of(trials, metric, section)
         return self._page(
             "configurations",
             version,
-            lambda: configurations_payload(
-                trials, statuses, scores, by, sign=sign, with_pairs=is_return(metric), metric=metric
-            ),
+            lambda: configurations_payload(trials, statuses, metric, section, by, sign=sign),
         )
 
     def figure(self, metric: str, section: str, by: Sequence[str] | None, sign: int, ending: str) -> bytes:

@@ -158,7 +158,7 @@ def first_payload(
     payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     first = {**payload, "metrics": metrics_payload(trials, scores, statuses)}
     if known and is_judged:
-        found = configurations_payload(trials, statuses, scores_of(trials, known[0], ""), with_pairs=False)
+        found = configurations_payload(trials, statuses, known[0], with_pairs=False)
         first["judged"] = {configurations_key(known[0], "", 1): found}
     return first
 
@@ -176,15 +176,6 @@ def scores_of(trials: Sequence[TrialFiles], metric: str, section: str) -> list[f
     if metric == CLIP:
         return clip_scores(trials, section)
     return [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
-
-
-def is_return(metric: str) -> bool:
-    """Return whether a score is the return of episodes, so that the returns on equal seeds compare it, too.
-
-    >>> is_return("episode_return_mean"), is_return("clip"), is_return("loss")
-    (True, True, False)
-    """
-    return metric == CLIP or metric in RETURNS
 
 
 def configurations_key(metric: str, section: str, sign: int) -> str:
@@ -267,12 +258,12 @@ def metrics_payload(
 def configurations_payload(
     trials: Sequence[TrialFiles],
     statuses: Sequence[TrialStatus],
-    scores: Sequence[float | None],
+    metric: str,
+    section: str = "",
     by: Sequence[str] | None = None,
     *,
     sign: int = 1,
     with_pairs: bool = True,
-    metric: str | None = None,
 ) -> dict[str, Any]:
     """Return the configurations, the best first: their hyperparameters, trials, and statistics as [value, low, high].
 
@@ -281,26 +272,26 @@ def configurations_payload(
     Args:
         trials: The trials.
         statuses: What became of each trial; empty if nobody knows yet.
-        scores: The score of each trial, or None.
+        metric: The score: a metric of the results, or ``clip`` for the best return of a clip in ``section``.
+        section: The section of that clip.
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
         sign: -1 if the lowest score is the best.
-        with_pairs: Whether to compare the first two on equal evaluation seeds, for which episodes are read.
-        metric: The metric that the score is.
+        with_pairs: Whether to compare the first two by a return on equal evaluation seeds, for which episodes are read.
 
     Raises:
         ValueError: There is no such hyperparameter.
 
     Example:
-        >>> configurations_payload([], [], [])
+        >>> configurations_payload([], [], "loss")
         {'names': [], 'configurations': [], 'paired': None, 'importance': []}
     """
-    known = statuses or [TrialStatus()] * len(trials)
+    known, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
     found = judged(trials, known, scores, by=by, sign=sign, metric=metric) if trials else []
     names = list(found[0].configuration.params) if found else []
     importance, _ = importances_of(trials, known, scores)
     param = ShownParams()
     paired = None
-    if with_pairs and len(found) > 1 and found[1].n:
+    if with_pairs and metric in (CLIP, *RETURNS) and len(found) > 1 and found[1].n:
         first, second = (_counting(one, trials) for one in found[:2])
         estimate, count = paired_difference(returns_by_seed(first), returns_by_seed(second))
         paired = {"difference": _ends(estimate), "seeds": count} if count else None
