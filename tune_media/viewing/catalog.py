@@ -26,7 +26,7 @@ from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
 from tune_media.values.checks import a_text, as_shown, did_you_mean, local_path, name_some, number_range, one_of
 from tune_media.values.names import shown_names
 from tune_media.values.number import counted
-from tune_media.values.score import Scores
+from tune_media.values.score import RETURNS, Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, figure, notebook
 from tune_media.viewing.catalog_row import CatalogRow
@@ -362,7 +362,7 @@ class Catalog(Sequence[CatalogRow]):
         """
         target = local_path("save_figure(path)", path)
         named = metric and comparison.metric_named(self.trials, metric)
-        label = figure.score_label(named) if named else self.scores.label
+        label = RETURNS.get(named, named) if named else self.scores.label
         figure.write_figure(figure.comparison_figure(self._judged(by, metric, mode, task), label), target)
         return target
 
@@ -660,7 +660,9 @@ def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFil
 
 def _read_folders(folders: Sequence[Folder]) -> list[dict[str, TrialFiles | Exception]]:
     """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
-    candidates = [[folder, *_candidates(folder)] for folder in folders]
+    candidates = [  # whatever the names are; checkpoints are not asked
+        [folder, *(inner for inner in folder.subfolders() if not CHECKPOINT.match(inner.name))] for folder in folders
+    ]
     read = iter(_in_parallel(_read_trial, [inner for several in candidates for inner in several]))
     return [{inner.path: found for inner in several if (found := next(read)) is not None} for several in candidates]
 
@@ -673,11 +675,6 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
         if trial.filesystem not in [one.filesystem for one in same_path]:
             same_path.append(trial)
     return [trial for same_path in kept.values() for trial in same_path]
-
-
-def _candidates(folder: Folder) -> list[Folder]:
-    """Return the folders in a folder that may be a trial's, whatever its name is; checkpoints are not asked."""
-    return [inner for inner in folder.subfolders() if not CHECKPOINT.match(inner.name)]
 
 
 def _read_trial(folder: Folder) -> TrialFiles | Exception | None:

@@ -144,10 +144,9 @@ def pole_and_cart(step: StepFacts) -> dict[str, float]:
 
 def where_to_look(path: str) -> list[tuple[str, str]]:
     """Return how to look at an experiment of the demo: what it shows, and the command."""
-    commands = []
-    if find_spec("tensorboard"):
-        commands.append(("TensorBoard: the Episodes tab, and GIFs in the Images tab", tensorboard_command(path)))
-    return commands
+    command = f"{_beside('tensorboard')} --logdir {shlex.quote(path)} --samples_per_plugin images=1000"  # all clips
+    told = "TensorBoard: the Episodes tab, and GIFs in the Images tab"
+    return [(told, command)] if find_spec("tensorboard") else []
 
 
 def watch_command(path: str) -> str:
@@ -159,11 +158,6 @@ def watch_command(path: str) -> str:
 def _trial_folder(trial: Any) -> str:
     """Name a trial's folder, and so its run in TensorBoard, after what was varied in it."""
     return "_".join(f"{name}={value}" for name, value in sorted(trial.evaluated_params.items()))
-
-
-def tensorboard_command(path: str) -> str:
-    """Return the command that shows an experiment's clips, all of them."""
-    return f"{_beside('tensorboard')} --logdir {shlex.quote(path)} --samples_per_plugin images=1000"
 
 
 def _beside(program: str) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tune_media.values.number import counted
-from tune_media.values.score import RETURNS
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.configurations import Configuration, Judged, short, titles
 
@@ -150,15 +149,6 @@ def figure_content(figure: Figure, ending: str) -> bytes:
     b'<svg'
     """
     return as_svg(figure).encode() if ending == ".svg" else _drawn_by_matplotlib(figure, ending)
-
-
-def score_label(metric: str) -> str:
-    """Return what a metric is called under a figure.
-
-    >>> score_label("evaluation/env_runners/episode_return_mean"), score_label("loss")
-    ('mean evaluation return', 'loss')
-    """
-    return RETURNS.get(metric, metric)
 
 
 def as_svg(figure: Figure) -> str:

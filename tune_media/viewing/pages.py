@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tune_media.values.score import CLIP_LABEL
+from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.viewing.comparison import judged
 from tune_media.viewing.curves import Curves
-from tune_media.viewing.figure import comparison_figure, figure_content, score_label
+from tune_media.viewing.figure import comparison_figure, figure_content
 from tune_media.viewing.payload import (
     CLIP,
     configurations_payload,
@@ -151,7 +151,8 @@ class TrialPages:
         self._trials.metrics_of(trials)
         statuses = self._trials.statuses_of(trials)
         found = judged(trials, statuses, scores_of(trials, metric, section), by=by, sign=sign, metric=metric)
-        return figure_content(comparison_figure(found, CLIP_LABEL if metric == CLIP else score_label(metric)), ending)
+        label = CLIP_LABEL if metric == CLIP else RETURNS.get(metric, metric)
+        return figure_content(comparison_figure(found, label), ending)
 
     def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:
         with self._locks.setdefault(name, threading.Lock()):  # a slow page holds up no other
