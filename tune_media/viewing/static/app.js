@@ -312,8 +312,7 @@
       const { state, curves } = this;
       if (typeof state.step !== "number" || curves?.metric !== state.score) return { score: trial.score, scoreStep: null };
       const { step, value } = curves.of.get(trial.id) || { step: [] };
-      let at = step.length - 1;
-      while (at >= 0 && step[at] > state.step) at--;
+      const at = model.countUpTo(step, state.step) - 1;
       return at < 0 ? { score: null, scoreStep: null } : { score: value[at], scoreStep: step[at] };
     }
 

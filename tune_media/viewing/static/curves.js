@@ -27,14 +27,7 @@
   /** Return the value of a curve at a step: the last one up to it, or null before its first and after its last step. */
   function valueAt({ step, value }, at) {
     if (!step.length || at < step[0] || at > step[step.length - 1]) return null;
-    let low = 0;
-    let high = step.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (step[middle] <= at) low = middle + 1;
-      else high = middle;
-    }
-    return value[low - 1];
+    return value[model.countUpTo(step, at) - 1];
   }
 
   /** Return the steps of the chart: those of all curves, or evenly spread ones if there are too many. */

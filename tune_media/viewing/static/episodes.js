@@ -144,34 +144,7 @@
   }
 
   /** How often values of a column occur; outliers are marked. A range that is dragged, or set with the handles, goes into the filter. */
-  class Histogram extends Component {
-    constructor() {
-      super();
-      this.state = { drag: null };
-    }
-
-    share(event) {
-      return tm.range.shareAt(event, this.place.getBoundingClientRect(), false);
-    }
-
-    /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
-    start(event, other) {
-      event.stopPropagation();
-      event.currentTarget.setPointerCapture(event.pointerId);
-      this.setState({ drag: { from: other ?? this.share(event), to: this.share(event), isEnd: other != null } });
-    }
-
-    move(event) {
-      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
-    }
-
-    end() {
-      const { drag } = this.state;
-      if (!drag) return;
-      this.setState({ drag: null });
-      if (!drag.isEnd || drag.isMoved) this.keep(tm.range.ordered(drag.from, drag.to));
-    }
-
+  class Histogram extends tm.range.Dragging {
     keep(range) {
       const { edges, filterName: name, onKeep } = this.props;
       const [low, high] = [edges[0], edges[edges.length - 1]];
@@ -198,7 +171,7 @@
         <div class="brushed" ref=${(place) => { this.place = place; }} onPointerDown=${(event) => this.start(event)} onPointerMove=${(event) => this.move(event)} onPointerUp=${() => this.end()} onPointerCancel=${() => this.setState({ drag: null })}>
           <div class="bins" role="img" aria-label=${`Histogram of ${header(name)}`}>${counts.map((count, at) => html`<i style=${{ height: `${count ? Math.max(3, (100 * count) / most) : 0}%` }} class=${outliers[at] ? "out" : ""}
             title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at] ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div>
-          <${tm.range.Range} name=${header(name)} range=${range} stops=${edges.map((_, at) => at / bins)} textOf=${(at) => number(edges[at])} onKeep=${(ends) => this.keep(ends)} onGrab=${(event, other) => this.start(event, other)} />
+          <${tm.range.Range} name=${header(name)} range=${range} stops=${edges.map((_, at) => at / bins)} textOf=${(at) => number(edges[at])} onKeep=${(ends) => this.keep(ends)} onGrab=${(event, other) => this.start(event, null, other)} />
         </div></figure>`;
     }
   }

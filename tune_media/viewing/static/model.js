@@ -139,12 +139,10 @@
     return sorted;
   }
 
+  const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
+
   /** Return the steps at which any trial has a clip of this section and key. */
-  function stepsOf(trials, section, key) {
-    const steps = new Set();
-    for (const trial of trials) for (const clip of trial.groups.get(groupName(section, key)) || []) steps.add(clip.step);
-    return [...steps].sort((a, b) => a - b);
-  }
+  const stepsOf = (trials, section, key) => [...new Set(trials.flatMap((trial) => clipsOf(trial, section, key)).map(({ step }) => step))].sort((a, b) => a - b);
 
   /** Return the range of steps and returns of the clips of all trials. */
   function scaleOf(trials, section, key) {
@@ -157,24 +155,28 @@
     return scale;
   }
 
-  /** Return the clip that a trial shows at a step: the last one up to it, or else the first one after it. */
-  function clipAt(trial, section, key, step) {
-    const clips = trial.groups.get(groupName(section, key));
-    if (!clips || !clips.length) return null;
+  /** Return how many of some sorted items are at a step, or before it. */
+  function countUpTo(items, step, stepOf = (item) => item) {
     let low = 0;
-    let high = clips.length;
+    let high = items.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (clips[middle].step <= step) low = middle + 1;
+      if (stepOf(items[middle]) <= step) low = middle + 1;
       else high = middle;
     }
-    return clips[Math.max(0, low - 1)];
+    return low;
+  }
+
+  /** Return the clip that a trial shows at a step: the last one up to it, or else the first one after it. */
+  function clipAt(trial, section, key, step) {
+    const clips = clipsOf(trial, section, key);
+    return clips[Math.max(0, countUpTo(clips, step, (clip) => clip.step) - 1)] || null;
   }
 
   /** Return a trial's clip with the highest return, not rolled back if there are any; of equal ones the latest. */
   function bestClip(trial, section, key) {
     let best = null;
-    for (const clip of trial.groups.get(groupName(section, key)) || []) {
+    for (const clip of clipsOf(trial, section, key)) {
       if (!best || compareBest(clip, best) >= 0) best = clip;
     }
     return best;
@@ -183,7 +185,6 @@
   const compareBest = (a, b) => Number(b.rolled_back) - Number(a.rolled_back) || compareReturns(a, b);
   const compareReturns = (a, b) => (a.return ?? -Infinity) - (b.return ?? -Infinity) || 0;
 
-  const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
   const clipNamed = (trial, path) => [...trial.groups.values()].flat().find((clip) => clip.path === path);
 
   /** Take in the last metrics of trials, and what follows from them, see `metrics_payload` in payload.py. */
@@ -348,7 +349,7 @@
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
-    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
+    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
     knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -86,38 +86,17 @@
     }
   }
 
-  class Parallel extends Component {
+  class Parallel extends tm.range.Dragging {
     constructor() {
       super();
       this.state = { drag: null, peek: null };
       this.held = model.memo();
       this.heldRows = model.memo();
-    }
-
-    share(event) {
-      return tm.range.shareAt(event, this.place.getBoundingClientRect(), true);
-    }
-
-    /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
-    start(event, axis, other) {
-      event.stopPropagation();
-      event.currentTarget.setPointerCapture(event.pointerId);
-      this.setState({ drag: { name: axis.name, from: other ?? this.share(event), to: this.share(event), isEnd: other != null }, peek: null });
-    }
-
-    move(event) {
-      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
-    }
-
-    end(axis) {
-      const { drag } = this.state;
-      if (!drag) return;
-      this.setState({ drag: null });
-      if (!drag.isEnd || drag.isMoved) this.keep(axis, tm.range.ordered(drag.from, drag.to));
+      this.isVertical = true;
     }
 
     /** Put the range of an axis into the filter in place of its former one; null clears it. */
-    keep(axis, range) {
+    keep(range, axis) {
       const { app } = this.props;
       app.set({ filter: tm.range.replaced(app.state.filter, axis.filterName, range ? tokenOf(axis, range) : "") });
     }
@@ -181,9 +160,9 @@
   function Axis({ axis, left, isLast, range, view }) {
     const title = axis.name === SCORE ? axis.label : axis.name;
     return html`<div class=${`axis${isLast ? " last" : ""}`} style=${{ left: `${100 * left}%` }}>
-      <p title=${title}>${axis.label}${range && html` <button class="link" aria-label=${`Clear the range of ${title}`} title="Clear the range" onClick=${(event) => { event.stopPropagation(); view.keep(axis, null); }}>×</button>`}</p>
+      <p title=${title}>${axis.label}${range && html` <button class="link" aria-label=${`Clear the range of ${title}`} title="Clear the range" onClick=${(event) => { event.stopPropagation(); view.keep(null, axis); }}>×</button>`}</p>
       <div class="axis-line" onPointerDown=${(event) => view.start(event, axis)} onPointerMove=${(event) => view.move(event)} onPointerUp=${() => view.end(axis)} onPointerCancel=${() => view.setState({ drag: null })} onClick=${(event) => event.stopPropagation()}>
-        <${tm.range.Range} name=${title} range=${range} stops=${axis.stops.map(({ at }) => at)} textOf=${(at) => axis.stops[at].text} isVertical onKeep=${(ends) => view.keep(axis, ends)} onGrab=${(event, other) => view.start(event, axis, other)} />
+        <${tm.range.Range} name=${title} range=${range} stops=${axis.stops.map(({ at }) => at)} textOf=${(at) => axis.stops[at].text} isVertical onKeep=${(ends) => view.keep(ends, axis)} onGrab=${(event, other) => view.start(event, axis, other)} />
         ${axis.ticks.map(({ text, at }) => html`<span style=${{ bottom: `${100 * at}%` }} title=${text}>${text.length > 12 ? `${text.slice(0, 11)}…` : text}</span>`)}
       </div></div>`;
   }

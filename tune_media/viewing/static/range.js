@@ -4,6 +4,7 @@
   "use strict";
 
   const { html } = tm.ui;
+  const { Component } = window.htmPreact;
   const DIGITS = 4; // of an end, more if the values lie closer together
   const MOST_DIGITS = 15;
   const SHORTEST = 0.012; // of an axis: a shorter drag is a click, which clears; so near an end, the range has no end
@@ -105,5 +106,30 @@
     return html`${range && html`<i class="kept" style=${{ [side]: `${100 * from}%`, [isVertical ? "height" : "width"]: `${100 * (to - from)}%` }}></i>`}${handle(true)}${handle(false)}`;
   }
 
-  tm.range = { Range, replaced, tokenIn, endsIn, tokenOf, shareAt, ordered };
+  /** A view in which one drags a range along an axis: it has `place`, `isVertical` and `keep(range, axis)`. */
+  class Dragging extends Component {
+    share(event) {
+      return shareAt(event, this.place.getBoundingClientRect(), this.isVertical);
+    }
+
+    /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
+    start(event, axis, other) {
+      event.stopPropagation();
+      event.currentTarget.setPointerCapture(event.pointerId);
+      this.setState({ drag: { name: axis?.name, from: other ?? this.share(event), to: this.share(event), isEnd: other != null }, peek: null });
+    }
+
+    move(event) {
+      if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
+    }
+
+    end(axis) {
+      const { drag } = this.state;
+      if (!drag) return;
+      this.setState({ drag: null });
+      if (!drag.isEnd || drag.isMoved) this.keep(ordered(drag.from, drag.to), axis);
+    }
+  }
+
+  tm.range = { Range, Dragging, replaced, tokenIn, endsIn, tokenOf };
 })((window.tuneMedia = window.tuneMedia || {}));
