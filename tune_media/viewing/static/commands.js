@@ -4,7 +4,7 @@
 
   const { html, Dialog, lastPart } = tm.ui;
 
-  const quoted = (text) => (/^[\w./=+:-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`);
+  const quoted = (text) => (/^[\w.,=+@%/:-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`);
 
   /** Return how a command names the experiment, in the folder that holds it. */
   const experimentOf = ({ data }) => lastPart(data.title) || "my_sweep";

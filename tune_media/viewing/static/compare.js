@@ -312,5 +312,5 @@
     return "No clips of equal seeds at this step, so the episodes begin differently. keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
   }
 
-  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open, show, rowsOf, picksOf, isFixed, tickedOf };
+  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open, rowsOf, picksOf, isFixed, tickedOf };
 })((window.tuneMedia = window.tuneMedia || {}));

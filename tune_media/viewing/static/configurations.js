@@ -179,5 +179,5 @@
     <//>`;
   }
 
-  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Grouping, Success, configurationRows, axisOf, estimateText, seedText };
+  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Grouping, Success, configurationRows, axisOf };
 })((window.tuneMedia = window.tuneMedia || {}));

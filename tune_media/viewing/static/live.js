@@ -57,5 +57,5 @@
   /** Whether a trial may have more results. */
   const isUnended = ({ status }) => ACTIVE.includes(status);
 
-  tm.live = { Live, counts, isActive, isUnended };
+  tm.live = { Live, isActive, isUnended };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -6,7 +6,6 @@
   const { html, number, plural, lastPart, titleOf, captionOf, PeekClip } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
-  const { isPossible } = tm.scatter;
   const SCORE = "score"; // as the filter calls it
   const MOST_AXES = 8;
   const NEAR = 14; // pixels from the pointer to a line that it is on
@@ -167,15 +166,8 @@
       </div></div>`;
   }
 
-  /** The panel, if it is wanted. */
-  function ParallelPanel({ app, rows }) {
-    return isPossible(app) && app.state.parallel && app.hasPicture ? html`<${Parallel} app=${app} rows=${rows} />` : null;
-  }
-
-  /** The button that shows and hides the panel. */
-  function ParallelSwitch({ app }) {
-    return isPossible(app) && html`<button aria-pressed=${app.state.parallel} onClick=${() => app.set({ parallel: !app.state.parallel })} title="All hyperparameters and the score as parallel axes">Parallel</button>`;
-  }
+  const ParallelPanel = tm.scatter.panelOf(Parallel, "parallel");
+  const ParallelSwitch = tm.scatter.switchOf("Parallel", "parallel", "All hyperparameters and the score as parallel axes");
 
   tm.parallel = { ParallelPanel, ParallelSwitch };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -258,5 +258,5 @@
     video.addEventListener("seeked", () => isFollowed() && video.paused && show(frameAt(video.currentTime, clip)));
   }
 
-  tm.player = { Group, middle, frameAt, follow };
+  tm.player = { Group, middle, follow };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -276,20 +276,16 @@
   /** Return whether there is a hyperparameter to show. */
   const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
 
-  /** The panel, if it is wanted. */
-  function ScatterPanel({ app, rows }) {
-    return isPossible(app) && app.state.params && app.hasPicture ? html`<${Scatter} app=${app} rows=${rows} />` : null;
-  }
-
-  /** The button that shows and hides the panel. */
-  function ScatterSwitch({ app }) {
-    return isPossible(app) && html`<button aria-pressed=${app.state.params} onClick=${() => app.set({ params: !app.state.params })} title="Each hyperparameter against the score">Hyperparameters</button>`;
-  }
+  /** Return a panel of the hyperparameters that is shown if the part `name` of the link says so, and the button that does it. */
+  const panelOf = (View, name) => ({ app, rows }) => (isPossible(app) && app.state[name] && app.hasPicture ? html`<${View} app=${app} rows=${rows} />` : null);
+  const switchOf = (label, name, title) => ({ app }) => isPossible(app) && html`<button aria-pressed=${app.state[name]} onClick=${() => app.set({ [name]: !app.state[name] })} title=${title}>${label}</button>`;
+  const ScatterPanel = panelOf(Scatter, "params");
+  const ScatterSwitch = switchOf("Hyperparameters", "params", "Each hyperparameter against the score");
 
   /** The dialog in which the hyperparameters are chosen that have a chart, or an axis; `axing` is how many have one unless some are chosen. */
   function Axes({ app }) {
     return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app, app.state.axing)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: null })} />`;
   }
 
-  tm.scatter = { NoScore, ScatterPanel, ScatterSwitch, Axes, isPossible, shownNames, axisOf, numericAxis };
+  tm.scatter = { NoScore, ScatterPanel, ScatterSwitch, panelOf, switchOf, Axes, shownNames, axisOf, numericAxis };
 })((window.tuneMedia = window.tuneMedia || {}));

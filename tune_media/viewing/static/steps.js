@@ -258,5 +258,5 @@
     return first;
   }
 
-  tm.steps = { strideOf, stepOf, frameOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf, firstDifference, byStep, SO_FAR };
+  tm.steps = { strideOf, stepOf, frameOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf, firstDifference, SO_FAR };
 })((window.tuneMedia = window.tuneMedia || {}));

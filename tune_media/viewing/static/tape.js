@@ -119,10 +119,10 @@
       <p class="muted">This runs the code that made its env, in a process of its own.</p></div>`;
   }
 
-  /** How the clip of an episode is made if this page cannot play it. */
+  /** How the clip of an episode is made, and added to its experiment, if this page cannot play it. */
   function HowTo({ app, trial, episode }) {
     return html`<p>This page cannot play it. On a machine that has the experiment, this makes its clip:</p>
-      <pre class="command" tabindex="0">${commandOf(app, trial, episode)}</pre>
+      <${tm.commands.Command} words=${["render", `path/to/${lastPart(app.data.title)}`, "--trial", trial, "--episodes", episode, "--storage"]} />
       <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.${app.source.canGroup ? "" : " A gallery has the clip when it is written again."}</p>`;
   }
 
@@ -151,12 +151,6 @@
         ${isOpen && html`<${Dialog} label="Episode with a tape" onClose=${() => this.setState({ isOpen: false })}>
           <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2><${HowTo} app=${app} trial=${trial} episode=${episode} /><//>`}`;
     }
-  }
-
-  /** Return the command that adds the clip of an episode to its experiment. */
-  function commandOf(app, trial, episode) {
-    const quoted = (text) => (/^[\w.,=+@%/:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-    return `tune-media render ${quoted(`path/to/${lastPart(app.data.title)}`)} --trial ${quoted(trial)} --episodes ${quoted(episode)} --storage`;
   }
 
   /** The clip of the trial that was left a tape, under the key that is shown. */
