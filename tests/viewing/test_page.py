@@ -8,6 +8,7 @@ import tune_media as tm
 from tests.support.browser import served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.values.names import shown_names
+from tune_media.viewing.configurations import short
 from tune_media.viewing.episode_files import EpisodeFiles
 
 pytestmark = pytest.mark.slow
@@ -88,6 +89,8 @@ def test_a_filter_takes_values_as_they_are_shown(viewer):
         ("x=0.333", 1 / 3, False),
     ):
         assert viewer.frame.evaluate(test, [text, value]) is holds, (text, value)
+    for text in ("<function warm 1b3f24bb>", "<class 'a.Env'>", "<class 'a.make.<locals>.Env' 1b3f24bb>"):
+        assert viewer.frame.evaluate("(text) => tuneMedia.filter.plain(text)", text) == short(text)
     names = "(name) => tuneMedia.model.namesOf({ name })"
     found = viewer.frame.evaluate(names, "sweep/PPO_Cart_a1b2c_00003_3_lr=0.1_2026-11-26_10-00-00")
     assert found[1:] == list(shown_names(found[0])) == ["PPO_Cart_a1b2c_00003", "a1b2c_00003"]

@@ -163,8 +163,8 @@
     return same;
   }
 
-  /** Return the name of a function or class that stands as its repr. */
-  const plain = (text) => text.replace(/^<(?:function|class) '?(.+?)'?>$/, "$1");
+  /** Return the name of a function or class that stands as its repr, with Tune's id if it has one. */
+  const plain = (text) => text.replace(/^<(?:function|class) '?(.+?)'?( [0-9a-f]{8})?>$/, "$1$2");
 
   /** Return whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
   const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
