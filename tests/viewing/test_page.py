@@ -429,12 +429,12 @@ VIEWS = {
     "clip that is gone": ("view=clip&trial=lr=0.2_0&clip=step_000000010", ""),
     "episodes": ("view=episodes&order=episode_return", ""),
     "strangest episodes": ("view=episodes&strange=true&where=return<100", ""),
-    "help": ("", "help: true"),
-    "group by": ("", "grouping: true"),
-    "hyperparameters": ("", "axing: 6"),
-    "metrics": ("", "picking: 'score'"),
-    "columns": ("", "choosing: ['trial', 'metrics/x']"),
-    "columns of the table": ("cards=table", "columning: true"),
+    "help": ("", "show(tuneMedia.keys.Help)"),
+    "group by": ("", "show(tuneMedia.configurations.Grouping)"),
+    "hyperparameters": ("", "show(tuneMedia.scatter.Axes, { most: 6 })"),
+    "metrics": ("", "pickMetric('score')"),
+    "columns": ("", "show(tuneMedia.episodes.Columns, { columns: ['trial', 'metrics/x'] })"),
+    "columns of the table": ("cards=table", "show(tuneMedia.table.Columns)"),
 }
 
 
@@ -450,9 +450,8 @@ def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser
             viewer.open(url)
             viewer.wait("tuneMedia.app.instance.data?.trials[0].status !== ''")
             for name, (link, dialog) in VIEWS.items():
-                closed = "help: false, grouping: false, axing: null, picking: '', choosing: null, columning: false"
-                viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.setState({{ {closed} }}); }}", link)
-                viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.setState({{ {dialog} }}); }}")
+                viewer.frame.evaluate(f"(link) => {{ location.hash = link; {APP}.close(); }}", link)
+                viewer.frame.evaluate(f"() => {{ {APP}.readLink(); {APP}.{dialog or 'close()'}; }}")
                 if dialog:
                     viewer.wait("document.querySelector('dialog[open]')")
                 elif name == "table":

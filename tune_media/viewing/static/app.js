@@ -28,7 +28,7 @@
       this.problem = null;
       this.reading = null; // [trials that the server has read, trials that there are], until it has read all
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, help: false, menu: false, picking: "", grouping: false, drawing: false, commanding: null, axing: null, choosing: null, columning: false, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, dialog: null, toast: "" };
       this.touched = false;
       this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
@@ -440,11 +440,22 @@
       if (next) this.set({ [name]: next });
     }
 
-    /** Take the metric that was chosen from the long list. */
-    pick(name) {
-      const { picking } = this.state;
-      this.setState({ picking: "" });
-      this.set(picking === "sort" ? { sort: `metric:${name}` } : { score: name });
+    /** Show a dialog, a component that gets the app and these props. */
+    show(view, props = {}) {
+      this.setState({ dialog: { view, props } });
+    }
+
+    close() {
+      this.setState({ dialog: null });
+    }
+
+    /** Have a metric chosen from the long list, to sort by or as the score. */
+    pickMetric(name) {
+      const onPick = (metric) => {
+        this.close();
+        this.set(name === "sort" ? { sort: `metric:${metric}` } : { score: metric });
+      };
+      this.show(tm.ui.Picker, { title: name === "sort" ? "Sort by a metric" : "Winner by a metric", names: this.data.metricNames, label: model.scoreLabel, onPick });
     }
 
     addFilter(name, value) {
@@ -501,16 +512,7 @@
           <p class=${`verdict banner ${verdict}`}><b>${verdict.toUpperCase()}</b> ${condition && html`<i>${condition}</i> `}${sentence}</p>`)}</section>`}
         ${view}
         <div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
-        ${state.help && html`<${tm.keys.Help} app=${this} />`}
-        ${state.grouping && html`<${tm.configurations.Grouping} app=${this} />`}
-        ${state.drawing && html`<${tm.figure.Figure} app=${this} />`}
-        ${state.commanding && html`<${tm.commands.Commands} app=${this} found=${state.commanding} />`}
-        ${state.columning && html`<${tm.table.Columns} app=${this} />`}
-        ${state.choosing && html`<${tm.episodes.Columns} app=${this} />`}
-        ${state.picture && html`<${tm.timeline.Picture} app=${this} picture=${state.picture} />`}
-        ${state.axing && html`<${tm.scatter.Axes} app=${this} />`}
-        ${state.picking && html`<${tm.ui.Picker} title=${state.picking === "sort" ? "Sort by a metric" : "Winner by a metric"} names=${this.data.metricNames} label=${model.scoreLabel}
-          onPick=${(name) => this.pick(name)} onClose=${() => this.setState({ picking: "" })} />`}
+        ${state.dialog && html`<${state.dialog.view} app=${this} ...${state.dialog.props} />`}
         <div class="toast" role="status">${state.toast}</div>
       </div>`;
     }

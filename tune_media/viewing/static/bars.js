@@ -26,7 +26,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
       ${app.source.episodes && state.view !== "episodes" && html`<button onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })} title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>
       <button onClick=${() => app.toggleTheme()} aria-label="Light or dark (d)" title="Light or dark (d)">${app.theme === "dark" ? "☀" : "☾"}</button>
-      <button onClick=${() => app.setState({ help: true })} aria-label="Keyboard help (?)" title="Keyboard help (?)">?</button>
+      <button onClick=${() => app.show(tm.keys.Help)} aria-label="Keyboard help (?)" title="Keyboard help (?)">?</button>
       </div>
     </header>`;
   }
@@ -44,7 +44,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const choose = (name, value) => {
       if (value === MORE) {
         app.forceUpdate(); // the menu goes back to what it was
-        app.setState({ picking: name });
+        app.pickMetric(name);
       } else app.set({ [name]: value });
     };
     return html`

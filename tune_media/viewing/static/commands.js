@@ -37,13 +37,13 @@
     };
   }
 
-  const Button = ({ app, label, title, found }) => html`<button onClick=${() => app.setState({ commanding: found })} title=${title}>${label}</button>`;
+  const Button = ({ app, label, title, found }) => html`<button onClick=${() => app.show(Commands, { found })} title=${title}>${label}</button>`;
 
-  const Commands = ({ app, found }) => html`<${Dialog} label=${found.title} onClose=${() => app.setState({ commanding: null })}>
+  const Commands = ({ app, found }) => html`<${Dialog} app=${app} label=${found.title}>
     <h2>${found.title}</h2>
     <p class="muted">In a terminal, in the folder that holds the experiment; ${found.needs || "its checkpoints are needed"}:</p>
     ${found.commands.map(([text, words]) => html`<p>${text}</p><${Command} words=${words} />`)}
   <//>`;
 
-  tm.commands = { Button, Command, Commands, comparing, forking, experimentOf };
+  tm.commands = { Button, Command, comparing, forking, experimentOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -167,13 +167,13 @@
     const hasConfigurations = judged && (judged.hasRuns || app.state.by || shown === "configurations");
     const names = (kind) => (hasConfigurations || kind === TABLE ? kind : "cards");
     return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Show" values=${[...(hasConfigurations ? ["configurations"] : []), "trials", TABLE]} value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} />
-      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.setState({ grouping: true })} title="Choose the hyperparameters that make a configuration">Group by …</button>`}${figure}</span>`;
+      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.show(Grouping)} title="Choose the hyperparameters that make a configuration">Group by …</button>`}${figure}</span>`;
   }
 
   /** The dialog in which the hyperparameters are chosen that make a configuration. */
   function Grouping({ app }) {
     const group = (names) => names.length && app.set({ by: names.join("\n"), cards: "configurations" });
-    return html`<${tm.ui.Checks} title="Group by" names=${app.data.params} chosen=${app.judged.names} onChange=${group} onClose=${() => app.setState({ grouping: false })}>
+    return html`<${tm.ui.Checks} app=${app} title="Group by" names=${app.data.params} chosen=${app.judged.names} onChange=${group}>
       <p class="muted">Trials with the same values of these are runs of one configuration.</p>
       <p><button class="chip" onClick=${() => app.set({ by: "" })}>All but training seeds</button></p>
     <//>`;

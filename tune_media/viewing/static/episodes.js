@@ -111,7 +111,7 @@
           <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where} placeholder="return < 20 and length > 100"
             title="Comparisons of any column, with and, or, not and parentheses" onInput=${(event) => app.set({ where: event.target.value })} />
           <button aria-pressed=${state.strange} onClick=${() => app.set({ strange: !state.strange })} title="For each column, the episodes furthest above and below its median. Columns most of whose values are equal are left out.">The ${STRANGEST} strangest</button>
-          ${found && html`<button onClick=${() => app.setState({ choosing: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
+          ${found && html`<button onClick=${() => app.show(Columns, { columns: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
         ${found?.histogram?.counts.length > 0 && html`<${Histogram} key=${found.histogram.name} ...${found.histogram} filterName=${this.nameOf(found.histogram.name)} where=${state.where} onKeep=${(token) => this.keep(found.histogram.name, token)} />`}
         ${found && !found.rows.length && found.read >= 1 && html`<p class="message" role="status">${found.total
@@ -177,13 +177,12 @@
   }
 
   /** The dialog in which the columns are chosen that the table shows. */
-  function Columns({ app }) {
-    const { choosing } = app.state;
+  function Columns({ app, columns }) {
     const hidden = tm.model.listed(app.state.hidden);
-    const show = (shown) => app.set({ hidden: choosing.filter((name) => !shown.includes(name)).join("\n") });
-    return html`<${Checks} title="Columns" names=${choosing} chosen=${choosing.filter((name) => !hidden.includes(name))} onChange=${show} onClose=${() => app.setState({ choosing: null })}>
-      <p><button class="chip" onClick=${() => show(choosing)}>all</button>${" "}
-        <button class="chip" onClick=${() => show(choosing.filter((name) => !name.startsWith("metrics/")))}>all but metrics</button></p>
+    const show = (shown) => app.set({ hidden: columns.filter((name) => !shown.includes(name)).join("\n") });
+    return html`<${Checks} app=${app} title="Columns" names=${columns} chosen=${columns.filter((name) => !hidden.includes(name))} onChange=${show}>
+      <p><button class="chip" onClick=${() => show(columns)}>all</button>${" "}
+        <button class="chip" onClick=${() => show(columns.filter((name) => !name.startsWith("metrics/")))}>all but metrics</button></p>
     <//>`;
   }
 

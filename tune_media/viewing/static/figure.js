@@ -14,7 +14,7 @@
     return ["figure", tm.commands.experimentOf(app), "-o", "comparison.svg", ...options];
   }
 
-  const Button = ({ app }) => html`<button onClick=${() => app.setState({ drawing: true })} title="The comparison as papers have it">Figure …</button>`;
+  const Button = ({ app }) => html`<button onClick=${() => app.show(Figure)} title="The comparison as papers have it">Figure …</button>`;
 
   class Figure extends Component {
     async save(ending) {
@@ -30,7 +30,7 @@
 
     render({ app }, { told = "" }) {
       const command = commandOf(app, app.comparison(app.state));
-      return html`<${Dialog} label="Figure of the comparison" onClose=${() => app.setState({ drawing: false })}>
+      return html`<${Dialog} app=${app} label="Figure of the comparison">
         <h2>Figure of the comparison</h2>
         <div class="drawing"><p>All configurations by ${tm.model.scoreLabel(app.state.score)}: means with their 95 % intervals, and the runs as dots.</p>
         ${app.source.figure && html`<p class="endings">${ENDINGS.map((ending) => html`<button onClick=${() => this.save(ending)}>${ending.toUpperCase()}</button> `)}</p>
@@ -41,5 +41,5 @@
     }
   }
 
-  tm.figure = { Button, Figure };
+  tm.figure = { Button };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -37,7 +37,7 @@
     [["p"], "pin the trial or the clip: the link keeps it", (app) => tm.pins.toggleShown(app)],
     [["c"], "copy a link to this view", (app) => app.copyLink()],
     [["d"], "light or dark", (app) => app.toggleTheme()],
-    [["?"], "this page", (app) => app.setState({ help: true })],
+    [["?"], "this page", (app) => app.show(Help)],
   ];
   const ACTIONS = new Map(KEYS.filter(([, , action]) => action).map(([shown, , action, key]) => [key || shown[0], action]));
   const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
@@ -60,7 +60,7 @@
   }
 
   function Help({ app }) {
-    return html`<${tm.ui.Dialog} label="Keyboard" onClose=${() => app.setState({ help: false })}>
+    return html`<${tm.ui.Dialog} app=${app} label="Keyboard">
       <h2>Keyboard</h2>
       <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>
     <//>`;

@@ -137,7 +137,7 @@
       return html`<section class="panel parallel">
         <div class="panel-head"><h2>Parallel coordinates</h2>
           ${hasScores && html`<button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale of the score">log</button>`}
-          ${data.params.length > 1 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_AXES })}>${axes.length - hasScores} of ${plural(data.params.length, "hyperparameter")} …</button>`}
+          ${data.params.length > 1 && html`<button class="chip" onClick=${() => app.show(tm.scatter.Axes, { most: MOST_AXES })}>${axes.length - hasScores} of ${plural(data.params.length, "hyperparameter")} …</button>`}
           <span class="muted">A line is a trial${hasScores ? ": the stronger its colour, the better its score; the best is gold" : ""}. Drag along an axis, or move its handles, to keep a range, which goes into the filter.${hasScores && unscored ? ` ${plural(unscored, "trial")} without a score ${unscored > 1 ? "end" : "ends"} before the last axis.` : ""}</span></div>
         ${!hasScores && html`<${tm.scatter.NoScore} app=${app} />`}
         <div class="parallel-scroll" tabindex="0" role="region" aria-label="Parallel coordinates of the hyperparameters and the score; the filter takes the same ranges as text">

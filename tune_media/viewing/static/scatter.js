@@ -227,7 +227,7 @@
       return html`<section class="panel scatter">
         <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
           ${charts.length > 0 && html`<button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>`}
-          ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.setState({ axing: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
+          ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.show(Axes, { most: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
           <span class="muted" hidden=${!charts.length}>${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its ${app.hasClips ? "clip" : "trial"}, click to open it.</span></div>
         <${tm.importance.Importance} app=${app} />
         ${app.state.log && !layout.isLog && html`<p class="muted">Not all scores are positive, so their axis stays linear.</p>`}
@@ -258,7 +258,7 @@
     return html`<div class="no-score">
       <p><b>No trial has a score${isGoing ? " yet" : ""}${state.score && html`: “${model.scoreLabel(state.score)}” is missing in all of them`}.</b></p>
       <p class="muted">${others.length
-        ? html`Trials can be ranked by ${others.slice(0, 3).map((name) => html`<button class="chip" onClick=${() => app.set({ score: name })}>${model.scoreLabel(name)}</button> `)}${others.length > 3 && html`<button class="chip" onClick=${() => app.setState({ picking: "score" })}>another metric …</button>`}`
+        ? html`Trials can be ranked by ${others.slice(0, 3).map((name) => html`<button class="chip" onClick=${() => app.set({ score: name })}>${model.scoreLabel(name)}</button> `)}${others.length > 3 && html`<button class="chip" onClick=${() => app.pickMetric("score")}>another metric …</button>`}`
         : html`Report a number in the trial, such as <code>tune.report({"episode_return_mean": 12.5})</code>, or record episodes: their returns are scores.`}${isGoing && " This page shows the first score as soon as it is there."}</p></div>`;
   }
 
@@ -282,9 +282,9 @@
   const ScatterPanel = panelOf(Scatter, "params");
   const ScatterSwitch = switchOf("Hyperparameters", "params", "Each hyperparameter against the score");
 
-  /** The dialog in which the hyperparameters are chosen that have a chart, or an axis; `axing` is how many have one unless some are chosen. */
-  function Axes({ app }) {
-    return html`<${Checks} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app, app.state.axing)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} onClose=${() => app.setState({ axing: null })} />`;
+  /** The dialog in which the hyperparameters are chosen that have a chart, or an axis: at most so many unless some are chosen. */
+  function Axes({ app, most }) {
+    return html`<${Checks} app=${app} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app, most)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} />`;
   }
 
   tm.scatter = { NoScore, ScatterPanel, ScatterSwitch, panelOf, switchOf, Axes, shownNames, axisOf, numericAxis };

@@ -110,7 +110,7 @@
     const all = columnsOf(app);
     const columns = shownOf(all, app);
     const save = () => tm.ui.save(new Blob([csvOf(rows, columns)], { type: "text/csv" }), `${lastPart(app.data.title) || "trials"}.csv`);
-    return html`<${tm.folds.Folds} app=${app} columns=${columns} /><button onClick=${() => app.setState({ columning: true })}>${columns.length === all.length ? plural(all.length, "column") : `${columns.length} of ${plural(all.length, "column")}`} …</button>
+    return html`<${tm.folds.Folds} app=${app} columns=${columns} /><button onClick=${() => app.show(Columns)}>${columns.length === all.length ? plural(all.length, "column") : `${columns.length} of ${plural(all.length, "column")}`} …</button>
       <button onClick=${save} title="The trials that the filter lets through, in this order, with these columns and all digits">Export CSV</button>`;
   }
 
@@ -130,7 +130,7 @@
     const all = columnsOf(app);
     const show = (keys) => app.set({ columns: keys.join("\n") });
     const label = (key) => all.find((column) => column.key === key).name;
-    return html`<${Checks} title="Columns" names=${all.map(({ key }) => key)} label=${label} chosen=${shownOf(all, app).map(({ key }) => key)} onChange=${show} onClose=${() => app.setState({ columning: false })}>
+    return html`<${Checks} app=${app} title="Columns" names=${all.map(({ key }) => key)} label=${label} chosen=${shownOf(all, app).map(({ key }) => key)} onChange=${show}>
       <p><button class="chip" onClick=${() => show([])}>those that matter</button>${" "}
         <button class="chip" onClick=${() => show(all.map(({ key }) => key))}>all</button></p>
     <//>`;

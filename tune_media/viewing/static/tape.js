@@ -4,7 +4,6 @@
   "use strict";
 
   const { html, number, lastPart, Dialog } = tm.ui;
-  const { Component } = window.htmPreact;
   const POLL_MS = 300;
   const PREFIX = "tape/";
 
@@ -127,31 +126,20 @@
   }
 
   /** The button that opens an episode with a tape and no clip. */
-  class PlayTape extends Component {
-    constructor() {
-      super();
-      this.state = { isOpen: false };
-    }
-
-    open() {
-      const { app, trial, report, episode } = this.props;
-      if (!app.source.tape) {
-        this.setState({ isOpen: true });
-        return;
-      }
+  function PlayTape({ app, trial, report, episode }) {
+    const open = () => {
       const path = pathOf(report, episode);
       if (app.data.plays) app.tapes.play(app.tapes.of(app.data.named.get(trial), path));
       app.go({ view: "clip", trial, clip: path });
-    }
-
-    render({ app, trial, episode }, { isOpen }) {
-      const title = app.data.plays ? "Play this episode again from its tape. This runs the code that made its env, in a process of its own."
-        : "This episode has a tape and no clip";
-      return html`<button class="tape" title=${title} aria-label=${app.data.plays ? "Play the episode from its tape" : undefined} onClick=${() => this.open()}>${app.data.plays ? "▷" : "tape"}</button>
-        ${isOpen && html`<${Dialog} label="Episode with a tape" onClose=${() => this.setState({ isOpen: false })}>
-          <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2><${HowTo} app=${app} trial=${trial} episode=${episode} /><//>`}`;
-    }
+    };
+    const title = app.data.plays ? "Play this episode again from its tape. This runs the code that made its env, in a process of its own."
+      : "This episode has a tape and no clip";
+    return html`<button class="tape" title=${title} aria-label=${app.data.plays ? "Play the episode from its tape" : undefined}
+      onClick=${app.source.tape ? open : () => app.show(NotHere, { trial, episode })}>${app.data.plays ? "▷" : "tape"}</button>`;
   }
+
+  const NotHere = ({ app, trial, episode }) => html`<${Dialog} app=${app} label="Episode with a tape">
+    <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2><${HowTo} app=${app} trial=${trial} episode=${episode} /><//>`;
 
   /** The clip of the trial that was left a tape, under the key that is shown. */
   const tapeOf = ({ state }, trial) => trial.tapes.find((own) => own.section === state.section && own.key === state.key);

@@ -140,7 +140,7 @@
       const content = await new Promise((resolve) => picture.toBlob(resolve));
       tm.ui.save(content, `${name}_filmstrip.png`);
     } catch (error) { // a page from disk may show the frames, and not read them
-      app.setState({ picture });
+      app.show(Picture, { picture });
     }
   }
 
@@ -151,7 +151,7 @@
     }
 
     render({ app }) {
-      return html`<div><${tm.ui.Dialog} label="Filmstrip" onClose=${() => app.setState({ picture: null })}>
+      return html`<div><${tm.ui.Dialog} app=${app} label="Filmstrip">
         <h2>Filmstrip</h2>
         <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a screenshot. The page that <code>tune-media gallery --single-file</code> makes can save it.</p>
         <div class="picture-place" tabindex="0" role="img" aria-label="The frames of the clips, with their steps"></div>
@@ -260,5 +260,5 @@
     }
   }
 
-  tm.timeline = { Timeline, Following, Picture, savePicture };
+  tm.timeline = { Timeline, Following, savePicture };
 })((window.tuneMedia = window.tuneMedia || {}));

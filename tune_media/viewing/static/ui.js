@@ -326,21 +326,22 @@
       if (this.base.open) this.base.close(); // the focus goes back
     }
 
-    render({ label, onClose, children }) {
-      const onClick = (event) => event.target === this.base && onClose(); // beside it
-      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${onClose} onCancel=${onClose} onClick=${onClick}>
+    render({ app, label, children }) {
+      const close = () => app.close();
+      const onClick = (event) => event.target === this.base && close(); // beside it
+      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${close} onCancel=${close} onClick=${onClick}>
         ${children}
-        <button class="primary" onClick=${onClose}>Close</button>
+        <button class="primary" onClick=${close}>Close</button>
       </dialog>`;
     }
   }
 
   /** A dialog with a box for each name. `onChange` is told the names that are checked, in the order of `names`. */
   class Checks extends Component {
-    render({ title, names, label = (name) => name, chosen, onChange, onClose, children }, { text = "" }) {
+    render({ app, title, names, label = (name) => name, chosen, onChange, children }, { text = "" }) {
       const toggle = (name) => onChange(names.filter((own) => chosen.includes(own) !== (own === name)));
       const found = names.filter((name) => label(name).toLowerCase().includes(text.trim().toLowerCase()));
-      return html`<${Dialog} label=${title} onClose=${onClose}>
+      return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
         ${children}
         ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "name")}`} value=${text} onInput=${(event) => this.setState({ text: event.target.value })} />`}
@@ -356,10 +357,10 @@
       this.state = { text: "" };
     }
 
-    render({ title, names, label, onPick, onClose }, { text }) {
+    render({ app, title, names, label, onPick }, { text }) {
       const wanted = text.toLowerCase().split(/\s+/);
       const found = names.filter((name) => wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
-      return html`<${Dialog} label=${title} onClose=${onClose}>
+      return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
         <input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
           onInput=${(event) => this.setState({ text: event.target.value })}
