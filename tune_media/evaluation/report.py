@@ -32,7 +32,7 @@ from tune_media.values.checks import a_count, local_path, name_some, suggests_na
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text
 from tune_media.viewing.places import Folder, folder_at
-from tune_media.viewing.report_page import report_page
+from tune_media.viewing.single_page import report_page
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 FILE = "report.json"

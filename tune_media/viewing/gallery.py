@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import logging
 import posixpath
 import re
@@ -30,7 +29,7 @@ from tune_media.viewing.conditions import Texts
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.episode_files import EpisodeFiles
-from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC, static_files
+from tune_media.viewing.front_end import SHOWN, STATIC, page, static_files
 from tune_media.viewing.payload import (
     CLIP,
     column,
@@ -154,9 +153,8 @@ class Gallery:
         for name in static_files():
             if name not in _NOT_COPIED:
                 _write(output / "static" / name, (STATIC / name).read_bytes())
-        page = (STATIC / "index.html").read_text().replace('data-source="server"', 'data-source="files"')
-        page = page.replace(PRELOAD, "").replace("<title>Episodes</title>", f"<title>{html.escape(self.title)}</title>")
-        return _write(output / "index.html", page.encode("utf-8", "replace"))
+        content = page("index.html", self.title, "files").encode("utf-8", "replace")
+        return _write(output / "index.html", content)
 
     def write_page(
         self,
@@ -179,8 +177,8 @@ class Gallery:
         """
         ranked = Scores.of([trial.last_metrics for trial in self.trials], clip_scores(self.trials)).best_first()
         inside, media = self.inside([self.trials[number] for number in ranked], max_bytes, progress=progress)
-        page = single_page(inside.data(steps=steps, posters=""), media, self.title)
-        _write(output, page.encode("utf-8", "replace"))
+        content = single_page(inside.data(steps=steps, posters=""), media, self.title)
+        _write(output, content.encode("utf-8", "replace"))
         return len(media)
 
     def inside(

@@ -1,14 +1,14 @@
-"""The viewer as a single HTML file that has everything inside: scripts, data and clips."""
+"""Single HTML files that have everything inside: the viewer with its scripts, data and clips, and a report."""
 
 from __future__ import annotations
 
 import base64
-import html
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tune_media.viewing.front_end import PRELOAD, SHOWN, STATIC
+from tune_media.viewing.front_end import SHOWN, STATIC, page
 from tune_media.viewing.payload import json_content
 
 _ICON = re.compile(r'<link rel="icon"[^>]*>\n')
@@ -30,23 +30,29 @@ def single_page(data: Iterable[tuple[str, bytes]], media: Mapping[str, str], tit
     """
     contents = b",".join(json_content(name) + b":" + content for name, content in data)
     held = b"window.tuneMedia={held:{data:{%s},media:%s}};" % (contents, json_content(media))
-    page = (STATIC / "index.html").read_text().replace('data-source="server"', f'data-source="{source}"')
-    page = page.replace("<title>Episodes</title>", f"<title>{html.escape(title)}</title>")
-    return with_inside(page.replace(PRELOAD, ""), held)
+    return _with_inside(page("index.html", title, source), held)
 
 
-def with_inside(page: str, held: bytes) -> str:
-    """Return a page of the front end with its styles and scripts inside, and a script before them.
+def report_page(facts: Mapping[str, Any], title: str) -> str:
+    """Return the page of a report with all that it needs inside.
 
     Args:
-        page: The page.
-        held: The script, which gives the others their data.
+        facts: What ``static/report.js`` shows.
+        title: The title of the page.
+
+    >>> "<title>a &amp; b</title>" in report_page({}, "a & b")
+    True
     """
-    text = held.decode().replace("<", "\\u003c")  # no text of the experiment's ends the script
-    page = _ICON.sub("", page)
-    page = _STYLE.sub(lambda found: f"<style>{_static(found)}</style>", page)
-    page = _SCRIPT.sub(lambda found: f"<script>{_static(found)}</script>", page)
-    return page.replace("<script>", f"<script>{text}</script>\n<script>", 1)
+    return _with_inside(page("report.html", title), b"window.tuneMedia={facts:%s};" % json_content(facts))
+
+
+def _with_inside(text: str, held: bytes) -> str:
+    """Return a page with its styles and scripts inside, and a script before them, which gives them their data."""
+    script = held.decode().replace("<", "\\u003c")  # no text of the experiment's ends the script
+    text = _ICON.sub("", text)
+    text = _STYLE.sub(lambda found: f"<style>{_static(found)}</style>", text)
+    text = _SCRIPT.sub(lambda found: f"<script>{_static(found)}</script>", text)
+    return text.replace("<script>", f"<script>{script}</script>\n<script>", 1)
 
 
 def data_uri(content: bytes, path: str) -> str:
