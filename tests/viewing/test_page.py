@@ -279,6 +279,19 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
         assert viewer.errors == []
 
 
+def test_a_trial_that_failed_is_no_best_run(browser, tmp_path):
+    """It had the highest score and a configuration of its own, whose mean was shown as NaN."""
+    for number in range(5):
+        write_trial(tmp_path / "exp" / f"t{number}", number, steps=(10,), lr=number // 2, seed=number % 2)
+    write_snapshot(tmp_path / "exp", t4="ERROR")
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelector('.failed-trial')")
+        (told,) = viewer.all(".winner-line")
+        assert "Best configuration: lr 1" in told
+        assert "single run" not in told and "NaN" not in told
+
+
 def test_all_curves_are_on_one_chart(browser, seeds, tmp_path):
     with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url, "cards=trials")

@@ -129,7 +129,7 @@
     if (!best || !second) return null;
     const open = () => app.go({ view: "trial", trial: best.typical.name, clip: "" });
     const close = configurations.all.filter((one) => one.behind && model.hasZero(one.behind));
-    const other = data.winner && !best.trials.includes(data.winner) && configurations.all.find((one) => one.trials.includes(data.winner));
+    const other = data.winner && !best.trials.includes(data.winner) && configurations.all.find((one) => one.counting.includes(data.winner));
     const isLucky = other && other.lucky.includes(data.winner.id);
     const others = other ? other.counting.filter((trial) => !isLucky || trial !== data.winner) : [];
     const unended = configurations.all.flatMap(({ counting }) => counting.filter(tm.live.isUnended));
