@@ -91,13 +91,15 @@ def test_equal_scores_and_few_configurations():
 def test_the_order_of_the_names_is_that_of_the_importances_whatever_their_number(count):
     """A best learning rate in the middle; the order says no more than the importances do."""
     rng = np.random.default_rng(count)
-    params = [{"act": n % 2, "gamma": rng.uniform(), "lr": 10.0**-n, "seed": n} for n in range(count)]
+    params = [{"act": n % 2, "gamma": rng.uniform(), "lr": 10.0**-n, "a/seed": n} for n in range(count)]
     scores = [-abs(n - count / 2) for n in range(count)]
-    assert by_importance(["seed", "act", "gamma", "lr"], params, scores) == ["lr", "act", "gamma", "seed"]
+    names = ["a/seed", "act", "gamma", "lr"]
+    assert by_importance(names, params, scores) == ["lr", "act", "gamma", "a/seed"]
     found = importances(params, scores)
     assert found[0].name == "lr"
     assert {one.name for one in found} == {"lr", "act", "gamma"}
-    assert by_importance(["seed", "act", "gamma", "lr"], params, [None] * count) == ["act", "gamma", "lr", "seed"]
+    for nothing in (None, 1.0):
+        assert by_importance(names, params, [nothing] * count) == ["act", "gamma", "lr", "a/seed"]
 
 
 def write_sweep(folder, count=24, seeds=1):

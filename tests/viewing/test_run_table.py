@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from tests.support.browser import served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.cli import main
-from tune_media.viewing.importance import by_importance
 from tune_media.viewing.trials import LogDirectory, Trials
 
 COUNT = 12
@@ -44,15 +43,6 @@ def results(tmp_path_factory):
     write_snapshot(experiment, **statuses | {"train_a1b2c_00011": "ERROR"})
     (experiment / "train_a1b2c_00011" / "error.txt").write_text("Traceback ...\nValueError: <b>stuck</b>\n")
     return experiment
-
-
-def test_hyperparameters_that_the_score_depends_on_come_first_and_seeds_last():
-    params = [{**settings_of(number), "a/seed": number} for number in range(COUNT)]
-    scores = [-(number // 3) for number in range(COUNT)]
-    names = ["a/seed", *NAMES]
-    assert by_importance(names, params, scores) == ["zeta_lr", *NAMES[:-1], "a/seed"]
-    assert by_importance(names, params, [None] * 5 + scores[5:]) == [*NAMES, "a/seed"]  # too few to say
-    assert by_importance(names, params, [1.0] * COUNT) == [*NAMES, "a/seed"]
 
 
 @pytest.mark.slow
