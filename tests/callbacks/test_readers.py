@@ -12,6 +12,7 @@ from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import wait_until
 from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.outbox_thread import OutboxThread
+from tune_media.callbacks.session import MediaSession
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
 
@@ -210,7 +211,8 @@ def test_a_tracker_that_hangs_at_the_end_is_named_and_a_restore_delivers_the_res
     hangs.released.set()
 
 
-def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path):
+@pytest.mark.parametrize("is_reader_first", [False, True])
+def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path, monkeypatch, is_reader_first):
     class Values(tm.Backend):
         flat = None
 
@@ -218,6 +220,16 @@ def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path):
             self.flat = dict(report.flat)
 
     values, odd = Values(), threading.Lock()
+    append = MediaSession.append
+
+    def append_and_wait(self, rows, **options):
+        last = append(self, rows, **options)
+        if any(row.kind == "result" for row in rows):
+            wait_until(lambda: values.flat)
+        return last
+
+    if is_reader_first:
+        monkeypatch.setattr(MediaSession, "append", append_and_wait)
     result = {"score": np.float32(0.5), "large": 2**70, "at": (1, 2), "odd": odd, "deep": {"path": Path("/x")}}
     run([tm.MediaLoggerCallback(values)], FakeTrial(tmp_path, lr=1), [{**result, "config": {"lr": 1}}])
     flat = values.flat

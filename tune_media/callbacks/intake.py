@@ -33,6 +33,7 @@ from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
+from tune_media.values.medium import new_id
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each
 from tune_media.values.problems import pending, take_problems
@@ -78,6 +79,7 @@ class Taken:
         entries: The media that are new.
         went_back: Whether the trial goes back with this result.
         unpackable: Values that are no plain data.
+        held_as: The name by which the row of the result knows them; empty: there are none.
         pending: What is to come with later results; see ``problems.pending``.
     """
 
@@ -86,6 +88,7 @@ class Taken:
     entries: list[MediaEntry] = field(default_factory=list)
     went_back: bool = False
     unpackable: dict[str, Any] = field(default_factory=dict)
+    held_as: str = ""
     pending: dict[str, int] = field(default_factory=dict)
 
 
@@ -182,8 +185,10 @@ def _result_row(held: Held, taken: Taken) -> NewRow:
     report = taken.report
     config = None if report.config is None else hyperparameters(held.trial, report.config)[0]
     flat, taken.unpackable = pack_each(report.flat)
+    taken.held_as = new_id() if taken.unpackable else ""
     facts = {"step": report.step, "training_iteration": report.training_iteration, "time": report.time}
-    data = pack({**facts, "live": sorted(map(str, taken.unpackable)), "config": config, "packed": flat})
+    live = {"live": sorted(map(str, taken.unpackable)), "held_as": taken.held_as}
+    data = pack({**facts, **live, "config": config, "packed": flat})
     return NewRow(held.known.trial_id, "result", data)
 
 

@@ -49,7 +49,7 @@ class Services:
         options: The user's options: those of the first callback that was given any.
         faults: Counts faults.
         summary: Counts media.
-        unpackable: Values of results that only this process has, such as those of W&B's own classes, by row.
+        unpackable: Values of results that only this process has, such as W&B's own classes, by the name in their rows.
         restored: Whether an earlier process began a trial, by its id.
         has_ended: Whether Tune has ended the experiment.
         waited: How long its end has waited for the storage, seconds.
@@ -64,7 +64,7 @@ class Services:
     options: MediaOptions = DEFAULT_OPTIONS
     faults: Faults = field(default_factory=lambda: Faults(strict=False))
     summary: Summary = field(init=False)
-    unpackable: dict[int, dict[str, Any]] = field(default_factory=dict)
+    unpackable: dict[str, dict[str, Any]] = field(default_factory=dict)
     restored: dict[str, bool] = field(default_factory=dict)
     has_ended: bool = False
     waited: float = 0.0
@@ -107,9 +107,9 @@ class Services:
         """Return a trial as Tune's loop hands it to a backend."""
         return replace(self.trial_info(trial.trial_id, self.facts_of(trial)), ray=trial)
 
-    def unpackable_values(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+    def unpackable_values(self, held_as: str, names: Sequence[str]) -> dict[str, Any]:
         """Return the values of a result that are no plain data; they are lost with the process that got them."""
-        values = self.unpackable.get(row, {})
+        values = self.unpackable.get(held_as, {})
         missing = [name for name in names if name not in map(str, values)]
         if missing:
             error = RuntimeError(f"{', '.join(missing[:5])}: not kept over a restart; report plain numbers or media")

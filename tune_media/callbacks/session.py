@@ -111,6 +111,7 @@ class MediaSession:
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
         self._held: dict[str, Held] = {}  # of each trial
         self._readers: dict[str, BackendReader] = {}
+        self._rows_of_unpackable: dict[str, int] = {}
         self._members: list[Member] = []
         self._load_patience = _LOAD_SECONDS
         self._is_settled = True
@@ -227,6 +228,7 @@ class MediaSession:
     def _keep(self, held: Held, taken: Taken) -> None:
         """Append the rows of a result, all at once, and have contents made."""
         rows, faults = taken.rows, self.services.faults
+        self._hold_unpackable(taken)  # a reader may be faster than this thread
         try:
             try:
                 last = self.append(rows) if rows else 0
@@ -234,7 +236,8 @@ class MediaSession:
                 faults.report("the outbox", "keeping media", error, kind=DROPPED)
                 rows = [without_content(row, no_room(error)) for row in rows]
                 last = self._append_names(rows)
-                taken.unpackable = {} if self._outbox.in_memory() else taken.unpackable
+                if self._outbox.in_memory():
+                    self.services.unpackable.pop(taken.held_as, None)
         except (OSError, sqlite3.Error) as error:  # the driver's disk does not even take the names of media
             faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
             for entry in taken.entries:
@@ -244,8 +247,8 @@ class MediaSession:
         for seq, row in enumerate(rows, last - len(rows) + 1):
             if not row.ready:
                 self._maker.make(seq, row.entry)
-            elif row.kind == "result" and taken.unpackable:
-                self._keep_unpackable(seq, taken.unpackable)
+            elif row.kind == "result" and taken.held_as in self.services.unpackable:
+                self._rows_of_unpackable[taken.held_as] = seq
         faults.raise_first()
 
     def _append_names(self, rows: list[NewRow]) -> int:
@@ -256,11 +259,16 @@ class MediaSession:
             rows = [NewRow(row.trial, row.kind) if row.kind == "result" else row for row in rows]
             return self.append(rows, is_bounded=False)
 
-    def _keep_unpackable(self, seq: int, values: dict[str, Any]) -> None:
+    def _hold_unpackable(self, taken: Taken) -> None:
         """Hold the values of a result that are no plain data until all readers have passed its row."""
-        passed = min((self._outbox.position(key) for key in self._readers), default=seq)
-        kept = {at: found for at, found in self.services.unpackable.items() if at > passed}
-        self.services.unpackable = {**kept, seq: values} if len(kept) < _MAX_UNPACKABLE else kept
+        if not taken.unpackable:
+            return
+        passed = min((self._outbox.position(key) for key in self._readers), default=0)
+        rows = {name: row for name, row in self._rows_of_unpackable.items() if row > passed}
+        held = {name: values for name, values in self.services.unpackable.items() if name in rows}
+        if len(held) < _MAX_UNPACKABLE:
+            held[taken.held_as] = taken.unpackable
+        self.services.unpackable, self._rows_of_unpackable = held, rows
 
     def checkpoint(self, trial: Trial, path: str) -> None:
         """Append a checkpoint, a folder on this machine."""
