@@ -4,11 +4,11 @@ import pytest
 
 from tests.support.viewing import write_trial
 from tune_media.viewing.payload import (
+    ShownParams,
     config_payload,
     configurations_payload,
     index_payload,
     json_content,
-    shown_value,
 )
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -79,9 +79,10 @@ def test_no_secret_of_a_config_comes_onto_the_page(tmp_path):
 
 @pytest.mark.parametrize("name", ["wandb.api_key", "credentials/value", "logger/api_key/value", "api_keys", "auth"])
 def test_a_secret_is_known_by_any_part_of_its_name(name):
-    assert shown_value(name, "abc") == shown_value(name, 12345678) == "***"
-    assert shown_value("model/max_tokens", 512) == 512
-    assert (shown_value("env_config/lr", 0.1), shown_value("act", "relu")) == (0.1, "relu")
+    shown = ShownParams()
+    assert shown(name, "abc") == shown(name, 12345678) == "***"
+    assert shown("model/max_tokens", 512) == 512
+    assert (shown("env_config/lr", 0.1), shown("act", "relu")) == (0.1, "relu")
 
 
 def test_a_number_that_no_float_holds_is_none(trials):

@@ -21,7 +21,7 @@ from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
 from tune_media.viewing.episode_table import EpisodeTable, trial_names
-from tune_media.viewing.payload import shown_value
+from tune_media.viewing.payload import ShownParams
 
 logger = logging.getLogger("tune_media")
 
@@ -255,8 +255,9 @@ class _Episodes:
         if any(self._is_left) or None in known:
             gone = np.array([trial is None for trial in known])
             counting = ~np.array(self._is_left)[file] & ~gone[path]
+        shown = ShownParams()
         params = [
-            {} if trial is None else {name: shown_value(name, value) for name, value in trial.config.items()}
+            {} if trial is None else {name: shown(name, value) for name, value in trial.config.items()}
             for trial in known
         ]
         return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self.reports)

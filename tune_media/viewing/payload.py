@@ -9,7 +9,6 @@ Columns keep it small: 100,000 clips are a few MB before compression. A column i
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import math
@@ -67,6 +66,7 @@ def index_payload(
         0
     """
     params, forks = shown_params(trials), forks_in(trials)
+    param = ShownParams()
     rows = [(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]
     lines = [line for _, line in rows]
     clips: dict[str, Any] = {
@@ -89,7 +89,7 @@ def index_payload(
                 "id": trial.id,
                 "name": trial.name,
                 "url": f"media/{trial.id}/",
-                "params": {name: shown_value(name, trial.config.get(name)) for name in params},
+                "params": {name: param(name, trial.config.get(name)) for name in params},
                 "abandoned": trial.is_abandoned,
                 "tapes": _tapes(trial),
                 **({"fork": forks[trial.id]} if trial.id in forks else {}),
@@ -289,6 +289,7 @@ def configurations_payload(
     found = judged(trials, known, scores, by=by, sign=sign, metric=metric) if trials else []
     names = list(found[0].configuration.params) if found else []
     importance, _ = importances_of(trials, known, scores)
+    param = ShownParams()
     paired = None
     if with_pairs and metric in (CLIP, *RETURNS) and len(found) > 1 and found[1].n:
         first, second = (_counting(one, trials) for one in found[:2])
@@ -298,7 +299,7 @@ def configurations_payload(
         "names": names,
         "configurations": [
             {
-                "params": {name: shown_value(name, value) for name, value in one.configuration.params.items()},
+                "params": {name: param(name, value) for name, value in one.configuration.params.items()},
                 "trials": [trials[number].id for number in one.configuration.trials],
                 "left_out": [trials[number].id for number in one.left_out],
                 "n": one.n,
@@ -368,21 +369,28 @@ def config_payload(trial: TrialFiles) -> dict[str, Any]:
     >>> config_payload(TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial"))
     {}
     """
-    return {name: shown_value(name, value, _MAX_SETTING) for name, value in trial.config.items()}
+    param = ShownParams(_MAX_SETTING)
+    return {name: param(name, value) for name, value in trial.config.items()}
 
 
-def shown_value(name: str, value: Any, most: int = _MAX_TEXT) -> Any:
-    """Return a hyperparameter as the page shows it: JSON, at most so many characters, without keys and passwords.
+class ShownParams:
+    """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once.
 
-    >>> shown_value("env_config/api_key", "abc"), shown_value("lr", float("inf"))
-    ('***', None)
+    Args:
+        most: The characters of a text.
     """
-    return _shown_text(name, value, most) if isinstance(value, str) else finite(without_secret(name, value))
 
+    def __init__(self, most: int = _MAX_TEXT) -> None:
+        self._most = most
+        self._made: dict[tuple[str, str], str | None] = {}
 
-@functools.lru_cache(maxsize=10_000)
-def _shown_text(name: str, text: str, most: int) -> str | None:
-    return _text(without_secret(name, text), most)
+    def __call__(self, name: str, value: Any) -> Any:
+        """Return a hyperparameter as the page shows it."""
+        if not isinstance(value, str):
+            return finite(without_secret(name, value))
+        if (name, value) not in self._made:
+            self._made[name, value] = _text(without_secret(name, value), self._most)
+        return self._made[name, value]
 
 
 def _text(value: Any, most: int = _MAX_TEXT) -> str | None:
