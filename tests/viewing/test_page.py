@@ -454,6 +454,17 @@ VIEWS = {
 APP = "tuneMedia.app.instance"
 
 
+def test_a_dialog_that_takes_the_place_of_another_stays(browser, seeds, tmp_path):
+    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.keys.Help)")
+        viewer.wait("document.querySelector('dialog[open]')")
+        viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.configurations.Grouping)")
+        viewer.frame.evaluate("() => new Promise((resolve) => setTimeout(resolve, 200))")  # the other's event came
+        assert viewer.frame.evaluate("() => document.querySelectorAll('dialog[open]').length") == 1
+        assert viewer.frame.evaluate(f"() => {APP}.state.dialog.view === tuneMedia.configurations.Grouping")
+
+
 def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser, seeds, tmp_path):
     found = {}
     with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:

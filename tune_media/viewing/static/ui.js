@@ -323,11 +323,12 @@
     }
 
     componentWillUnmount() {
+      this.isGone = true; // its event comes later, when another dialog may be shown
       if (this.base.open) this.base.close(); // the focus goes back
     }
 
     render({ app, label, children }) {
-      const close = () => app.close();
+      const close = () => this.isGone || app.close();
       const onClick = (event) => event.target === this.base && close(); // beside it
       return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${close} onCancel=${close} onClick=${onClick}>
         ${children}
