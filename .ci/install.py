@@ -38,7 +38,8 @@ def settings_for_uv() -> dict[str, str]:
     if not {"UV_DEFAULT_INDEX", "UV_INDEX", "UV_FIND_LINKS"} & found.keys():
         found["UV_TORCH_BACKEND"] = "auto"  # without a GPU the build for CPUs: the index's own has gigabytes of CUDA
     if "UV_INDEX" in found:
-        found["UV_INDEX"] = f"{found.get('UV_DEFAULT_INDEX') or default_index()} {found['UV_INDEX']}"
+        main = os.environ.get("UV_DEFAULT_INDEX") or found.get("UV_DEFAULT_INDEX") or default_index()
+        found["UV_INDEX"] = f"{main} {found['UV_INDEX']}"
     return {"UV_INDEX_STRATEGY": "unsafe-best-match", **found}  # the best version of all indexes, as pip has it
 
 

@@ -386,7 +386,7 @@ class BackendReader(Reader, Context):
 
     def _report(self, row: Row, facts: dict[str, Any]) -> Report:
         report = Report(facts["step"], facts["training_iteration"], time=facts["time"], row=row.seq)
-        flat = {**unpack(facts["packed"]), **self._services.unpackable_values(facts["held_as"], facts["live"])}
+        flat = {**unpack(facts["packed"]), **self._services.unpackable_values(facts.get("held_as", ""), facts["live"])}
         report.__dict__.update(flat=flat, config=facts["config"])
         return report
 

@@ -48,7 +48,7 @@ Creator = Callable[[Any], Any]
 class EnvConfig(dict[str, Any]):
     """An ``env_config`` as RLlib gives it to whoever makes an env: a dict that also says where the env is made.
 
-    It stands for RLlib's ``EnvContext`` where RLlib is not imported.
+    It stands for RLlib's ``EnvContext`` where RLlib is not imported; ``num_workers`` counts the remote env runners.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class Recipe:
 
         Args:
             env: An env that was made so, for the names of its wrappers. None: not known.
+            num_workers: The number of remote env runners.
             frame: The source of frames that the recorder was given. None: ``render()``.
             video: Size, speed, quality and overlays of the recorder's clips. None: those of ``VideoOptions()``.
             base: The state that those of the env are compared with. None: they are not.
@@ -135,6 +136,7 @@ class LoadedRecipe:
 
     Attributes:
         facts: Where it was noted, see ``facts_here``.
+        num_workers: The number of remote env runners.
         frame: The source of frames that the recorder was given. None: ``render()``.
         video: Size, speed, quality and overlays of the recorder's clips. None: not known.
         base: The state that those of the env are compared with. None: not known.

@@ -2,6 +2,7 @@
 
 A verdict is held in Ray's own key-value store, so that every env runner of a job reads it: an experiment proves an env
 once, not each of its trials. That episodes cannot be played again is written once, under a name of its own, and stays.
+All functions here take a recipe by its hash.
 """
 
 from __future__ import annotations

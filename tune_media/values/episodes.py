@@ -324,7 +324,7 @@ def tape_bytes(episodes: Iterable[EpisodeData]) -> int:
 def with_fewer_tapes(
     episodes: Sequence[EpisodeData], chosen: Collection[str] = (), most: int = MAX_TAPE_BYTES
 ) -> list[EpisodeData]:
-    """Return the episodes with the tapes of the chosen ones, and of the newest others that fit.
+    """Return the episodes with the tapes of the chosen ones, and of the newest others that fit ``most`` bytes.
 
     The tape of each of the others is ``LEFT_OUT``, and the note of its record says so.
 
