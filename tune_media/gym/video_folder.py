@@ -176,6 +176,9 @@ class _Reports:
         self._folder, self._prefix = folder, prefix
         self._process = os.getpid()
         self._began = self._wrote = time.monotonic()
+        self._empty()
+
+    def _empty(self) -> None:
         self._episodes: list[EpisodeData] = []
         self._steps: dict[str, Trajectory] = {}
         self._clips: dict[str, dict[str, str]] = {}
@@ -214,9 +217,9 @@ class _Reports:
             if len(self._episodes) < _MOST_HELD:
                 raise
             count = len(self._episodes)
-            self._episodes, self._steps, self._clips = [], {}, {}
+            self._empty()
             raise OSError(f"the data of {count} episodes are lost: {error_text(error)}") from error
-        self._episodes, self._steps, self._clips = [], {}, {}
+        self._empty()
 
     def _write(self, now: float) -> None:
         if not self._folder.is_dir():
