@@ -28,7 +28,6 @@ from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
 from tune_media.encoding import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.render_pool import RenderPool
-from tune_media.replay.render_task import NoRoomError, RenderTasks
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import verdict_on
 from tune_media.storage.entry import may_be_rendered
@@ -85,6 +84,15 @@ class Reset(Gated):
         with Path(self.config["told"]).open("a") as file:
             file.write(f"{os.getppid()}\n")  # each tape is played in a fork of the process
         return super().reset(**how)
+
+
+class OnlyHere(Gated):
+    """Cannot be made in other processes than one."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        if os.getpid() != config["process"]:
+            raise ImportError("its packages are not installed here")
 
 
 def lines_of(sweep):
@@ -167,14 +175,14 @@ def test_two_renderers_render_clips_of_two_keys_at_a_time_and_those_of_each_in_o
     assert [line["status"] for line in sweep.lines()] == ["stored"] * 6
 
 
-def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_of_lost_nodes_here_in_order(tmp_path, gate):
+def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_in_order_by_one_process(tmp_path, gate):
     sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True, flush_seconds=600.0)
     views = {"left": "render", "right": "render"}
     places = {name: str(tmp_path / name) for name in ("gate", "told", "tells")}
-    for iteration, node in enumerate(("one", "other", "one", "other"), 1):  # both are gone: all are rendered here
+    for iteration in range(1, 5):
         clip = taped_clip(iteration, creator=Reset, frame=views, **places)
         episodes = {view: replace(clip.episode, view=view) for view in views}
-        clips = {view: TapedClip(clip.tape, clip.recipe, episode, node) for view, episode in episodes.items()}
+        clips = {view: TapedClip(clip.tape, clip.recipe, episode) for view, episode in episodes.items()}
         sweep.report(iteration, **clips)
         if iteration == 1:
             wait_until((tmp_path / "tells").exists)  # it is under way
@@ -186,22 +194,14 @@ def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_of_lost_nodes_he
     assert len(set(processes)) == 1
 
 
-def test_a_tape_for_which_no_node_has_room_stays_one_and_is_tried_once(tmp_path, monkeypatch):
-    tries = []
-
-    def play(tasks, method, recipe, tape, **how):  # Ray says so after a minute
-        tries.append(tape)
-        raise NoRoomError("no node had room for {'nowhere': 1}")
-
-    monkeypatch.setattr(RenderTasks, "play", play)
-    sweep, clip = Sweep(tmp_path, renderer_resources={"nowhere": 1}, flush_seconds=600.0), taped_clip(1)
+def test_an_env_that_cannot_be_made_on_the_driver_is_recorded_directly_from_then_on(tmp_path):
+    sweep, clip = Sweep(tmp_path, flush_seconds=600.0), taped_clip(1, creator=OnlyHere, process=os.getpid())
     sweep.report(1, best=clip)
     sweep.end()
     (line,) = sweep.lines()
-    assert line["status"] == "tape"
-    assert line["note"].startswith("not rendered: no node had room for {'nowhere': 1}; `tune-media")
-    assert verdict_on(clip.recipe.hash) is None
-    assert len(tries) == 1
+    assert line["status"] == "failed"
+    assert "the env cannot be made again: ImportError: its packages are not installed here" in line["note"]
+    assert not verdict_on(clip.recipe.hash).repeats
 
 
 def test_a_render_process_that_is_killed_is_replaced_and_a_tape_that_kills_two_stays_one(tmp_path, gate, capsys):

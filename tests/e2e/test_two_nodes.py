@@ -46,13 +46,3 @@ def test_clips_come_from_the_other_node(folder):
     assert {values["node"] for values in table["values"]} == {nodes["runners"]}
     known = [pytest.approx(value) for value in returns.values()]
     assert all(value in known for value in table["episode_return"])
-
-
-def test_a_tape_is_rendered_where_its_env_can_be_made_and_a_killed_process_is_replaced(folder):
-    for way, processes in (("node", 2), ("resources", 1)):
-        found = json.loads((folder / way / "result.json").read_text())
-        told = [json.loads(line) for line in (folder / way / "told").read_text().splitlines()]
-        assert len({process for process, *_ in told}) == processes
-        assert {raylet for *_, raylet in told} == {found["raylet"]}
-        assert [line["status"] for line in found["lines"]] == ["stored"]
-        assert found["lines"][0]["frames"] == 5

@@ -11,12 +11,9 @@ from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer
-from tune_media.replay import recipe as recipe_module
-from tune_media.replay import render_pool
 from tune_media.replay.env_state import EnvState
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_task import NoRoomError
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taped_clip import TapedClip
@@ -177,26 +174,6 @@ def test_an_env_that_does_not_is_recorded_directly_and_it_is_said_once(prover, k
     assert prover.problems() == [verdict.reason]
     assert proven(prover, samples) == verdict
     assert prover.problems() == []
-
-
-def test_a_tape_is_played_on_its_node_and_want_of_room_there_tells_nothing_of_the_env(prover, monkeypatch):
-    nodes = []
-
-    class Full:
-        def play(self, method, recipe, tape, *, node, **how):
-            nodes.append(node)
-            raise NoRoomError("no node had room")
-
-    monkeypatch.setattr(prover._pool, "_tasks", Full())
-    monkeypatch.setattr(render_pool, "is_elsewhere", lambda node: node == "elsewhere")  # on a cluster of two nodes
-    samples = [TapedClip(one.tape, one.recipe, one.episode, "elsewhere") for one in samples_of(odd_envs.Plain)]
-    facts = recipe_module.facts_here
-    monkeypatch.setattr(recipe_module, "facts_here", lambda env=None: {**facts(env), "cpu": "another one"})
-    others = [TapedClip(one.tape, one.recipe, one.episode, "elsewhere") for one in samples_of(odd_envs.Plain)]
-    assert proven(prover, others) is None
-    assert nodes == ["elsewhere"]
-    assert proven(prover, samples).repeats
-    assert nodes == ["elsewhere"], "it is played here if packages and machine are the same"
 
 
 def test_a_process_that_dies_tells_nothing_of_the_env(prover):

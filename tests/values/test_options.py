@@ -14,21 +14,6 @@ def test_options_scale_and_bad_options_fail_where_they_are_given(frames):
 
 
 @pytest.mark.parametrize(
-    ("resources", "words"),
-    [
-        ({"GPU": 1}, "is called 'num_gpus'"),
-        ({"CPU": 1}, "is called 'num_cpus'"),
-        ({"num_cpus": 1e-5}, "takes a finite number of at least 0.0001, got 1e-05"),
-        ({"x": float("inf")}, "takes a finite number of at least 0.0001, got inf"),
-    ],
-)
-def test_resources_that_ray_refuses_fail_where_they_are_given(resources, words):
-    (name,) = resources
-    with pytest.raises(ValueError, match=rf"MediaOptions\(renderer_resources=\{{'{name}': ...\}}\) {words}"):
-        tm.MediaOptions(renderer_resources=resources)
-
-
-@pytest.mark.parametrize(
     ("every", "kind"),
     [(0, ValueError), (-2, ValueError), (2.5, ValueError), (True, TypeError), ("2", TypeError), (None, TypeError)],
 )

@@ -26,7 +26,6 @@ from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
-from tune_media.replay.render_task import NoRoomError
 from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
@@ -55,7 +54,7 @@ def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
     """
     clip = entry.medium
     assert isinstance(clip, TapedClip)
-    data, recipe = packed_name(entry, clip.facts(), node=clip.node), (clip.recipe.hash, clip.recipe.content)
+    data, recipe = packed_name(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
     return NewRow(trial_id, TAPE, data, pack([clip.tape, clip.episode]), recipe=recipe)
 
 
@@ -230,7 +229,7 @@ class TapeRenderer(OutboxThread):
         self._leave_stale()
         self._end_trials()
         while len(self._benches) < self._services.options.renderers:
-            pool = RenderPool(niceness=background_niceness(), resources=self._services.options.renderer_resources)
+            pool = RenderPool(niceness=background_niceness())
             self._benches.append(_Bench(pool))
         for bench in self._benches:
             error, bench.error = bench.error, None
@@ -318,7 +317,7 @@ class TapeRenderer(OutboxThread):
             self._refuse(waiting, error)
             return
         self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
-        why = str(error) if isinstance(error, NoRoomError) else error_text(error)  # no process starts, the disk is full
+        why = error_text(error)  # no process starts, the disk is full
         if isinstance(error, RenderError) and error.has_died:  # for want of memory, say: that tells nothing of the env
             why = f"the process that renders died of it twice ({why})"
         self._leave(waiting, why)
@@ -331,7 +330,7 @@ class TapeRenderer(OutboxThread):
         """
         tape, episode = unpack(waiting.row.content() or b"")
         recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
-        return TapedClip(tape, recipe, episode, waiting.row.facts().get("node", ""))
+        return TapedClip(tape, recipe, episode)
 
     def _append_clip(self, waiting: _Waiting, clips: dict[str, EncodedVideo]) -> None:
         """Append a clip, one of those that were rendered of its tape."""

@@ -65,7 +65,7 @@ class RenderError(Exception):
 
     @property
     def is_of_tape(self) -> bool:
-        """Whether it tells of the tape and its env; a process that died, or found no room, does not."""
+        """Whether it tells of the tape and its env; a process that died does not."""
         return not self.has_died
 
 

@@ -34,7 +34,7 @@ from tune_media.values.secrets import error_text, redacted
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _SILENT_SECONDS = 300.0  # after which an env that does not come back from a call is taken to hang
 _WATCH_SECONDS = 1.0
-_BACKGROUND, _NO_GPU = {"OMP_NUM_THREADS": "1"}, {"CUDA_VISIBLE_DEVICES": ""}  # as RLlib's env runners have them
+_BACKGROUND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}  # as RLlib's env runners have them
 
 
 class RenderProcess:
@@ -46,7 +46,6 @@ class RenderProcess:
         frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
             name of one of its methods.
         niceness: How far it stands back behind other processes, 0 to 19. If it does, it sees no GPU by CUDA.
-        with_gpu: Whether it does all the same.
 
     Raises:
         ValueError: There is neither a recipe nor an env.
@@ -59,12 +58,11 @@ class RenderProcess:
         frame: FrameFunction | str | None = None,
         *,
         niceness: int = 0,
-        with_gpu: bool = False,
     ) -> None:
         if recipe is None and env is None:
             raise ValueError("it is not known how the env is made: pass a function that makes it, env=")
         self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
-        self._variables = {**(_BACKGROUND if niceness else {}), **(_NO_GPU if niceness and not with_gpu else {})}
+        self._variables = _BACKGROUND if niceness else {}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._told_at, self._hangs = 0.0, False
@@ -86,7 +84,6 @@ class RenderProcess:
         env_runner: int = 0,
         env_index: int = 0,
         may_correct: bool = False,
-        must_be_alike: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view; the name of the only view is the empty string.
@@ -98,30 +95,21 @@ class RenderProcess:
             may_correct: Whether the clip may be made although its env's code was edited since, and whether a replay
                 that drifts away from the episode may be set to the states of its simulator that are on the tape. The
                 clips have a note then.
-            must_be_alike: Whether packages and machine must be those of the episode.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        how = {"place": (env_runner, env_index), "may_correct": may_correct, "must_be_alike": must_be_alike}
+        how = {"place": (env_runner, env_index), "may_correct": may_correct}
         answer = self._asked({"do": "render", "tape": tape, "video": video, **how}, on_step)
         clips = zip(answer["clips"].items(), answer["contents"], strict=True)
         return {view: EncodedVideo(data, **facts) for (view, facts), data in clips}
 
-    def prove(
-        self,
-        tape: bytes,
-        *,
-        env_runner: int = 0,
-        env_index: int = 0,
-        is_first: bool = False,
-        must_be_alike: bool = False,
-    ) -> dict[str, Any]:
+    def prove(self, tape: bytes, *, env_runner: int = 0, env_index: int = 0, is_first: bool = False) -> dict[str, Any]:
         """Play a tape again, and compare its steps, the env's state, and the frames that the tape has checksums of.
 
         Args:
-            tape, env_runner, env_index, must_be_alike: See ``render``.
+            tape, env_runner, env_index: See ``render``.
             is_first: Whether it is also found out what rendering changes.
 
         Returns:
@@ -130,7 +118,7 @@ class RenderProcess:
         Raises:
             RenderError: As of ``render``.
         """
-        how = {"place": (env_runner, env_index), "is_first": is_first, "must_be_alike": must_be_alike}
+        how = {"place": (env_runner, env_index), "is_first": is_first}
         facts: dict[str, Any] = self._asked({"do": "prove", "tape": tape, **how})["facts"]
         return facts
 

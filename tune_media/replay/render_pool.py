@@ -1,17 +1,11 @@
-"""Holds the process that plays tapes: of one recipe at a time, ended when it has been idle for a minute.
-
-The process is on this machine, unless it needs resources of the cluster, or the tape comes from another node and cannot
-be played here as there: a Ray task plays such a tape, with a process for it alone.
-"""
+"""Holds the process that plays tapes: of one recipe at a time, ended when it has been idle for a minute."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
@@ -19,7 +13,6 @@ from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.player import RenderError
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Creator, Recipe
-from tune_media.replay.render_task import RenderTasks, is_elsewhere
 
 IDLE_SECONDS = 60.0
 """How long a process that renders waits for another tape before it is ended."""
@@ -42,77 +35,49 @@ class RenderPool:
     Args:
         env, frame: Other envs and frames than those of the recipes; see ``RenderProcess``.
         niceness: How far the process stands back behind others, 0 to 19.
-        resources: What it takes of the resources of a node of the cluster, such as ``{"num_gpus": 0.1}``.
     """
 
     def __init__(
-        self,
-        env: Creator | str | None = None,
-        frame: FrameFunction | str | None = None,
-        *,
-        niceness: int = 0,
-        resources: Mapping[str, float] | None = None,
+        self, env: Creator | str | None = None, frame: FrameFunction | str | None = None, *, niceness: int = 0
     ) -> None:
-        self._other, self._niceness, self._resources = (env, frame), niceness, resources or {}
+        self._other, self._niceness = (env, frame), niceness
         self._process: RenderProcess | None = None
-        self._tasks = RenderTasks(niceness, self._resources)
         self._made_for = ""  # the hash of the process's recipe
-        self._not_here: set[str] = set()  # hashes of recipes whose tapes cannot be played here
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
         self.is_over = False
 
-    def render(
-        self,
-        recipe: Recipe,
-        tape: bytes,
-        *,
-        node: str = "",
-        **how: Any,
-    ) -> dict[str, EncodedVideo]:
+    def render(self, recipe: Recipe, tape: bytes, **how: Any) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view, as the recorder would have made them.
 
         Args:
             recipe: How its env is made; without content if that is not known, and the pool has an ``env``.
-            node: The id of the node where it was played; empty: this one, or not known.
             **how: Other arguments of ``RenderProcess.render``.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the tape has
                 ended two processes.
-            NoRoomError: No node has room for the process.
         """
-        clips: dict[str, EncodedVideo] = self._asked("render", recipe, tape, node=node, **how)
+        clips: dict[str, EncodedVideo] = self._played("render", recipe, tape, **how)
         return clips
 
-    def prove(self, recipe: Recipe, tape: bytes, *, node: str = "", **how: Any) -> dict[str, Any]:
+    def prove(self, recipe: Recipe, tape: bytes, **how: Any) -> dict[str, Any]:
         """Compare a replay with the episode; arguments and exceptions as of ``render``, see ``RenderProcess.prove``."""
-        facts: dict[str, Any] = self._asked("prove", recipe, tape, node=node, **how)
+        facts: dict[str, Any] = self._played("prove", recipe, tape, **how)
         return facts
 
-    def _asked(self, method: str, *what: Any, node: str, **how: Any) -> Any:
-        """Play a tape, and once more if the process dies of it."""
+    def _played(self, method: str, recipe: Recipe, tape: bytes, **how: Any) -> Any:
+        """Return what a method of ``RenderProcess`` returns; if the process dies of the tape, try once more."""
         with self._lock:
             try:
-                return self._played(method, *what, node=node, **how)
+                return getattr(self._process_of(recipe), method)(tape, **how)
             except RenderError as error:
                 if not error.has_died or self.is_over:
                     raise
-                return self._played(method, *what, node=node, **how)
+                return getattr(self._process_of(recipe), method)(tape, **how)
             finally:
                 self._used_at = time.monotonic()
-
-    def _played(self, method: str, recipe: Recipe, tape: bytes, *, node: str, **how: Any) -> Any:
-        """Return what a method of ``RenderProcess`` returns: of the process here, or of one in a task."""
-        if not self._resources:
-            if not is_elsewhere(node):
-                return getattr(self._process_of(recipe), method)(tape, **how)
-            if recipe.hash not in self._not_here:
-                with contextlib.suppress(RenderError):
-                    return getattr(self._process_of(recipe), method)(tape, must_be_alike=True, **how)
-                self._not_here.add(recipe.hash)
-        return self._tasks.play(method, recipe, tape, node=node, **how)
 
     def check(self, recipe: Recipe) -> str | None:
         """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
@@ -127,7 +92,6 @@ class RenderPool:
     def kill(self) -> None:
         """End the process at once, whatever it does: ``render`` raises, now and from now on."""
         self.is_over, process = True, self._process
-        self._tasks.end()
         if process is not None:
             process.end()
 

@@ -70,12 +70,12 @@ class Stage:
         own_frame = named_function(frame) if isinstance(frame, str) and is_path else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
         self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
-        self._edited, self._must_be_alike = "", False
+        self._edited = ""
         self.learned: set[tuple[str, StatePath]] = set()
 
     def answer(self, request: dict[str, Any], tell: Tell) -> None:
         """Do what is asked for (``do``: ``check``, ``prove`` or ``render``, and its arguments); write the answer."""
-        do, self._must_be_alike = request.pop("do"), request.pop("must_be_alike", False)
+        do = request.pop("do")
         try:
             if "tape" in request:
                 request["tape"] = Tape.unpacked(request["tape"])
@@ -219,8 +219,6 @@ class Stage:
                 if notes is None:
                     raise RenderError(self._edited)
                 notes.append(self._edited) if self._edited not in notes else None
-            if self._must_be_alike and not self._shows_the_same:
-                raise RenderError("it is recorded in another env, or on another kind of machine")
             yield Renderer(env, self._frame)
         finally:
             with contextlib.suppress(Exception):

@@ -28,7 +28,6 @@ class TapedClip(Video):
     Args:
         tape: The tape as it is stored.
         episode: The record of its episode, whose id is the clip's.
-        node: The id of the node of the cluster on which it was recorded; empty: not known.
 
     Attributes:
         recipe: The recipe. It holds code, which runs in the process that renders.
@@ -40,10 +39,9 @@ class TapedClip(Video):
 
     tape: bytes
     recipe: Recipe
-    node: str
 
-    def __init__(self, tape: bytes, recipe: Recipe, episode: EpisodeRecord, node: str = "") -> None:
-        self._set(tape=tape, recipe=recipe, episode=episode, node=node, id=episode.clip_id, note=episode.note)
+    def __init__(self, tape: bytes, recipe: Recipe, episode: EpisodeRecord) -> None:
+        self._set(tape=tape, recipe=recipe, episode=episode, id=episode.clip_id, note=episode.note)
 
     @property
     @override
@@ -56,7 +54,7 @@ class TapedClip(Video):
         Raises:
             RenderError: They cannot be rendered.
         """
-        clips = pool.render(self.recipe, self.tape, node=self.node, **self._place())
+        clips = pool.render(self.recipe, self.tape, **self._place())
         return {view: replace(clip, recipe_hash=self.recipe.hash) for view, clip in clips.items()}
 
     def compared_by(self, pool: RenderPool, *, is_first: bool = False) -> dict[str, Any]:
@@ -68,7 +66,7 @@ class TapedClip(Video):
         Raises:
             RenderError: The replay is not the episode, or cannot be played.
         """
-        return pool.prove(self.recipe, self.tape, node=self.node, is_first=is_first, **self._place())
+        return pool.prove(self.recipe, self.tape, is_first=is_first, **self._place())
 
     def _place(self) -> dict[str, Any]:
         assert self.episode is not None
@@ -91,7 +89,7 @@ class TapedClip(Video):
     def of_episode(self, episode: EpisodeRecord, note: str | None = None) -> Video:
         if self.is_rendered:
             return super().of_episode(episode, note)
-        clip = TapedClip(self.tape, self.recipe, episode, self.node)
+        clip = TapedClip(self.tape, self.recipe, episode)
         clip._set(note=joined(note, clip.note))
         return clip
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from tune_media.recording.winners import Winners
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.render_task import this_node
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.problems import Problem
@@ -44,7 +43,6 @@ class Answer:
     recipes: dict[str, bytes] = field(default_factory=dict)
     samples: list[str] = field(default_factory=list)
     unseen_ends: int = 0
-    node: str = field(default_factory=this_node)
 
 
 @dataclass(frozen=True)

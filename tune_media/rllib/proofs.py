@@ -155,7 +155,7 @@ class Prover:
         """Return the facts of a verdict that come from a replay which is the episode.
 
         Raises:
-            RenderError: It is not; or the process died, was ended, or found no room, which says nothing of the env.
+            RenderError: It is not; or the process died or was ended, which says nothing of the env.
         """
         if tape.pictures.are_all and tape.pictures.views != self._views:
             names = ", ".join(sorted(tape.pictures.views))

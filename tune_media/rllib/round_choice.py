@@ -93,7 +93,6 @@ class RoundChoice:
         self._plan, self._round, self._answers, self._gone = plan, of_round, answers, gone
         self._problems = [*problems, *(problem for answer in answers for problem in answer.problems)]
         self._recipes = {hash: content for answer in answers for hash, content in answer.recipes.items()}
-        self._nodes = {answer.env_runner: answer.node for answer in answers}
         self._episodes = {episode.record.id: episode for episode in self._all_episodes()}
         self._numbers = self._missing_episodes()
         self._chosen = self._choose() if self._episodes else {}
@@ -134,8 +133,7 @@ class RoundChoice:
         episode = self._episodes[id]
         if episode.recipe is None or episode.recipe not in self._recipes or not episode.tape:
             return None
-        recipe = Recipe(episode.recipe, self._recipes[episode.recipe])
-        return TapedClip(episode.tape, recipe, episode.record, self._nodes.get(episode.record.env_runner or 0, ""))
+        return TapedClip(episode.tape, Recipe(episode.recipe, self._recipes[episode.recipe]), episode.record)
 
     def _all_episodes(self) -> list[EpisodeData]:
         """Return all episodes, in the order in which they ended; those that RLlib does not count are late."""

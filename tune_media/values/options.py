@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tune_media.values.checks import (
     FLAG,
     SECONDS,
-    Takes,
     a_count,
     a_function,
     a_text,
@@ -20,7 +18,6 @@ from tune_media.values.checks import (
     between,
     check_each,
     did_you_mean,
-    is_number,
     one_of,
     suggests_names,
 )
@@ -31,7 +28,6 @@ OVERLAYS = ("step", "reward", "return", "action", "curve")
 
 _MOST_PIXELS, _MOST_FPS = 16384, 1000  # of H.264; more would be a mistake
 _MOST_RENDERERS = 1000  # each has a thread on the driver
-_LEAST_RESOURCE = 0.0001  # that Ray takes
 
 
 @suggests_names
@@ -154,11 +150,9 @@ class MediaOptions:
         strict: Raise at the first fault instead of warning. For tests.
         retention: Which media to keep. None: all.
         renderers: How many processes at most make clips of tapes at a time, each with an env of its own.
-        renderer_resources: What each of them takes of the cluster's resources, such as ``{"num_gpus": 0.1}``; other
-            names than ``num_cpus``, ``num_gpus`` and ``memory`` are custom resources. None: nothing.
 
     Raises:
-        ValueError: A number that is not positive, or a resource that Ray refuses.
+        ValueError: A number that is not positive.
         TypeError: A retention that is not a ``Retention``, or an option of the wrong type.
 
     Example:
@@ -178,16 +172,9 @@ class MediaOptions:
     strict: bool = False
     retention: Retention | None = None
     renderers: int = 1
-    renderer_resources: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         check_each("MediaOptions", vars(self), _OF_MEDIA)
-        for name, amount in (self.renderer_resources or {}).items():
-            argument = f"MediaOptions(renderer_resources={{{name!r}: ...}})"
-            a_text("'num_gpus'").check("MediaOptions(renderer_resources={...}), a name,", name)
-            if name in ("CPU", "GPU"):
-                raise ValueError(f"{argument} is called 'num_{name.lower()}s'.")
-            _RESOURCE.check(argument, amount)
 
 
 _COUNT = a_count("a whole number above 0", or_none=True)
@@ -216,8 +203,4 @@ _OF_MEDIA = {
     "strict": FLAG,
     "retention": an_instance("a tune_media.Retention(last=..., best=...)", Retention),
     "renderers": above_0(_MOST_RENDERERS, whole=True),
-    "renderer_resources": an_instance("a dict", Mapping, example='{"num_gpus": 0.1}'),
 }
-_RESOURCE = Takes(
-    f"a finite number of at least {_LEAST_RESOURCE}", is_number, lambda value: _LEAST_RESOURCE <= value < math.inf
-)
