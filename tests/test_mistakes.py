@@ -154,7 +154,6 @@ MISTAKES = [
     ("tm.VideoOptions(height=10**6)", "above 0 (at most 16384) or None, got 1000000"),
     ("tm.VideoOptions(fps=10**6)", "above 0 (at most 1000) or None, for example fps=30, got 1000000"),
     ("tm.MediaOptions(gif_width=10**6)", "gif_width=...) takes a whole number above 0 (at most 16384), got 1000000"),
-    ("tm.MediaOptions(renderers=10**9)", "renderers=...) takes a whole number above 0 (at most 1000), got 1000000000"),
     ("tm.selection.failures(below=float('nan'))", "below=...) takes a number, got nan"),
     ("tm.EpisodeRecord(3, -5, 1)", "episode_id=...) takes text"),
     ("tm.EpisodeRecord('e', 1.0, -5)", "episode_length=...) counts steps, got -5"),

@@ -1,6 +1,7 @@
 """Clips that came as tapes: rendered beside training, stored and logged once, at the step of their result."""
 
 import functools
+import itertools
 import json
 import os
 import pickle
@@ -161,18 +162,17 @@ def test_trackers_have_a_clip_that_came_later_at_the_step_of_its_result(ray_sess
     assert [run.data.metrics["best_return"] for run in runs if "best_return" in run.data.metrics] == [9.0]
 
 
-def test_two_renderers_render_clips_of_two_keys_at_a_time_and_those_of_each_in_order(tmp_path, gate):
-    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True, renderers=2, flush_seconds=600.0)
-    for number in (1, 2, 3):
-        both = taped_clip(number, gate=str(gate), tells=str(tmp_path / f"begun {number}"))
-        worst = taped_clip(number, gate=str(gate), tells=str(tmp_path / f"begun {number} worst"))
-        sweep.report(number, best=both, worst=both if number == 2 else worst)
-    wait_until(lambda: len(list(tmp_path.glob("begun *"))) == 2)
-    assert {file.name for file in tmp_path.glob("begun *")} == {"begun 1", "begun 1 worst"}
+def test_the_tapes_of_each_key_are_rendered_in_order_and_a_few_of_a_recipe_in_a_row(tmp_path, gate):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True, flush_seconds=600.0)
+    told = {"gate": str(gate), "told": str(tmp_path / "told")}
+    for number in range(1, 11):
+        clips = {key: taped_clip(number, creator=Reset, of=key, **told) for key in ("best", "worst")}  # two recipes
+        sweep.report(number, **clips)
     gate.touch()
     sweep.end()
-    assert notes.media_of("best") == notes.media_of("worst") == [1, 2, 3]
-    assert [line["status"] for line in sweep.lines()] == ["stored"] * 6
+    assert notes.media_of("best") == notes.media_of("worst") == list(range(1, 11))
+    processes = [line for line in (tmp_path / "told").read_text().split() if line != str(os.getppid())]
+    assert [len(list(tapes)) for _, tapes in itertools.groupby(processes)] == [8, 8, 2, 2]
 
 
 def test_the_views_of_a_tape_are_rendered_at_once_and_the_tapes_in_order_by_one_process(tmp_path, gate):

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from typing_extensions import override
@@ -42,7 +42,7 @@ _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
 _IN_A_ROW = 8  # tapes of one recipe, while others wait: each recipe has a process of its own
 _KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
-_RENDERERS_NAME = "the render process"
+_PROCESS_NAME = "the render process"
 
 
 def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
@@ -83,29 +83,8 @@ class _Waiting:
         return self.row.trial, self.entry.section, self.entry.key
 
 
-@dataclass(eq=False)
-class _Bench:
-    """Where one tape is rendered at a time: a process, and a thread that waits for it.
-
-    Attributes:
-        pool: The pool that has the process.
-        clips: The clips of the tape that it renders now, one for each key and view; empty: it is free.
-        recipe: The recipe of its last tape.
-        in_a_row: How many tapes of that recipe it has rendered one after the other.
-        thread: Its thread.
-        error: What went wrong with its last tape, if that was not expected.
-    """
-
-    pool: RenderPool
-    clips: list[_Waiting] = field(default_factory=list)
-    recipe: str = ""
-    in_a_row: int = 0
-    thread: threading.Thread | None = None
-    error: BaseException | None = None
-
-
 class TapeRenderer(OutboxThread):
-    """Renders the tapes of an experiment, those of each trial and key in order.
+    """Renders the tapes of an experiment one at a time, those of each trial and key in order.
 
     Tune's loop calls all methods without an underscore but ``turn``, ``failed`` and ``finished``.
 
@@ -119,7 +98,11 @@ class TapeRenderer(OutboxThread):
         super().__init__("render", services.outbox, self.niceness)
         self._services, self._faults, self._summary = services, services.faults, services.summary
         self._stills = Stills(lambda reason: self._faults.problems.add(Problem(f"{SHOWS_NOTHING}: {reason}")))
-        self._benches: list[_Bench] = []
+        self._pool = RenderPool(niceness=background_niceness())
+        self._worker: threading.Thread | None = None  # renders one tape
+        self._rendering: list[_Waiting] = []  # the clips of that tape, one for each key and view; empty: it is done
+        self._recipe, self._in_a_row = "", 0  # of the last tape, and how many of that recipe came one after the other
+        self._error: BaseException | None = None  # what went wrong with the last tape, if that was not expected
         self._is_over = False  # nothing more is rendered
         self._waiting: dict[int, _Waiting] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
@@ -167,9 +150,8 @@ class TapeRenderer(OutboxThread):
         """
         self.close(seconds or 0.0)
         self._is_over = True
-        for bench in self._benches:
-            bench.pool.kill()
-        for thread in (self._thread, *(bench.thread for bench in self._benches)):
+        self._pool.kill()
+        for thread in (self._thread, self._worker):
             if thread is not None:
                 thread.join(_KILL_SECONDS)
         for waiting in self._all():
@@ -228,21 +210,17 @@ class TapeRenderer(OutboxThread):
     def turn(self) -> bool:
         self._leave_stale()
         self._end_trials()
-        while len(self._benches) < self._services.options.renderers:
-            pool = RenderPool(niceness=background_niceness())
-            self._benches.append(_Bench(pool))
-        for bench in self._benches:
-            error, bench.error = bench.error, None
-            if error is not None:
-                raise error
-            if not bench.clips and not self._is_over and self._take(bench):
-                bench.thread = threading.Thread(target=self._work, args=(bench,), name="tune_media bench", daemon=True)
-                bench.thread.start()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        if not self._rendering and not self._is_over and self._take():
+            self._worker = threading.Thread(target=self._work, name="tune_media tape", daemon=True)
+            self._worker.start()
         return False
 
     @override
     def failed(self, error: Exception) -> bool:
-        self._faults.report(_RENDERERS_NAME, "appending a clip to the outbox (it is tried again)", error, "away")
+        self._faults.report(_PROCESS_NAME, "appending a clip to the outbox (it is tried again)", error, "away")
         return True
 
     @override
@@ -254,41 +232,41 @@ class TapeRenderer(OutboxThread):
         with self._lock:
             return [self._waiting[seq] for seq in sorted(self._waiting)]
 
-    def _take(self, bench: _Bench) -> bool:
-        """Put the next tape on a bench, with all clips of it that wait; return whether there is one.
+    def _take(self) -> bool:
+        """Choose the next tape, with all clips of it that wait; return whether there is one.
 
-        It is the oldest whose keys no bench has. While tapes of other recipes wait, a few of one are taken in a row.
+        While tapes of other recipes wait, a few of one are taken in a row, unless an older tape has one of their keys.
         """
-        taken = {one.group for other in self._benches for one in other.clips}  # before it is known what still waits
         tapes: dict[tuple[str, str, str], list[_Waiting]] = {}
         for one in self._all():
             tapes.setdefault(one.episode, []).append(one)
-        free = []
+        first: list[list[_Waiting]] = []  # the tapes that no older one of their keys comes before
+        older: set[tuple[str, str, str]] = set()
         for clips in tapes.values():
             groups = {one.group for one in clips}
-            if not groups & taken:
-                free.append(clips)
-            taken |= groups  # what is newer comes after it
-        same = [clips for clips in free if clips[0].row.recipe == bench.recipe]
-        if not same or bench.in_a_row >= _IN_A_ROW:
-            others = [clips for clips in free if clips[0].row.recipe != bench.recipe]
-            same, bench.in_a_row = others or same, 0
+            if not groups & older:
+                first.append(clips)
+            older |= groups
+        same = [clips for clips in first if clips[0].row.recipe == self._recipe]
+        if not same or self._in_a_row >= _IN_A_ROW:
+            others = [clips for clips in first if clips[0].row.recipe != self._recipe]
+            same, self._in_a_row = others or same, 0
         if same:
-            bench.clips, bench.recipe = same[0], same[0][0].row.recipe
-            bench.in_a_row += 1
+            self._rendering, self._recipe = same[0], same[0][0].row.recipe
+            self._in_a_row += 1
         return bool(same)
 
-    def _work(self, bench: _Bench) -> None:
-        """Render the tape on a bench; a thread of its own."""
+    def _work(self) -> None:
+        """Render the tape that was chosen; a thread of its own."""
         try:
-            self._render(bench.clips, bench.pool)
+            self._render(self._rendering)
         except BaseException as error:
-            bench.error = error
+            self._error = error
         finally:
-            bench.clips = []
+            self._rendering = []
             self._outbox.wake()
 
-    def _render(self, waiting: list[_Waiting], pool: RenderPool) -> None:
+    def _render(self, waiting: list[_Waiting]) -> None:
         """Render a tape, and append its clips to the outbox."""
         first = waiting[0]
         try:
@@ -297,7 +275,7 @@ class TapeRenderer(OutboxThread):
             if verdict is not None and not verdict.repeats and not _has_pictures(taped.tape):
                 # nothing would tell whether the clip is its episode
                 raise RenderError(verdict.reason, 0 if verdict.differs else None)
-            clips = taped.clips_by(pool)
+            clips = taped.clips_by(self._pool)
             self._stills.look(clips.values())
         except ContentLostError as error:
             self._lose(first, FAILED, str(error))
@@ -316,7 +294,7 @@ class TapeRenderer(OutboxThread):
         if isinstance(error, RenderError) and error.is_of_tape:
             self._refuse(waiting, error)
             return
-        self._faults.report(_RENDERERS_NAME, f"rendering {waiting.entry.path}", error)
+        self._faults.report(_PROCESS_NAME, f"rendering {waiting.entry.path}", error)
         why = error_text(error)  # no process starts, the disk is full
         if isinstance(error, RenderError) and error.has_died:  # for want of memory, say: that tells nothing of the env
             why = f"the process that renders died of it twice ({why})"
@@ -357,21 +335,21 @@ class TapeRenderer(OutboxThread):
         try:
             decide(waiting.row.recipe, Verdict(False, reason, differs=error.step is not None))
         except Exception as fault:
-            self._faults.report(_RENDERERS_NAME, "telling the env runners to record directly", fault)
+            self._faults.report(_PROCESS_NAME, "telling the env runners to record directly", fault)
         told = RuntimeError(
             f"{reason}. The env runners render the episodes of this env while they run, from their next evaluation on; "
             "to do so from the start, pass render='direct' to the recorder"
         )
-        self._faults.report(_RENDERERS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
+        self._faults.report(_PROCESS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
         self._lose(waiting, FAILED, reason, **({} if error.step is None else {"recipe": waiting.row.recipe}))
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
         waiting, patience = self._all(), time.monotonic() - _STALE_SECONDS
         newest = {one.group: one for one in waiting}
-        busy = [one for bench in self._benches for one in bench.clips]
+        rendering = self._rendering
         for one in waiting:
-            if one.since < patience and one is not newest[one.group] and one not in busy:
+            if one.since < patience and one is not newest[one.group] and one not in rendering:
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 

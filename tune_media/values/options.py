@@ -27,7 +27,6 @@ OVERLAYS = ("step", "reward", "return", "action", "curve")
 """What can be drawn into the frames of recorded episodes, besides the text of a function."""
 
 _MOST_PIXELS, _MOST_FPS = 16384, 1000  # of H.264; more would be a mistake
-_MOST_RENDERERS = 1000  # each has a thread on the driver
 
 
 @suggests_names
@@ -149,7 +148,6 @@ class MediaOptions:
         flush_seconds: How long the end of an experiment waits for writes that are still under way.
         strict: Raise at the first fault instead of warning. For tests.
         retention: Which media to keep. None: all.
-        renderers: How many processes at most make clips of tapes at a time, each with an env of its own.
 
     Raises:
         ValueError: A number that is not positive.
@@ -171,7 +169,6 @@ class MediaOptions:
     flush_seconds: float = 120.0
     strict: bool = False
     retention: Retention | None = None
-    renderers: int = 1
 
     def __post_init__(self) -> None:
         check_each("MediaOptions", vars(self), _OF_MEDIA)
@@ -202,5 +199,4 @@ _OF_MEDIA = {
     "flush_seconds": SECONDS,
     "strict": FLAG,
     "retention": an_instance("a tune_media.Retention(last=..., best=...)", Retention),
-    "renderers": above_0(_MOST_RENDERERS, whole=True),
 }
