@@ -579,7 +579,7 @@ def render(experiment: str, trials: tuple[str, ...], which: str, output: str | N
             _say_whose_code_runs("the recipes of its envs", experiment)
         steps = sum(int(episode.row["episode_length"]) for episode in missing)
         with click.progressbar(length=steps, label=counted(len(missing), "episode")) as bar:
-            for rendered in render_each(missing, options, bar.update, may_correct=not settles):
+            for rendered in render_each(missing, options, bar.update, may_be_edited=not settles):
                 if settles and isinstance(place, AddedClips):
                     settled.append((rendered, place.settle(rendered)))
                 elif rendered.problem:

@@ -1,7 +1,6 @@
 """The steps of sub-envs are put on their tapes together, as their tape recorders do it, or not at all."""
 
 import copy
-import functools
 
 import gymnasium as gym
 import numpy as np
@@ -351,26 +350,3 @@ def test_a_copy_of_a_sub_env_is_of_that_env_alone():
     vector.step(20)
     assert vector.taped() == [True, True]
     assert_plays(Walk(), vector.tapes[0])
-
-
-@pytest.mark.parametrize("given_up_at", [None, 640, 700], ids=["to the end", "given up", "given up at a state"])
-def test_the_states_of_simulators_are_on_the_tapes_as_without_it(given_up_at):
-    pytest.importorskip("mujoco")
-    makers = [functools.partial(gym.make, "HalfCheetah-v5", max_episode_steps=steps) for steps in (230, 99, 200)]
-    vector, alone = Vector(*makers), Vector(*makers)
-    alone.batch._give_up(None)
-    for step in range(1, 901):
-        vector.step()
-        alone.step()
-        if step == given_up_at:
-            assert vector.taped() == [True] * 3
-            vector.batch._give_up(None)
-    assert vector.taped() == [given_up_at is None] * 3
-    for tapes, others in zip(vector.tapes, alone.tapes, strict=True):
-        assert len(tapes) > 2
-        for tape, other in zip(tapes, others, strict=True):
-            assert tape.states.steps == [*range(0, len(tape), 100), len(tape)]
-            assert tape.states.steps == other.states.steps
-            assert tape.states.totals == other.states.totals
-            assert np.array_equal(tape.states.values, other.states.values)
-            assert list(tape.checks) == list(other.checks)

@@ -248,3 +248,13 @@ def test_a_stored_tape_is_read_and_its_checksums_mean_the_same():
     for action in range(3):
         env.step(action)
     assert list(taping.tape.checks) == [2408107622, 1611454966, 169883627, 4208940872]
+
+
+def test_what_is_not_known_of_a_stored_tape_is_passed_over():
+    """Tapes of MuJoCo's envs had the states of the simulator."""
+    content = zlib.decompress(STORED[4:])
+    size = int.from_bytes(content[:4], "little")
+    header = unpack(content[4 : 4 + size]) | {"states": (np.arange(2), np.zeros(2), np.zeros((2, 9)))}
+    more = pack_exactly(header)
+    tape = Tape.unpacked(STORED[:4] + zlib.compress(len(more).to_bytes(4, "little") + more + content[4 + size :]))
+    assert tape.packed() == Tape.unpacked(STORED).packed()

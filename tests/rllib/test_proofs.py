@@ -145,7 +145,7 @@ def test_an_env_whose_code_was_edited_since_is_not_replayed(prover, tmp_path, mo
         prover._pool.render(other[1].recipe, other[1].tape)
     prover._pool.close()
     with pytest.raises(RenderError, match=r"shows other pictures .*; the code of edited_later was edited since"):
-        prover._pool.render(other[1].recipe, other[1].tape, may_correct=True)
+        prover._pool.render(other[1].recipe, other[1].tape, may_be_edited=True)
 
 
 @pytest.mark.parametrize("kind", [odd_envs.ReusesBuffers, odd_envs.SharesASimulator])

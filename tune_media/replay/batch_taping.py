@@ -17,7 +17,6 @@ import numpy.typing as npt
 from crc32c import crc32c
 from typing_extensions import override
 
-from tune_media.replay.simulator import STRIDE
 from tune_media.replay.tape import NUMBERS, Tape
 from tune_media.replay.tape_recorder import STEP, Batch, TapeRecorder
 from tune_media.values.plain import pack_exactly
@@ -55,7 +54,6 @@ class BatchTaping(Batch):
         self._rows: Array | None = None
         self._columns: tuple[Array, ...] = ()
         self._sizes: tuple[int, ...] = ()  # bytes of what each step returns
-        self._state_at = _NEVER  # the step after which the state of a simulator is needed next
         self.is_of_use = True
         self.include(recorders)
 
@@ -92,8 +90,6 @@ class BatchTaping(Batch):
         slot = self._of_recorder[id(recorder)]
         if slot.state is not _SlotState.DROPPED:
             slot.begin(tape, self._begun)
-            if slot.notes_states:
-                self._state_at = min(self._state_at, self._begun + STRIDE)
 
     def step(self, step: Callable[[Any], Any], actions: Any) -> Any:
         """Step the vector env, and return what ``step`` does; sub-envs whose episodes are over are reset instead."""
@@ -115,8 +111,6 @@ class BatchTaping(Batch):
             self._done = self._begun
             if is_any_over:
                 self._end_episodes(result[2] | result[3])
-            if self._done >= self._state_at:
-                self._note_states()
         return result
 
     def _put_actions(self, actions: Any) -> bool:
@@ -189,25 +183,12 @@ class BatchTaping(Batch):
             if slot.first != _NEVER:
                 self._hand_over(slot)
                 slot.first = _NEVER
-                if slot.notes_states:
-                    slot.recorder.note_state(slot.total)
                 if slot.state is _SlotState.TAPES:
                     slot.recorder.ended()
                 if slot.state is _SlotState.COMPARES and slot.is_same():
                     slot.state = _SlotState.AGREES
                 elif slot.state is _SlotState.COMPARES:
                     self._drop(slot)
-
-    def _note_states(self) -> None:
-        """Put the states of the simulators on the tapes whose episodes have come to one."""
-        self._state_at = _NEVER
-        for slot in self._slots.values():
-            if slot.first != _NEVER and slot.notes_states:
-                since = (self._done - slot.began) % STRIDE
-                if since == 0:
-                    self._hand_over(slot)
-                    slot.recorder.note_state(slot.total)
-                self._state_at = min(self._state_at, self._done - since + STRIDE)
 
     def _hand_over(self, slot: _Slot) -> None:
         """Put the steps that have come since the last time on a tape."""
@@ -222,7 +203,7 @@ class BatchTaping(Batch):
     def _drop(self, slot: _Slot) -> None:
         """Leave the steps of a sub-env to its tape recorder for good, which goes on where this is."""
         if slot.state is _SlotState.TAPES:
-            slot.recorder.hook_steps(slot.check, slot.total)
+            slot.recorder.hook_steps(slot.check)
         slot.state, slot.first = _SlotState.DROPPED, _NEVER
         self.is_of_use = any(one.state is not _SlotState.DROPPED for one in self._slots.values())
 
@@ -254,27 +235,18 @@ class _Slot:
     """One sub-env.
 
     Attributes:
-        began: The number of the vector env's step that is the first one of the episode.
-        first: That of the next one to put on its tape; ``_NEVER`` if the episode is over.
+        first: The number of the vector env's step that is put on its tape next; ``_NEVER`` if the episode is over.
         over_at: The number of the vector env's step that resets it, since the one before has ended an episode.
-        total: The sum of the rewards so far, if states are noted with it.
     """
 
     def __init__(self, recorder: TapeRecorder, index: int) -> None:
         self.recorder, self.index, self.state = recorder, index, _SlotState.COMPARES
         self.tape = self._own = Tape(0)
-        self.began, self.first, self.over_at = 0, _NEVER, -1
-        self.check, self.total = 0, 0.0
-
-    @property
-    def notes_states(self) -> bool:
-        """Whether the states of its simulator are put on the tape here."""
-        return self.state is _SlotState.TAPES and self.recorder.has_simulator
+        self.first, self.over_at, self.check = _NEVER, -1, 0
 
     def begin(self, tape: Tape, first: int) -> None:
         """Begin an episode."""
-        self.tape, self.began, self.first = tape, first, first
-        self.check, self.total = tape.checks[0], 0.0
+        self.tape, self.first, self.check = tape, first, tape.checks[0]
         self._own = tape
         if self.state is not _SlotState.TAPES:
             self._own = Tape(0)
@@ -288,11 +260,7 @@ class _Slot:
             check = crc32c(content[at : at + size], check)
             checks.append(check)
         self.check = check
-        rewards = rows["reward"].tolist()
-        self._own.extend(actions, checks, rewards)
-        if self.notes_states:
-            for reward in rewards:
-                self.total += reward  # one by one, so that the sum is the same to the last bit
+        self._own.extend(actions, checks, rows["reward"].tolist())
 
     def is_same(self) -> bool:
         """Return whether the tape and the second one are the same."""

@@ -11,7 +11,6 @@ from tune_media.replay.env_state import Baseline, Digests, EnvState, of_env_alon
 from tune_media.replay.generators import set_states
 from tune_media.replay.leaves import Path, is_in
 from tune_media.replay.restoring import restore
-from tune_media.replay.simulator import Corrections, has_ended
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
 from tune_media.values.secrets import error_text
@@ -110,15 +109,11 @@ class StateCheck:
                 self.differing[when, path] = found.get(path, -1)
 
 
-def replay(
-    env: Any, tape: Tape, corrections: Corrections | None = None, check: StateCheck | None = None
-) -> Iterator[ReplayedStep]:
+def replay(env: Any, tape: Tape, check: StateCheck | None = None) -> Iterator[ReplayedStep]:
     """Play an episode again, step by step; while a step is held, the env shows its frame.
 
     Args:
         env: An env like the one that was taped, made with the same arguments. Nobody else may step it.
-        corrections: Set the simulator of the env to the states on the tape. The steps are not compared one by one then,
-            but the replay must come near to each state, and must not end before the episode. None: do not.
         check: Restores and compares the env's own state. None: nobody does.
 
     Yields:
@@ -134,17 +129,15 @@ def replay(
         check.restore(env, tape)
     with env_at(0):
         observation, info = reset_as_taped(env, tape)
-    compare_step(taping, tape, 0, corrections)
+    compare_step(taping, tape, 0)
     if check is not None:
         check.compare(env, tape, "after")
     yield ReplayedStep(0, None, observation, info)
     for step in range(1, len(tape) + 1):
         action = tape.actions[step - 1]
         with env_at(step):
-            observation, reward, terminated, truncated, info = env.step(tape.actions[step - 1])
-        if corrections is not None and step < len(tape) and has_ended(terminated, truncated):
-            raise ReplayDiffers(step, "ends")
-        compare_step(taping, tape, step, corrections)
+            observation, reward, _, _, info = env.step(tape.actions[step - 1])
+        compare_step(taping, tape, step)
         if check is not None and step == len(tape):
             check.compare(env, tape, "end")
         yield ReplayedStep(step, action, observation, info, reward)
@@ -163,16 +156,9 @@ def reset_as_taped(env: Any, tape: Tape) -> Any:
     return env.reset(seed=tape.seed, **tape.options)
 
 
-def compare_step(taping: TapeRecorder, tape: Tape, step: int, corrections: Corrections | None = None) -> None:
+def compare_step(taping: TapeRecorder, tape: Tape, step: int) -> None:
     """Raise ``ReplayDiffers`` if the step that an env has made is not that of a tape; see ``replay``."""
     replayed = taping.tape
-    if corrections is not None and replayed is not None:
-        if step == len(tape):
-            taping.note_state()  # the episode ended here, but its replay perhaps goes on
-        why = corrections.correct(step, replayed.states)
-        if why is not None:
-            raise ReplayDiffers(step, why)
-        return
     if replayed is None or len(replayed.checks) <= step or not tape.checks.agree(step, replayed.checks[step]):
         what = "observation" if step == 0 else "observation, reward or end"
         raise ReplayDiffers(step, f"has another {what}")

@@ -83,7 +83,7 @@ class RenderProcess:
         *,
         env_runner: int = 0,
         env_index: int = 0,
-        may_correct: bool = False,
+        may_be_edited: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view; the name of the only view is the empty string.
@@ -92,15 +92,13 @@ class RenderProcess:
             tape: The tape as it is stored.
             video: Size, speed, quality, overlays, and which frames are kept. None: as the recorder's were.
             env_runner, env_index: The env runner and the sub-env that it was played on.
-            may_correct: Whether the clip may be made although its env's code was edited since, and whether a replay
-                that drifts away from the episode may be set to the states of its simulator that are on the tape. The
-                clips have a note then.
+            may_be_edited: Whether the clips may be made although the env's code was edited since; their note says so.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        how = {"place": (env_runner, env_index), "may_correct": may_correct}
+        how = {"place": (env_runner, env_index), "may_be_edited": may_be_edited}
         answer = self._asked({"do": "render", "tape": tape, "video": video, **how}, on_step)
         clips = zip(answer["clips"].items(), answer["contents"], strict=True)
         return {view: EncodedVideo(data, **facts) for (view, facts), data in clips}

@@ -12,7 +12,6 @@ from tune_media.recording.clips import Clips
 from tune_media.recording.pictures import SPARSE, Pictures
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import ReplayDiffers, StateCheck, replay
-from tune_media.replay.simulator import Corrections
 from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
 from tune_media.values.medium import joined
@@ -26,7 +25,6 @@ def render_tape(
     *,
     env_index: int = 0,
     on_step: Callable[[int], None] | None = None,
-    corrections: Corrections | None = None,
     check: StateCheck | None = None,
     compares: bool = False,
 ) -> dict[str, EncodedVideo]:
@@ -41,7 +39,7 @@ def render_tape(
         video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
         env_index: The sub-env that the episode was played on.
         on_step: Told the number of each step that has been played, from 0, the reset.
-        corrections, check: See ``replay``.
+        check: See ``replay``.
         compares: Whether frames are compared with the checksums on the tape.
 
     Raises:
@@ -54,7 +52,7 @@ def render_tape(
     clips = Clips(video, shown, renderer.fps(0))
     total = 0.0
     try:
-        for step in replay(renderer.env, tape, corrections, check):
+        for step in replay(renderer.env, tape, check):
             shown.is_old()
             reward = float(sum(step.reward.values()) if isinstance(step.reward, Mapping) else step.reward)
             total += reward
@@ -99,7 +97,7 @@ def play_tape(
         FrameError: The env does not render.
     """
     pictures, seconds = Pictures(), list[float]()
-    for step in replay(renderer.env, tape, None, check):
+    for step in replay(renderer.env, tape, check):
         renderer.new_step()
         if (step.step % tape.every == 0 or step.step == len(tape)) and wants(step.step):
             began = time.perf_counter()

@@ -26,7 +26,6 @@ from tune_media.replay.leaves import Path as StatePath
 from tune_media.replay.player import RenderError, ReplayDiffers, StateCheck, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
 from tune_media.replay.rendering import play_tape, raise_if_other, render_tape
-from tune_media.replay.simulator import STRIDE, Corrections, Simulator
 from tune_media.replay.tape import Tape
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
@@ -99,7 +98,7 @@ class Stage:
         video: VideoOptions | None,
         place: tuple[int, int],
         *,
-        may_correct: bool,
+        may_be_edited: bool,
         on_step: Callable[[int, int], None],
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape.
@@ -115,7 +114,7 @@ class Stage:
                 on_step(step, steps)
 
         def play(check: StateCheck | None) -> dict[str, EncodedVideo]:
-            with self._new_env(place, notes if may_correct else None) as renderer:
+            with self._new_env(place, notes if may_be_edited else None) as renderer:
                 how: dict[str, Any] = {"env_index": place[1], "on_step": tell, "check": check}
                 return render_tape(tape, renderer, video, **how, compares=self._shows_the_same)
 
@@ -131,8 +130,8 @@ class Stage:
                 clips = play(None)
             if check is not None:
                 self._compare_states(tape, place, check)
-        except ReplayDiffers as differs:
-            clips = self._corrected(tape, place, video, differs, tell, may_correct=may_correct)
+        except ReplayDiffers as error:
+            raise RenderError(self._why(error), error.step) from error
         compared = self._compared(tape, check)
         return {
             view: dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
@@ -291,37 +290,6 @@ class Stage:
                 else "pictures"
             )
         return ", ".join(told)
-
-    def _corrected(
-        self,
-        tape: Tape,
-        place: tuple[int, int],
-        video: VideoOptions | None,
-        differs: ReplayDiffers,
-        tell: Callable[[int], None],
-        *,
-        may_correct: bool,
-    ) -> dict[str, EncodedVideo]:
-        """Return the clips of a tape whose replay has drifted away, set from the states of its simulator.
-
-        Raises:
-            RenderError: That is not possible.
-        """
-        why = self._why(differs)
-        if not may_correct or not len(tape.states):
-            raise RenderError(why, differs.step) from differs
-        with self._new_env(place, []) as renderer:
-            simulator = Simulator.of(renderer.env)
-            if simulator is None:
-                raise RenderError(why, differs.step) from differs
-            corrections = Corrections(simulator, tape.states)
-            try:
-                clips = render_tape(tape, renderer, video, env_index=place[1], on_step=tell, corrections=corrections)
-            except ReplayDiffers as error:
-                text = f"{why}; nor can it be set to the states of the simulator that are on the tape: {error}"
-                raise RenderError(text, differs.step) from error
-        note = f"set from states every {STRIDE} steps, off by at most {corrections.farthest:.0e}, since {why}"
-        return {view: dataclasses.replace(clip, note=joined(clip.note, note)) for view, clip in clips.items()}
 
     @functools.cached_property
     def _shows_the_same(self) -> bool:

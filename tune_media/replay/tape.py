@@ -23,8 +23,6 @@ from crc32c import crc32c
 from tune_media.recording.pictures import Pictures
 from tune_media.replay.env_state import Change, Digests
 from tune_media.replay.generators import Snapshot, States
-from tune_media.replay.simulator import State
-from tune_media.replay.simulator import States as SimulatorStates
 from tune_media.values.convert import as_array
 from tune_media.values.foreign import without_address
 from tune_media.values.plain import pack_exactly, unpack
@@ -244,7 +242,6 @@ class Tape:
         pictures: The checksums of the frames that were rendered while it ran.
         change: How the env's state differed from its baseline before the reset. None: it is not known.
         after, end: The digests of the env's state after the reset, and after the last step. None: not known.
-        states: The states of its physics simulator, if it has one that is known.
         fault: Why the episode cannot be replayed; None: it can.
     """
 
@@ -260,7 +257,6 @@ class Tape:
         self.actions = Actions()
         self.checks = Checks()
         self.rewards: array[float] | None = array("d")
-        self.states = SimulatorStates()
         self.every, self.number = 1, 0
         self.pictures = Pictures()
         self.change: Change | None = None
@@ -317,11 +313,6 @@ class Tape:
         except Exception:  # of a foreign type that makes no float of itself
             self.rewards = None
 
-    def note_state(self, total: float, state: State) -> None:
-        """Note the state of the simulator, and the sum of the rewards so far, unless there are too many."""
-        if self.fault is None and self.states.nbytes + state.nbytes <= MAX_BYTES:
-            self.states.add(len(self), total, state)
-
     def stepped(self, action: Any, check: int, reward: Any = None) -> None:
         """Add a step as a whole: ``acts`` and ``has_stepped``."""
         self.acts(action)
@@ -364,7 +355,6 @@ class Tape:
             "number": self.number,
             **({"pictures": self.pictures.packed()} if self.pictures else {}),
             **self._packed_state(),
-            **({"states": self.states.packed()} if len(self.states) else {}),
             **({"rewards": _packed_numbers(self.rewards)} if self.rewards and len(self.rewards) == len(self) else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
@@ -416,7 +406,6 @@ class Tape:
             tape = cls(header["seed"], header["options"], header["task"])
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
-            tape.states = SimulatorStates.unpacked(header.get("states"))
             tape._take_state(header.get("state"))
             tape.rewards = _unpacked_numbers(header["rewards"]) if "rewards" in header else None
             if "pictures" in header:

@@ -17,7 +17,6 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.env_state import Baseline, EnvState, of_env_alone
 from tune_media.replay.generators import Snapshot
 from tune_media.replay.leaves import Path
-from tune_media.replay.simulator import STRIDE, Simulator, States, has_ended
 from tune_media.replay.tape import NUMBERS, Tape, checksum
 from tune_media.values.plain import pack_exactly, unpack
 from tune_media.values.secrets import error_text
@@ -91,7 +90,6 @@ class TapeRecorder:
         self._users = 1
         self._number = 0  # of the episode that runs
         self._check = 0
-        self._simulator, self._total = Simulator.of(env), 0.0
         self._dtype = _dtype_of(getattr(env, "unwrapped", env))
         self._reward: Any = None  # of the step that is made: the sum of the innermost env's numbers
         self.batch: Batch | None = None
@@ -135,7 +133,7 @@ class TapeRecorder:
         if not self.is_on:
             return self._reset(seed=seed, **options)
         self._number += self.tape is not None and len(self.tape) > 0
-        self._check, self._fault, self._total = 0, None, 0.0
+        self._check, self._fault = 0, None
         kept, task = self._plain_options(options), task_in(self._env)
         with_seed, generators = seed, None
         if seed is None and self._seeds is not None:
@@ -171,7 +169,6 @@ class TapeRecorder:
             self._add(result[0])
         self.tape.fault = self.tape.fault or self._fault
         self.tape.began(self._check)
-        self.note_state()
         if self.batch is not None:
             self.batch.began(self, self.tape)
         return result
@@ -193,10 +190,7 @@ class TapeRecorder:
         if self._fault is not None:
             tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check, result[1])
-        is_over = has_ended(result[2], result[3])
-        if self._simulator is not None:
-            self._note_step(len(tape), is_over=is_over)
-        if is_over:
+        if _has_ended(result[2], result[3]):
             self.ended()
         return result
 
@@ -228,15 +222,6 @@ class TapeRecorder:
         finally:
             self._left_out |= EnvState(self._env, self._left_out).changed_since(before)
 
-    def _note_step(self, step: int, *, is_over: bool) -> None:
-        """Add the step's reward to the sum, and note the state of the simulator now and then."""
-        if self._reward is None:  # it is that of several agents or objectives
-            self._leave_simulator()
-            return
-        self._total += float(self._reward)
-        if is_over or step % STRIDE == 0:
-            self.note_state()
-
     def unhook_steps(self) -> bool:
         """Take this out of the env's ``step``: a batch puts the steps on tape. Return whether that is possible."""
         hooks = [(self._env, self.step, self._step)]
@@ -250,9 +235,9 @@ class TapeRecorder:
                 env.step = before
         return True
 
-    def hook_steps(self, check: int, total: float) -> None:
+    def hook_steps(self, check: int) -> None:
         """Put the steps on tape here again."""
-        self._check, self._total = check, total
+        self._check = check
         self._step, self._env.step = self._env.step, self.step
         if self._core is not None:
             self._core_step, self._core.step = self._core.step, self._step_core
@@ -261,31 +246,6 @@ class TapeRecorder:
     def is_used(self) -> bool:
         """Whether anybody needs the tapes."""
         return self._users > 0
-
-    @property
-    def has_simulator(self) -> bool:
-        """Whether the states of the env's simulator are put on the tape now and then."""
-        return self._simulator is not None
-
-    def note_state(self, total: float | None = None) -> None:
-        """Put the state of the env's simulator on the tape, unless the env has none or its state is there already.
-
-        Args:
-            total: The sum of the episode's rewards. None: those of the steps that were made here.
-        """
-        self._total = self._total if total is None else total
-        if self._simulator is None or self.tape is None or self.tape.states.at(len(self.tape)) is not None:
-            return
-        try:
-            self.tape.note_state(self._total, self._simulator.state())
-        except Exception:  # the user's env may hold something else by now, or an old MuJoCo's
-            self._leave_simulator()
-
-    def _leave_simulator(self) -> None:
-        """Tape the env without its simulator from now on; its other states are of no use without the later ones."""
-        self._simulator = None
-        if self.tape is not None:
-            self.tape.states = States()
 
     def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
         try:
@@ -374,6 +334,21 @@ class TapeRecorder:
         except (TypeError, ValueError) as error:
             self._fault = f"its reset options cannot be copied: {error_text(error)}"
             return {}
+
+
+def _has_ended(terminated: Any, truncated: Any) -> bool:
+    """Return whether a step has ended its episode; of several agents, that of all.
+
+    >>> _has_ended(np.True_, False), _has_ended({"a": False}, {"a": False}), _has_ended({"__all__": True}, {})
+    (True, False, True)
+    """
+    if terminated is False and truncated is False:
+        return False
+    if isinstance(terminated, dict) and isinstance(truncated, dict):
+        if "__all__" in terminated or "__all__" in truncated:
+            return bool(terminated.get("__all__") or truncated.get("__all__"))
+        return bool(terminated) and all(flag or truncated.get(agent) for agent, flag in terminated.items())
+    return any(type(flag) in (bool, np.bool_) and bool(flag) for flag in (terminated, truncated))
 
 
 def _is_flag(value: Any) -> bool:

@@ -161,7 +161,7 @@ class TapedEpisode:
         if height is not None:
             video = _options(tape, height=height) if video is None else replace(video, height=height)
         with contextlib.closing(RenderPool(env, frame)) as pool:
-            clips = pool.render(recipe_of(self, env), tape, video=video, may_correct=True, **self.place())
+            clips = pool.render(recipe_of(self, env), tape, video=video, may_be_edited=True, **self.place())
         videos = self.videos(clips)
         return videos[""] if set(videos) == {""} else videos
 
@@ -283,7 +283,7 @@ def render_each(
     options: RenderOptions,
     progress: Callable[[int], None] = lambda steps: None,
     *,
-    may_correct: bool = True,
+    may_be_edited: bool = True,
 ) -> Iterator[Rendered]:
     """Render episodes one after the other, those of a recipe in a row: each recipe has a process of its own.
 
@@ -291,7 +291,7 @@ def render_each(
         episodes: The episodes.
         options: How they are rendered.
         progress: Told the number of steps that have been played since the last call.
-        may_correct: See ``RenderProcess.render``.
+        may_be_edited: See ``RenderProcess.render``.
     """
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
@@ -303,7 +303,7 @@ def render_each(
             except (RenderError, OSError) as error:  # the recipe is not there
                 yield from (Rendered(episode, problem=redacted(str(error))) for episode in of_recipe)
                 continue
-            render = functools.partial(pool.render, recipe, may_correct=may_correct)
+            render = functools.partial(pool.render, recipe, may_be_edited=may_be_edited)
             for episode in of_recipe:
                 yield _rendered(episode, render, options, progress)
 
