@@ -85,6 +85,7 @@ def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
         from tests.support.stores import StoredTrial
         from tests.support.taped import taped_clip
         from tune_media.cli import main
+        from tune_media.encoding import decode_video
         from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
         clip = taped_clip(2, episode_return=7.0)
@@ -99,7 +100,10 @@ def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
             assert done.exit_code == 0, done.output
             return done.output
 
-        command("render", "sweep", "--storage")
+        command("render", "sweep", "-o", "rendered")
+        (rendered,) = Path("rendered").rglob("*.mp4")
+        trial.add(tm.Video(decode_video(rendered.read_bytes()), episode=clip.episode), "evaluation", "episodes/best")
+        trial.finish()
         assert "7" in command("list", "sweep")
         command("gallery", "sweep", "-o", "gallery")
         assert list(Path("gallery").rglob("*.mp4")) and Path("gallery/index.html").is_file()

@@ -497,15 +497,15 @@ def deliver(experiment: str, seconds: float) -> None:
 @main.command(short_help="Make clips of episodes that were recorded as tapes.")
 @click.argument("experiment")
 @_trials_option(
-    "best, all, or a trial's name, or a part of it; may be repeated. Default: best; all with waiting, suspect or an id."
+    "best, all, or a trial's name, or a part of it; may be repeated. Default: best; all with waiting or an id."
 )
 @click.option(
     "--episodes",
     "which",
     default="best",
     show_default=True,
-    help="best, worst, last, waiting (whose clips the sweep was to render and has not), suspect (whose clips may show "
-    "another episode), an episode's id, or a condition such as 'return < 20 and distance > 3'.",
+    help="best, worst, last, waiting (whose clips the sweep was to render and has not), an episode's id, or a "
+    "condition such as 'return < 20 and distance > 3'.",
 )
 @click.option("--height", type=click.IntRange(16), help="Height of the clips, pixels. Default: as recorded.")
 @click.option("--every", type=click.IntRange(1), help="Keep every n-th frame. Default: as recorded.")
@@ -513,8 +513,7 @@ def deliver(experiment: str, seconds: float) -> None:
 @click.option("--frame", metavar="MODULE:FUNCTION", help="A function of the env that returns the frame.")
 @click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
 @click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_clips.")
-@click.option("--storage", is_flag=True, help="Add the clips to the experiment instead, as if they had been recorded.")
-def render(experiment: str, trials: tuple[str, ...], which: str, output: str | None, storage: bool, **how: Any) -> None:
+def render(experiment: str, trials: tuple[str, ...], which: str, output: str | None, **how: Any) -> None:
     """Make clips of the episodes of EXPERIMENT, a folder or a URI, that were recorded as tapes, with a clip or without.
 
     Each episode is played again in a process of its own, and each step is checked. The process runs the code that made
@@ -525,40 +524,21 @@ def render(experiment: str, trials: tuple[str, ...], which: str, output: str | N
       tune-media render my_sweep -o clips
       tune-media render my_sweep --trial all --episodes worst --overlay return
       tune-media render my_sweep --episodes 'return < 20' --height 720
-      tune-media render my_sweep --episodes waiting --storage
-      tune-media render my_sweep --episodes suspect --storage
-      tune-media render my_sweep --episodes 'return < 20' --trial all --storage
+      tune-media render my_sweep --episodes waiting
     """
-    from tune_media.viewing.added_clips import AddedClips, check_no_driver
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.taped_episodes import (
-        SUSPECT,
-        WAITING,
-        ClipFolder,
-        RenderOptions,
-        choose,
-        render_each,
-    )
+    from tune_media.viewing.taped_episodes import WAITING, ClipFolder, RenderOptions, choose, render_each
 
-    if storage and output:
-        raise click.UsageError("-o and --storage exclude each other: the clips go into a folder or to the experiment.")
     failed: list[Rendered] = []
-    settled: list[tuple[Rendered, str | None]] = []
     options = RenderOptions(**how)
-    if which in (WAITING, SUSPECT) and storage and options.name:
-        raise click.UsageError(
-            "Clips that wait join the experiment as they would have been recorded, and suspect clips are compared "
-            "with their episodes: leave out the options that change them, or write the clips into a folder with -o."
-        )
     catalog = load(experiment)
     of_trials = _taped(catalog, trials or ("best" if re.search(r"^(best|worst|last)$|[<>=]", which) else "all",))
-    if which in (WAITING, SUSPECT) and not set(trials) - {"all"}:
+    if which == WAITING and not set(trials) - {"all"}:
         with_tapes = {episode.id for episodes in of_trials for episode in episodes}
-        ids = [id for one in catalog.trials for id in (one.unrendered if which == WAITING else one.suspects)]
-        if gone := sum(id not in with_tapes for id in ids):
-            of = "episodes wait" if which == WAITING else "episodes have suspect clips"
-            why = "Tuner.restore(...) brings them" if which == WAITING else "these clips stay suspect"
-            click.echo(f"{gone} {of} whose tapes are not on the storage; {why}.", err=True)
+        if gone := sum(id not in with_tapes for one in catalog.trials for id in one.unrendered):
+            click.echo(
+                f"{gone} episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them.", err=True
+            )
     if not any(of_trials):
         raise click.ClickException(
             f"No episode there has a tape. Episodes have tapes by default if their env can repeat them, and in any "
@@ -567,31 +547,19 @@ def render(experiment: str, trials: tuple[str, ...], which: str, output: str | N
     chosen = choose(of_trials, which)
     if not chosen:
         nothing = f"None of {sum(map(len, of_trials))} episodes matches {which!r}."
-        known = {WAITING: "No clip waits to be rendered.", SUSPECT: "No clip of an episode with a tape is suspect."}
-        raise click.ClickException(known.get(which, nothing))
-    if storage:
-        check_no_driver(chosen)
-    folder = Path(output) if output else Path(f"{Path(catalog.path).name}_clips")
-    settles = storage and which == SUSPECT
-    with AddedClips(options.name) if storage else ClipFolder(folder) as place:
-        missing = [episode for episode in chosen if settles or not place.has(episode)]
-        if missing and not options.env:
-            _say_whose_code_runs("the recipes of its envs", experiment)
-        steps = sum(int(episode.row["episode_length"]) for episode in missing)
-        with click.progressbar(length=steps, label=counted(len(missing), "episode")) as bar:
-            for rendered in render_each(missing, options, bar.update, may_be_edited=not settles):
-                if settles and isinstance(place, AddedClips):
-                    settled.append((rendered, place.settle(rendered)))
-                elif rendered.problem:
-                    failed.append(rendered)
-                else:
-                    place.add(rendered)
-    for file in place.files:
+        raise click.ClickException("No clip waits to be rendered." if which == WAITING else nothing)
+    folder = ClipFolder(Path(output) if output else Path(f"{Path(catalog.path).name}_clips"))
+    if not options.env:
+        _say_whose_code_runs("the recipes of its envs", experiment)
+    steps = sum(int(episode.row["episode_length"]) for episode in chosen)
+    with click.progressbar(length=steps, label=counted(len(chosen), "episode")) as bar:
+        for rendered in render_each(chosen, options, bar.update):
+            if rendered.problem:
+                failed.append(rendered)
+            else:
+                folder.add(rendered)
+    for file in folder.files:
         click.echo(file)
-    if settles:
-        _say_settled(settled)
-    if len(missing) < len(chosen):
-        click.echo(f"{len(chosen) - len(missing)} of {len(chosen)} episodes have their clips already.")
     for rendered in failed:
         click.echo(f"episode {rendered.episode.id}: {_in_shell(rendered.problem)}", err=True)
     if failed:
@@ -614,20 +582,6 @@ def _say_whose_code_runs(place: str, *experiments: str) -> None:
     trust = "go on only if you trust the people who made it."
     for one in dict.fromkeys(experiments):
         click.echo(f"This runs code that is stored in {one}, in {place}: {trust}", err=True)
-
-
-def _say_settled(settled: Sequence[tuple[Rendered, str | None]]) -> None:
-    """Print what has become of suspect clips.
-
-    Raises:
-        click.ClickException: Some stay suspect.
-    """
-    for rendered, why in settled:
-        found = why or ("another episode, so its clip is deleted: " + rendered.problem if rendered.problem else "")
-        told = _in_shell(found) if found else "its clip shows the episode, and is suspect no longer"
-        click.echo(f"episode {rendered.episode.id}: {told}", err=why is not None)
-    if left := sum(why is not None for _, why in settled):
-        raise click.ClickException(f"The clips of {left} of {len(settled)} episodes stay suspect.")
 
 
 _plays = _options(  # how a policy is played

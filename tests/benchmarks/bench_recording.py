@@ -1,6 +1,7 @@
 """The cost of recording an episode, by method and env, against stepping and rendering alone.
 
-Each method plays one episode of the same actions and records it, from the reset to the finished file or clip. The envs
+Each method plays one episode of the same actions and records it, from the reset to the finished file or clip; in one
+row the episode is not chosen, so that its frames are held and never encoded. The envs
 are CartPole (400x600), an Atari game (210x160) and a MuJoCo env that is rendered with osmesa (480x480), which takes
 most of its time. The peers are Gymnasium's ``RecordVideo``, Stable-Baselines3's ``VecVideoRecorder``, and, on an env
 runner of RLlib, Ray's example callback. That callback scales each frame to 64x96 and keeps it in the episode; its clip
@@ -52,11 +53,12 @@ def gym_methods(name: str, steps: int, folder: Path) -> dict[str, Callable[[], o
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(steps)]
 
-    def ours(**options: Any) -> Callable[[], object]:
+    def ours(keep: Any = "last", **options: Any) -> Callable[[], object]:
         def method() -> None:
-            recorder = tm.gym.RecordEpisodes(env, video=tm.VideoOptions(**options))
+            recorder = tm.gym.RecordEpisodes(env, keep=keep, video=tm.VideoOptions(**options))
             play(recorder, actions)
-            assert recorder.take()["last"].frames > 1
+            clips = [one for name, one in recorder.take().items() if name == keep]
+            assert [clip.frames > 1 for clip in clips] == [True] * (keep == "last")
 
         return method
 
@@ -81,6 +83,7 @@ def gym_methods(name: str, steps: int, folder: Path) -> dict[str, Callable[[], o
         "step and render (the floor)": lambda: rendering(env, actions),
         "step only": lambda: play(env, actions),
         "tune_media": ours(),
+        "tune_media, if another episode is chosen": ours(tm.selection.where(lambda record: False, "none")),
         "tune_media, 160 pixels high": ours(height=160),
         "tune_media, every=4": ours(every=4),
         "Gymnasium's RecordVideo": gymnasium,

@@ -10,9 +10,10 @@ import tune_media as tm
 from tests.support.driven_sweep import Sweep, blob
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import wait_until
-from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.outbox import NewRow, Outbox
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.session import MediaSession
+from tune_media.values.plain import pack
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
 
@@ -115,6 +116,18 @@ def test_what_a_tracker_refuses_is_tried_once_and_counted_and_the_rest_is_delive
     assert lacks is None or f"notes lacks {lacks} of 1 trial(s): t1" in caplog.text
     assert "may wait" not in caplog.text  # no time would have helped
     assert "had not finished" not in caplog.text
+
+
+def test_a_row_of_a_kind_that_nobody_knows_is_passed_over(tmp_path, caplog):
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), strict=True)
+    sweep.report(1, clip=blob(1))
+    sweep.session.services.outbox.append([NewRow("t1", "suspect", pack({"folder": "t1", "lines": []}))])
+    sweep.report(2, clip=blob(2))
+    sweep.end()
+    assert [line["status"] for line in sweep.lines()] == ["stored"] * 2
+    assert "media 2 clip" in notes.calls
+    assert "failed" not in caplog.text
+    assert not list((tmp_path / "outbox").iterdir())
 
 
 def test_work_for_later_with_the_same_key_is_done_once_until_it_was_done(tmp_path):

@@ -8,6 +8,7 @@ import pickle
 import signal
 import sqlite3
 import threading
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from tune_media.encoding import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import verdict_on
+from tune_media.replay.verdicts import Verdict, decide, verdict_on
 from tune_media.storage.entry import may_be_rendered
 from tune_media.storage.log import read_log
 
@@ -275,6 +276,38 @@ def test_a_clip_that_is_not_its_episode_is_named_and_counted_and_the_others_are_
     assert "render='direct'" in caplog.text
     assert notes.media_of("median") == [1]
     assert "1 could not be stored" in capsys.readouterr().out
+
+
+def test_if_a_replay_differs_the_tapes_that_wait_stay_tapes_and_those_of_other_recipes_are_rendered(tmp_path, capsys):
+    own, gate = uuid.uuid4().hex, tmp_path / "gate"
+    sweep = Sweep(tmp_path, backend=(notes := Notes()), flush_seconds=600.0)
+    sweep.report(1, best=taped_clip(1, jump=1, gate=str(gate), ballast=own))
+    sweep.report(2, best=(clip := taped_clip(1, gate=str(gate), ballast=own)), worst=clip)
+    sweep.report(3, best=taped_clip(2, shown=0, gate=str(gate), ballast=own))  # with a picture of its own, too
+    sweep.report(4, best=taped_clip(3, gate=str(gate)))
+    gate.touch()
+    sweep.end()
+    lines = lines_of(sweep)
+    refused = {("best", 1): "failed", ("best", 2): "tape", ("worst", 2): "tape", ("best", 3): "tape"}
+    assert listed(sweep) == refused | {("best", 4): "stored"}
+    assert lines["best", 1]["note"].startswith("at step 4")
+    for place in (("best", 2), ("worst", 2), ("best", 3)):
+        note = lines[place]["note"]
+        assert note.startswith("not rendered: episodes of this env cannot be played again, and env runners record dir")
+        assert "at step 4" in note
+    assert notes.media_of("best") == [4]
+    told = capsys.readouterr().out
+    assert told.count("episodes of this env cannot be played again") == 1
+    assert "(2 episodes without a clip)" in told
+    assert "1 could not be stored" in told
+
+
+def test_a_tape_of_a_recipe_that_somebody_else_has_refused_stays_a_tape(tmp_path):
+    sweep, clip = Sweep(tmp_path, strict=True), taped_clip(1, ballast=uuid.uuid4().hex)
+    decide(clip.recipe.hash, Verdict(False, "somebody saw another episode"))
+    sweep.report(1, best=clip)
+    sweep.end()
+    assert listed(sweep) == {("best", 1): "tape"}
 
 
 def test_the_last_line_says_that_a_clip_shows_nothing(tmp_path, capsys):

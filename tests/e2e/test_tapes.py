@@ -124,7 +124,7 @@ def test_mistakes_are_told(experiment, tmp_path):
         (("--episodes", "retrn < 3"), "did you mean 'return'?"),
         (("--episodes", "return < -3"), "matches 'return < -3'"),
         (("--episodes", "return less than <"), "the filter needs a value after than<"),
-        (("--episodes", "nosuchid"), "'nosuchid' is neither best, worst, last, waiting or suspect"),
+        (("--episodes", "nosuchid"), "'nosuchid' is neither best, worst, last or waiting"),
         (("--trial", "nosuchtrial"), "There is no trial 'nosuchtrial'"),
         (("--env", "tests.support.envs:CountingEnv"), "the env that --env makes does not play this episode"),
         (("--env", "no.such:thing"), "'no.such:thing' names no function"),

@@ -31,6 +31,20 @@ def test_a_plain_user_who_never_takes_is_not_warned_and_holds_little(caplog):
     assert env.take() == {}
 
 
+def test_a_clip_that_cannot_be_encoded_is_named_and_the_data_are_there(monkeypatch, caplog):
+    def finish(self):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr("tune_media.encoding.VideoEncoder.finish", finish)
+    env = tm.gym.RecordEpisodes(CountingEnv(), keep="best")
+    play(env, 2)
+    taken = env.take()
+    assert set(taken) == {"data"}
+    notes = [episode.record.note for episode in taken["data"].episodes]
+    assert sorted(notes, key=str) == [None, "no clip: encoding its frames raised RuntimeError: no memory"]
+    assert ["no memory" in record.getMessage() for record in caplog.records] == [True]
+
+
 def test_a_failed_replay_costs_the_clip_alone():
     class Drifting(CountingEnv):
         made = iter(range(9))  # of Python 3.14, a count cannot be pickled

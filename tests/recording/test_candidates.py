@@ -1,3 +1,4 @@
+import copy
 import json
 import pickle
 
@@ -52,6 +53,71 @@ def test_the_best_stays_the_best_if_another_selector_holds_more_episodes_than_th
         "is called): the choice is now among the newest 5; keep='best' holds fewer"
     )
     assert problem.lost == 4
+
+
+def states_of(recorder):
+    """Return how the clip of each candidate is kept."""
+    return ["held" if one.held else "encoded" if one.clips else "none" for one in recorder.candidates.held()]
+
+
+@pytest.mark.parametrize(("keep", "state"), [("best", "held"), ("median", "held"), (("best", "all"), "encoded")])
+def test_a_clip_is_encoded_when_it_is_taken_unless_all_are(keep, state):
+    recorder, env = make_recorder(keep), CountingEnv({"length": 5})
+    id = play(recorder, env).id
+    assert states_of(recorder) == [state]
+    assert recorder.candidates.nbytes > 100
+    (clip,) = recorder.candidates.take([id], [id])[id].videos().values()
+    assert (clip.frames, clip.frame_stride, clip.note) == (6, 1, None)
+
+
+def test_of_many_held_episodes_the_oldest_are_encoded_and_none_is_dropped(monkeypatch):
+    recorder, env = make_recorder("median", problems_are_collected=True), CountingEnv({"length": 5})
+    played = [play(recorder, env).id]
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_HELD_BYTES", 2.5 * recorder.candidates.nbytes)
+    before = recorder.clock.rendering
+    played += [play(recorder, env).id for _ in range(4)]
+    assert states_of(recorder) == ["encoded"] * 3 + ["held"] * 2
+    assert recorder.clock.rendering > before
+    taken = recorder.candidates.take(played, played)
+    assert [len(taken[id].clips) for id in played] == [1] * 5
+    assert recorder.problems.take() == []
+
+
+def fail_to_encode(monkeypatch):
+    def finish(self):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr("tune_media.encoding.VideoEncoder.finish", finish)
+
+
+def test_a_held_clip_that_cannot_be_encoded_is_lost_and_it_is_said(monkeypatch):
+    why = "encoding its frames raised RuntimeError: no memory"
+    recorder, env = make_recorder("median", problems_are_collected=True), CountingEnv({"length": 5})
+    fail_to_encode(monkeypatch)
+    id = play(recorder, env).id
+    taken = recorder.candidates.take([id], [id])[id]
+    assert (taken.no_clip, taken.clips, taken.held) == (why, {}, {})
+    monkeypatch.setattr("tune_media.recording.candidates.MAX_HELD_BYTES", 0)
+    play(recorder, env)
+    assert recorder.candidates.records() == []
+    assert [data.record.note for data in recorder.candidates.data()] == [f"no clip: {why}"]
+    assert [(problem.text, problem.lost) for problem in recorder.problems.take()] == [(f"no clip: {why}", 1)]
+
+
+def test_a_strict_recorder_raises_what_encoding_raises(monkeypatch):
+    recorder = make_recorder("best", strict=True)
+    fail_to_encode(monkeypatch)
+    id = play(recorder, CountingEnv({"length": 5})).id
+    with pytest.raises(RuntimeError, match="no memory"):
+        recorder.candidates.take([id], [id])
+
+
+def test_a_copy_of_a_recorder_has_the_held_clips_too():
+    recorder = make_recorder("best")
+    id = play(recorder, CountingEnv({"length": 5})).id
+    copied = copy.deepcopy(recorder)
+    taken = [one.candidates.take([id], [id])[id].clips[""] for one in (recorder, copied)]
+    assert [clip.frames for clip in taken] == [6, 6]
 
 
 def test_candidates_are_bounded_in_bytes_too(monkeypatch):

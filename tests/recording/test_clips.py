@@ -6,7 +6,7 @@ from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, only
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
-from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Clips, Wanted
+from tune_media.recording.clips import Clips
 from tune_media.recording.episode import EpisodeStart
 from tune_media.steps import StepFacts
 
@@ -15,46 +15,31 @@ def picture(shade, height=32, width=48):
     return np.full((height, width, 3), shade, np.uint8)
 
 
-def fed(shown, wanted=ENCODED, are_enough=None, **options):
+def fed(shown, are_encoded=True, **options):
     """Return the clips of an episode whose steps show these pictures, and the number of those that were rendered."""
     rendered = iter(shown)
-    clips = Clips(VideoOptions(**options), lambda: {"": next(rendered)}, fps=12, wanted=wanted, are_enough=are_enough)
+    clips = Clips(VideoOptions(**options), lambda: {"": next(rendered)}, fps=12, are_encoded=are_encoded)
     for step in range(len(shown)):
         clips.feed(StepFacts(step, 0.0, 0.0))
     clips.feed_last()
     return clips, len(shown) - len(list(rendered))
 
 
-MANY = [picture(step) for step in range(2 * MOST_BEGUN)]
+MANY = [picture(step) for step in range(100)]
 
 
-def checks_of(clips, frames=MANY):
-    return [clips.pictures.at(step).get("") for step in range(len(frames))]
-
-
-def test_of_an_episode_of_which_a_part_is_wanted_only_its_frames_are_rendered():
-    clips, rendered = fed(MANY, Wanted(False, first=40, count=5))
-    assert (rendered, clips.finish(), clips.are_all, clips.are_part) == (5, {}, False, True)
-    assert checks_of(clips) == [None] * 40 + [crc32c(frame.data) for frame in MANY[:5]] + [None] * (len(MANY) - 45)
-
-
-@pytest.mark.parametrize("wanted", [ENCODED, CHECKED])
-def test_once_the_first_frames_are_enough_no_more_are_rendered_and_nothing_is_encoded(wanted):
-    asked = []
-    clips, rendered = fed(MANY, wanted, lambda: asked.append(True) or len(asked) > 3)
-    assert rendered == MOST_BEGUN + 3
-    assert checks_of(clips)[:rendered] == [crc32c(frame.data) for frame in MANY[:rendered]]
-    assert (clips.are_encoded, clips.finish(), clips.are_all, len(asked)) == (False, {}, False, 4)
-
-
-@pytest.mark.parametrize(("wanted", "options"), [(ENCODED, {}), (CHECKED, {}), (ENCODED, {"every": 3})])
-def test_all_frames_of_an_episode_are_known_if_all_were_rendered(wanted, options):
-    assert fed(MANY, wanted, **options)[0].are_all
-
-
-def test_a_clip_that_has_all_its_frames_is_not_given_up_later():
-    clips, _ = fed(MANY, are_enough=lambda: True, max_frames=10)
-    assert clips.finish()[""].frames == 10
+@pytest.mark.parametrize("options", [{}, {"every": 3}, {"max_frames": 10}, {"every": 2, "max_frames": 10}], ids=str)
+def test_an_episode_that_is_not_encoded_is_rendered_at_the_same_steps_and_has_the_same_checksums(options):
+    encoded, rendered = fed(MANY, **options)
+    checked, also_rendered = fed(MANY, are_encoded=False, **options)
+    assert rendered == also_rendered == encoded.finish()[""].frames
+    assert checked.finish() == {}
+    assert checked.pictures.blocks() == encoded.pictures.blocks()
+    places = checked.pictures.places(options.get("every", 1), len(MANY) - 1)
+    assert len(places) == rendered
+    assert [checked.pictures.at(step) for step in sorted(places)] == [
+        {"": crc32c(frame.data)} for frame in MANY[:rendered]
+    ]
 
 
 def test_an_overlay_is_drawn_at_the_size_of_the_clip():

@@ -332,7 +332,7 @@ def test_tapes_that_nobody_needs_any_more_cost_nothing_and_may_be_needed_again()
     vector.step(10)
     assert recorder.tape is None
     assert not vector.batch.is_of_use
-    recorder.join(None)
+    recorder.join()
     vector.tapes[0].clear()
     vector.step(20)
     assert_plays(Walk(), vector.tapes[0][1:])

@@ -75,6 +75,7 @@ def directly(env, video, episodes):
             clips.feed(StepFacts(len(recorder.tape), float(reward), total, action, env, info, observation=observation))
         clips.feed_last()
         clips.cancel()
+        recorder.tape.pictures = clips.pictures
     return recorder.tape.packed(), frames_so_far()
 
 

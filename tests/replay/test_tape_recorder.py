@@ -1,12 +1,10 @@
 import copy
-import itertools
 import threading
 
 import gymnasium as gym
 import numpy as np
-import pytest
 
-from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder, tape_recorder_of
+from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
 
 
 def stepped(env, steps=3, seed=None, options=None):
@@ -18,37 +16,29 @@ def stepped(env, steps=3, seed=None, options=None):
 
 def test_each_reset_begins_a_tape_of_its_own():
     env = gym.make("CartPole-v1")
-    taping = TapeRecorder(env, itertools.count(5))
+    taping = TapeRecorder(env)
     stepped(env, 2)
     first = taping.tape
     stepped(env, 3, seed=70, options={"low": -0.01, "high": 0.01})
-    assert (first.seed, len(first), len(first.checks)) == (5, 2, 3)
+    assert (first.seed, len(first), len(first.checks)) == (None, 2, 3)
     second = taping.tape
     assert (second.seed, second.options, len(second)) == (70, {"options": {"low": -0.01, "high": 0.01}}, 3)
     assert tape_recorder_of(env) is taping
     assert tape_recorder_of(gym.make("CartPole-v1")) is None
 
 
-def test_a_reset_without_a_seed_gets_one_and_the_env_is_the_same_as_with_it():
-    taped, plain = gym.make("CartPole-v1"), gym.make("CartPole-v1")
-    TapeRecorder(taped, iter([11]))
-    assert np.array_equal(taped.reset()[0], plain.reset(seed=11)[0])
-
-
-def test_an_env_that_refuses_seeds_is_reset_without():
-    class Refuses(gym.Env):
+def test_an_env_gets_the_seeds_of_its_user_and_no_others():
+    class Env(gym.Env):
         def reset(self, *, seed=None, options=None):
-            if seed is not None:
-                raise NotImplementedError("no seeds here")
+            given.append(seed)
             return 0, {}
 
-    env = Refuses()
-    taping = TapeRecorder(env, itertools.count())
-    assert env.reset() == (0, {})
-    assert "no seeds here" in str(taping.refused)
-    assert taping.tape.seed is None
-    with pytest.raises(NotImplementedError):
-        env.reset(seed=5)
+    env, given, tapes = Env(), [], []
+    taping = TapeRecorder(env)
+    for seed in (None, 5, None):
+        env.reset(seed=seed)
+        tapes.append(taping.tape.seed)
+    assert given == tapes == [None, 5, None]
 
 
 def test_an_episode_that_begins_in_mid_game_cannot_be_replayed():
@@ -63,7 +53,7 @@ def test_an_episode_that_begins_in_mid_game_cannot_be_replayed():
             return observation, info
 
     env = gym.wrappers.TimeLimit(EachLifeIsAnEpisode(gym.make("CartPole-v1")), 9)
-    taping, faults = TapeRecorder(env, itertools.count()), []
+    taping, faults = TapeRecorder(env), []
     for _ in range(3):
         stepped(env)
         faults.append(taping.tape.fault)
@@ -78,7 +68,7 @@ def test_an_action_is_taped_as_it_was_given():
             return self.env.step(action)
 
     env = Changes(gym.make("Pendulum-v1"))
-    taping = TapeRecorder(env, itertools.count())
+    taping = TapeRecorder(env)
     env.reset()
     env.step(np.array([1.5], np.float32))
     assert taping.tape.actions[0].tolist() == [1.5]
@@ -86,7 +76,7 @@ def test_an_action_is_taped_as_it_was_given():
 
 def checks(env, seed, *actions):
     """Return the checksums on the tape of an episode."""
-    taping = tape_recorder_of(env) or TapeRecorder(env, itertools.count())
+    taping = tape_recorder_of(env) or TapeRecorder(env)
     env.reset(seed=seed)
     for action in actions:
         env.step(action)
@@ -137,18 +127,9 @@ def test_a_wrapper_that_makes_a_new_env_at_each_reset_is_checked_from_outside():
     assert all(one != other for one, other in zip(checks(Levels(1), 1, 0), checks(Levels(2), 1, 0), strict=True))
 
 
-def test_seeds_come_again_with_the_same_entropy_only():
-    def first(*entropy):
-        return list(itertools.islice(NewSeeds(*entropy), 3))
-
-    assert first(1, 0, 2) == first(1, 0, 2) != first(1, 0, 3)
-    assert first(None, 0) != first(None, 0)
-    assert all(0 <= seed < 2**31 for seed in first(None))
-
-
 def test_a_copy_of_a_taped_env_steps_itself():
     env = gym.make("CartPole-v1")
-    taping = TapeRecorder(env, NewSeeds(3))
+    taping = TapeRecorder(env)
     env.reset()
     before = np.array(env.unwrapped.state)
     copy.deepcopy(env.unwrapped).step(1)
@@ -170,24 +151,10 @@ def test_what_cannot_be_compared_or_copied_is_a_fault_and_no_exception():
             return Odd(), 0.0, False, False, {}
 
     env = Env()
-    taping = TapeRecorder(env, NewSeeds(3))
+    taping = TapeRecorder(env)
     env.reset(options={"lock": threading.Lock()})
     assert "cannot be copied" in taping.tape.fault
     env.reset()
     assert taping.tape.fault is None
     env.step(0)
     assert "on another device, https://host/x?sig=***" in taping.tape.fault
-
-
-def test_seeds_after_the_users_own_follow_from_it():
-    def seeds():
-        env = gym.make("CartPole-v1")
-        taping = TapeRecorder(env, NewSeeds(None))
-        found = []
-        for seed in (42, None, None):
-            env.reset(seed=seed)
-            found.append(taping.tape.seed)
-        return found
-
-    assert seeds() == seeds()
-    assert len(set(seeds())) == 3

@@ -58,6 +58,20 @@ def test_each_episode_is_told_with_its_return_and_all_its_frames():
         assert {frame.env for frame in frames} == {env.number}
 
 
+def test_a_winner_that_cannot_be_encoded_is_lost_and_it_is_said(monkeypatch):
+    def finish(self):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr("tune_media.encoding.VideoEncoder.finish", finish)
+    env_runner, _ = recorded(keep="best", render="direct")
+    played(env_runner, 3)
+    answer = env_runner_requests.ask_and_take(env_runner, "episodes", ())
+    assert answer.kept.lost == dict.fromkeys(
+        answer.kept.kept, "no clip: encoding its frames raised RuntimeError: no memory"
+    )
+    assert len(answer.kept.lost) == 1
+
+
 def test_a_function_as_collect_sees_each_step_of_an_episode_without_a_clip_whose_info_is_empty():
     env_runner, _ = recorded(sub_envs=2, collect=lambda step: {"rewards": step.reward}, trigger=lambda index: False)
     expected = played(env_runner, 2)

@@ -16,7 +16,7 @@ def env_runner(env, **config):
 
 
 def made_again(env_runner, index=0):
-    return LoadedRecipe.of(env_runner_recipe(env_runner, None)[0].content).make(2, index)
+    return LoadedRecipe.of(env_runner_recipe(env_runner, None).content).make(2, index)
 
 
 def test_another_env_is_made_with_the_same_arguments():
@@ -54,4 +54,4 @@ def test_the_old_api_stack_wraps_atari_games_as_its_rollout_workers_do():
 def test_a_batch_of_envs_has_no_recipe_of_one():
     runner = env_runner(CountingEnv)
     runner.config.env_runners(gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT)
-    assert env_runner_recipe(runner, None) == (None, None)
+    assert env_runner_recipe(runner, None) is None

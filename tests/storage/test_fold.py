@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from tune_media.storage.fold import fold
-from tune_media.storage.suspects import as_failed
+from tune_media.storage.fold import as_failed, fold
 
 KEYS = ("best", "worst", "last")
 
@@ -102,11 +101,9 @@ def line(**more):
     return {**fixed, "status": "stored", "training_iteration": 2, **more}
 
 
-def test_a_clip_that_was_marked_as_suspect_and_then_compared_is_suspect_no_more():
-    marked = line(compared="steps", suspect=True, note="why")
-    settled = line(compared="steps, pictures")
-    for lines in ([line(compared="steps"), marked, settled], [settled, marked], [fold([settled])[0], marked]):
-        assert fold(lines) == [settled]
+def test_of_two_lines_with_the_same_try_and_status_the_same_one_is_valid_in_any_order():
+    one, other = line(compared="steps"), line(compared="steps, pictures", note="why")
+    assert fold([one, other]) == fold([other, one, other]) == fold([*fold([one]), other])
 
 
 def test_a_file_that_is_recorded_under_another_key_after_it_was_deleted_is_there_again():

@@ -98,10 +98,10 @@ def test_clips_that_wait_to_be_rendered_have_no_file_and_are_said_until_they_hav
     assert [line["status"] for _, line in contents.lines] == [*["stored"] * 5, "tape"]
     with caplog.at_level(logging.INFO):
         warn_of_unrendered([("'my sweep'", contents), ("s3://bucket/other", contents), ("s3://bucket/other", contents)])
-    command = "tune-media render {} --episodes waiting --storage"
+    command = "tune-media render {} --episodes waiting"
     assert [record.getMessage() for record in caplog.records] == [
         f"tune_media: {count} clip(s) of {count} trial(s) are tapes, and not rendered yet. "
-        f"`{command.format(place)}` makes these clips when the experiment has ended."
+        f"`{command.format(place)}` writes these clips into a folder when the experiment has ended."
         for count, place in ((1, "'my sweep'"), (2, "s3://bucket/other"))
     ]
     log.append(8, 8, [event_line("back", "trial", "t1", 8, training_iteration=6)])

@@ -1,6 +1,5 @@
 """Envs whose pictures, or whose episodes, do not follow from their resets and actions."""
 
-import itertools
 import os
 import random
 import signal
@@ -45,21 +44,6 @@ class CountsEpisodes(Plain):
 
     def shade(self):
         return self.episodes
-
-
-class CountsInC(Plain):
-    """The same, and an object of C counts them, whose state no walk of Python reads."""
-
-    def __init__(self, config=None):
-        super().__init__(config)
-        self.counter = itertools.count()
-
-    def reset(self, **options):
-        next(self.counter)
-        return super().reset(**options)
-
-    def shade(self):
-        return 7 * int(repr(self.counter)[len("count(") : -1])
 
 
 class RenderDraws(Plain):
@@ -109,7 +93,7 @@ class DiffersOnce(Plain):
 
     def __init__(self, config=None):
         super().__init__(config)
-        made = int(os.environ.get(self.key, 0))  # not an attribute, which a replay would set back
+        made = int(os.environ.get(self.key, 0))
         os.environ[self.key] = str(made + (self.config["process"] != os.getpid()))
 
     @property
@@ -122,9 +106,11 @@ class DiffersOnce(Plain):
 
 
 class RenderAges(Plain):
-    """Each picture makes the next one darker."""
+    """Each picture of an episode makes the next one darker."""
 
-    age = 0
+    def reset(self, **options):
+        self.age = 0
+        return super().reset(**options)
 
     def shade(self):
         self.age += 1

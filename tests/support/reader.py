@@ -38,9 +38,6 @@ class PlainContext(Context):
     def fault(self, what: str, error: Exception, kind: str = "") -> None:
         self.faults.append((what, error))
 
-    def lacks(self, trial_id: str, what: str) -> None:
-        raise AssertionError(f"{trial_id} lacks {what}")
-
     def wait_for_storage(self) -> None:
         if not self.is_stored:
             raise StorageAwayError

@@ -47,7 +47,12 @@ class Gated:
             Path(self.config["tells"]).touch()
         while gate and not Path(gate).exists():
             time.sleep(0.01)
-        return np.full((32, 32, 3), 20 * self.count % 256, np.uint8)
+        return self.picture(self.count)
+
+    @staticmethod
+    def picture(count: int) -> Any:
+        """Return the picture after so many steps."""
+        return np.full((32, 32, 3), 20 * count % 256, np.uint8)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -68,7 +73,7 @@ def taped_clip(
     creator: Any = make,
     frame: Any = None,
     jump: int = 0,
-    shown: int | None = None,
+    shown: int | None = 0,
     **config: Any,
 ) -> TapedClip:
     """Return the clip of an episode with the action ``level``, as an env runner hands it on.
@@ -77,9 +82,9 @@ def taped_clip(
         level: The action.
         episode_return: Its return.
         creator: Makes the env.
-        frame: See ``Recipe.of``.
+        frame: See ``Recipe.of``. None, or a dict by view.
         jump: Added to the env's count before the last step, which no replay does.
-        shown: Its last picture was rendered while it ran, so much brighter than a replay's. None: none was.
+        shown: Its last picture was rendered while it ran, so much brighter than a replay's. None: no picture was.
         **config: The env's config.
     """
     env = creator(config)
@@ -91,6 +96,7 @@ def taped_clip(
     assert recorder.tape is not None
     if shown is not None:
         recorder.tape.pictures = Pictures(ALONE)
-        recorder.tape.pictures.add(STEPS, {"": np.full((32, 32, 3), (20 * env.count + shown) % 256, np.uint8)})
+        picture = Gated.picture(env.count) + np.uint8(shown)
+        recorder.tape.pictures.add(STEPS, dict.fromkeys(frame or [""], picture))
     record = tm.EpisodeRecord(new_id(), episode_return, STEPS, seed=3)
     return TapedClip(recorder.tape.packed(), Recipe.of(creator, config, frame=frame), record)

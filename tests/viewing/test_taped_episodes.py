@@ -1,10 +1,17 @@
 """Which of the episodes that have tapes are wanted."""
 
+import json
+
 import pytest
+from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
+from tests.support.taped import STEPS, taped_clip
+from tune_media.cli import main
+from tune_media.encoding import decode_video
+from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.taped_episodes import TapedEpisode, choose, ids_matching
 
@@ -42,3 +49,55 @@ def test_datasets_of_steps_are_of_episodes_without_tapes_too(tmp_path):
     expected = {"return > 1": {"e2"}, "distance > 1": {"e1"}, "task=None": {"e1"}, "return>0 far": {"e2"}}
     for where, ids in expected.items():
         assert ids_matching(rows, where) == ids, where
+
+
+@pytest.fixture
+def left(tmp_path):
+    """An experiment with two taped episodes, of which the sweep left the winner a tape."""
+    store = StoredTrial.in_folder(make_trial(tmp_path / "sweep" / "trial", {}, {}))
+    clips = [taped_clip(level, episode_return=float(level)) for level in (1, 2)]
+    episodes = tuple(EpisodeData(one.episode, tape=one.tape, recipe=one.recipe.hash) for one in clips)
+    recipes = {one.recipe.hash: one.recipe.content for one in clips}
+    store.add(EpisodeBatch(episodes, recipes=recipes), "evaluation", "episodes/data", 7, 1)
+    entry = MediaEntry(clips[1], "evaluation", "episodes/best", "media/evaluation/best.mp4", 7, 1, 5.0)
+    facts = {**clips[1].facts(), "status": ONLY_TAPE, "note": "not rendered: the trial ended first"}
+    store.lines.append(line_of(entry, store.location.trial_id, 9, facts))
+    store.finish()
+    return tmp_path / "sweep"
+
+
+def list_also(experiment, **more):
+    """List the clip that waits once more, as another one."""
+    index = experiment / "trial" / "media" / "index.jsonl"
+    line = next(line for line in map(json.loads, index.read_text().splitlines()) if line["kind"] == "video")
+    with index.open("a") as file:
+        file.write(json.dumps(line | {"id": "other", "path": "media/other.mp4"} | more) + "\n")
+
+
+def render_waiting(experiment, folder):
+    return CliRunner().invoke(main, ["render", str(experiment), "--episodes", "waiting", "-o", str(folder)])
+
+
+def test_clips_that_wait_are_rendered_into_a_folder_and_the_experiment_stays_as_it_is(left, tmp_path):
+    before = {path: path.stat().st_mtime_ns for path in left.rglob("*")}
+    found = render_waiting(left, tmp_path / "clips")
+    assert found.exit_code == 0, found.output
+    (file,) = (tmp_path / "clips").rglob("*.mp4")
+    frames = list(decode_video(file.read_bytes()))
+    assert len(frames) == STEPS + 1
+    assert abs(int(frames[-1].mean()) - 160) < 4
+    assert {path: path.stat().st_mtime_ns for path in left.rglob("*")} == before
+
+
+def test_clips_that_wait_are_those_of_one_recorder(left):
+    list_also(left, key="others/best")  # there are no tapes of these
+    list_also(left, section="train")
+    episodes = tm.load(left).taped_episodes()
+    assert [one.waits for one in sorted(episodes, key=lambda one: one.row["episode_return"])] == [False, True]
+
+
+def test_a_clip_that_waits_and_has_no_tape_on_the_storage_is_said(left, tmp_path):
+    list_also(left, episode_id="gone")
+    found = render_waiting(left, tmp_path / "clips")
+    assert "1 episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them." in found.output
+    assert len(list((tmp_path / "clips").rglob("*.mp4"))) == 1

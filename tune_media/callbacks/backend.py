@@ -21,7 +21,6 @@ from tune_media.ray_compat import callbacks_of_experiment
 from tune_media.storage.entry import DELETED, STORED, MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
-from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_media import read_trial
 from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
@@ -142,10 +141,6 @@ class Context:
         if self.options.strict:
             raise error
         self._problems.append(f"{what}: {error_text(error)}")
-
-    def lacks(self, trial_id: str, what: str) -> None:
-        """Name something in the warning at the end that the backend does not have of a trial."""
-        self._problems.append(f"trial {trial_id} lacks: {what}")
 
     def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the backend's thread, after everything that it was given before.
@@ -321,12 +316,6 @@ class Backend:
         Only a backend that forgets what a trial leaves behind has anything to do.
         """
 
-    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        """Take note that a clip, which ``media`` had before, may not show its episode; ``entry.medium.note`` says why.
-
-        It may be called after ``end``, and more than once for a clip.
-        """
-
     def checkpoint(self, trial: TrialInfo, path: str) -> None:
         """Log a checkpoint, a folder on this machine, if the callback hands over checkpoints."""
 
@@ -376,7 +365,6 @@ ROW_KINDS: Mapping[str, RowKind] = {
     "episodes": RowKind("media", "logging episodes", "media"),
     "again": RowKind("media_again", "logging a medium again"),
     "checkpoint": RowKind("checkpoint", "logging a checkpoint"),
-    SUSPECT: RowKind("suspect", "marking clips as suspect", "mark(s) of suspect clips"),
     "end": RowKind("end", "ending a trial", "end(s)"),
 }
 """All kinds of rows of the outbox that a backend gets, by their names there."""

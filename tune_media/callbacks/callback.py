@@ -17,6 +17,7 @@ from tune_media.callbacks.readers import BackendReader
 from tune_media.callbacks.session import MediaSession
 from tune_media.experiment.results import result_step
 from tune_media.ray_compat import callbacks_of_experiment, latest_checkpoint_metrics
+from tune_media.replay.verdicts import note_renderer
 from tune_media.values.checks import an_instance, as_shown, suggests_names
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
@@ -100,6 +101,7 @@ class MediaLoggerCallback(LoggerCallback):
                 "tune_media.JsonMediaLoggerCallback() to callbacks=[...].",
                 _NO_LOGGERS,
             )
+        note_renderer()
         self._leave_files_to_others()
         self.backend.setup(**info)
 

@@ -23,7 +23,6 @@ from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.location import TrialLocation
-from tune_media.storage.suspects import SUSPECT
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text
@@ -166,8 +165,6 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, .
                 problems.append(f"{name}, {line['path']}: {error_text(error)}")
                 continue
             yield "media", entry.path, entry
-            if line.get(SUSPECT):
-                yield SUSPECT, entry.path, entry
 
     yield "start", "its start"
     for result in map(json_object, trial.results):

@@ -88,9 +88,8 @@ class NewRow:
         trial: The trial's id.
         kind: ``start`` and ``end`` of a trial; ``result``, its numbers, and ``checkpoint``, which the storage passes;
             ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered;
-            ``back``, the trial went back; ``again``, a known medium was recorded again; ``suspect``, clips that may
-            not show their episodes. Tune's loop appends all but ``suspect`` (the storage's thread), and the ``media``
-            and ``end`` that come of tapes (the renderer).
+            ``back``, the trial went back; ``again``, a known medium was recorded again. Tune's loop appends all but
+            the ``media`` and ``end`` that come of tapes (the renderer).
         data: Plain data, as ``pack`` wrote it. If a row of ``DATA_KINDS`` has none, there was no room for it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
@@ -773,22 +772,6 @@ def outboxes_of(storage: str) -> list[Path]:
     """
     folders = (folder for folder in sorted(outbox_root().iterdir()) if _NAME.fullmatch(folder.name))
     return [folder for folder in folders if _facts_of(folder).get("storage") == storage]
-
-
-def is_held(id: str) -> bool | None:
-    """Return whether a process, the driver, has the outbox with an id; None if the outbox is not on this machine.
-
-    Raises:
-        OSError: The folder of all outboxes cannot be made.
-    """
-    folder = outbox_root() / id
-    if not folder.exists():
-        return None
-    lock_file = _locked(folder)
-    if lock_file is None:
-        return True
-    lock_file.close()
-    return False
 
 
 def remove_expired(root: Path) -> None:

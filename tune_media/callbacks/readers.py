@@ -6,7 +6,6 @@ A reader reads on from its cursor, does what the rows ask for, waits while its s
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import time
 from collections import Counter, deque
@@ -19,12 +18,8 @@ from tune_media.callbacks.backend import ROW_KINDS, Backend, Context, Report, Ro
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.services import Services, Storage
-from tune_media.experiment.stored_media import entry_of_line
 from tune_media.storage.entry import entries_of
 from tune_media.storage.index_lines import Line, read_index
-from tune_media.storage.location import TrialLocation
-from tune_media.storage.suspects import SUSPECT
-from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
 
@@ -136,11 +131,6 @@ class BackendReader(Reader, Context):
         """Count a fault, and warn of it if it is the first of its kind."""
         self._services.faults.report(self.name, what, error, kind)
 
-    def lacks(self, trial_id: str, what: str, count: int = 1) -> None:
-        """Name something in the warning at the end that the backend does not have of a trial."""
-        with self._lock:
-            self._lacks[trial_id, what] += count
-
     def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the backend's thread, after everything that it was given before."""
         self.put_chore(what, work, key)
@@ -223,7 +213,8 @@ class BackendReader(Reader, Context):
         """Count rows that the backend does not get, if it lacks anything without them."""
         known = self._called_for(kind)
         if known is not None and known.noun:
-            self.lacks(trial_id, known.noun, count)
+            with self._lock:
+                self._lacks[trial_id, known.noun] += count
 
     def _called_for(self, kind: str) -> RowKind | None:
         """Return how this thread calls the backend for rows of a kind; None if it does not."""
@@ -346,12 +337,11 @@ class BackendReader(Reader, Context):
         if trial is None and row.trial in self._refused:
             self._lacks_rows(row.trial, row.kind)
             return None
-        if trial is None:  # an earlier process started it, it began before this reader, or it has ended
+        if trial is None:  # an earlier process started it, or it began before this reader
             facts = self._outbox.trial(row.trial)
             if facts is None:
                 return None
-            is_mark = row.kind == SUSPECT
-            trial = self._services.trial_info(row.trial, facts) if is_mark else self._start(row.trial, facts)
+            trial = self._start(row.trial, facts)
         if row.kind == "again" and row.facts()["is_earlier"]:  # Tune's snapshot did not say that it had begun
             trial = self._trials[row.trial] = replace(trial, is_restored=True)
         return trial
@@ -375,9 +365,6 @@ class BackendReader(Reader, Context):
             return [(facts["path"],)]
         if row.kind == "again":
             return [(facts["id"], row.seq)]
-        if row.kind == SUSPECT:
-            read = functools.partial(_read, trial.location)
-            return [(entry_of_line(line, read, as_number(line.get("time")), row.seq),) for line in facts["lines"]]
         if "lost" in facts or self._is_abandoned(row, facts):
             return []
         if row.kind == "result":
@@ -436,9 +423,3 @@ class BackendReader(Reader, Context):
         if row.kind == "media":
             return f"logging {row.facts()['path']}"
         return ROW_KINDS[row.kind].doing if row.kind in ROW_KINDS else row.kind
-
-
-def _read(location: TrialLocation, path: str) -> bytes:
-    """Return a file of a trial on its storage."""
-    with location.filesystem.open_input_stream(location.on_storage(path)) as stream:
-        return bytes(stream.read())

@@ -381,9 +381,6 @@ class MediaSession:
             self._begin_readers()
             with self.services.faults.guard("the outbox", "ending the rendering"):
                 self._renderer.finish(None if is_interrupted else services.time_left())
-        if (self._renderer is not None or self.storage.may_have_suspects) and not self.storage.is_away:
-            with self.services.faults.guard("the store", "marking suspect clips"):
-                self.storage.look_for_suspects(services.time_left())
         with self.services.faults.guard("the outbox", "letting go of readers"):
             self._retire_readers()
 

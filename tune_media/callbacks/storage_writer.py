@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.outbox import STORAGE, TAPE, NewRow, Row
+from tune_media.callbacks.outbox import STORAGE, TAPE, Row
 from tune_media.callbacks.outbox_thread import in_threads
 from tune_media.callbacks.readers import Reader
 from tune_media.callbacks.services import Services
-from tune_media.callbacks.suspects import Suspects
 from tune_media.storage.entry import (
     DELETED,
     FAILED,
@@ -46,7 +45,7 @@ from tune_media.storage.filesystem import (
     write_atomically,
     write_once,
 )
-from tune_media.storage.fold import fold
+from tune_media.storage.fold import as_failed, fold
 from tune_media.storage.index_lines import INDEX_PATH, Key, Line, content_of, event_line, key_of, parsed, read_index
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
@@ -54,10 +53,8 @@ from tune_media.storage.log import FOLDER as LOG_FOLDER
 from tune_media.storage.log import Log, LogWriter, Part, list_parts, read_log
 from tune_media.storage.own_files import delete_own, is_deletable
 from tune_media.storage.retention import StoredFile, files_of, misspelt, surplus_of_experiment, surplus_of_trial
-from tune_media.storage.suspects import SUSPECT, as_failed, as_suspect, suspect_note
 from tune_media.storage.trial_media import missing_files
 from tune_media.values.options import Retention
-from tune_media.values.plain import pack
 from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
@@ -66,10 +63,10 @@ _REQUESTS = 32  # to a remote storage at a time
 _MOST_ROWS = 256  # in one turn
 _MOST_BYTES = 64 * 2**20  # of files in one turn
 _MAX_FAILURES = 5  # of one file, while the storage takes others
+_KINDS = ("start", "end", "back", "again", TAPE, "media", "episodes")  # of the rows that it takes; others are passed
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _TURN_SECONDS = 1.0  # between two turns on a remote storage, so that a log part has several lines
 _CHECKPOINT_SECONDS = 2.0
-_SUSPECTS_A_ROW = 64
 _LIVING_SECONDS = 600.0  # a process on another machine that has logged nothing for so long is taken for dead
 _DRIVER_LOST = "not rendered: its driver was lost; `tune-media render` makes the clip of the tape"
 _FILE_LOST = "lost with its driver, before its file was on the storage"
@@ -156,9 +153,8 @@ class _Work:
 class StorageWriter(Reader):
     """Writes the media of one experiment.
 
-    Tune's loop calls ``know``, ``look_for_suspects``, ``close`` and ``count_unwritten``, any thread calls ``put_chore``
-    and ``wait``; the writer's own thread does the rest. A turn raises if the storage does not answer, and is then taken
-    again.
+    Tune's loop calls ``know``, ``close`` and ``count_unwritten``, any thread calls ``put_chore`` and ``wait``; the
+    writer's own thread does the rest. A turn raises if the storage does not answer, and is then taken again.
 
     Args:
         services: The outbox, the storage, the options, and the counts of faults and files.
@@ -187,7 +183,6 @@ class StorageWriter(Reader):
         self._changed: set[str] = set()  # trials with media that retention has not seen
         self._files: dict[tuple[str, str], list[StoredFile]] = {}  # that retention keeps, by trial and folder
         self._has_looked = False  # for those of trials that had ended before this process
-        self._suspects = Suspects()
         self._turned_at = self._checkpointed_at = 0.0
         self._recipes: set[str] = set()  # that are there: they come with each tape
         self._at = self._read_to = outbox.position(STORAGE)
@@ -214,18 +209,6 @@ class StorageWriter(Reader):
             if self._services.has_ended:
                 self._services.waited += time.monotonic() - begun
 
-    @property
-    def may_have_suspects(self) -> bool:
-        """Whether there are stored clips of which no picture was compared."""
-        return self._suspects.may_be
-
-    def look_for_suspects(self, seconds: float) -> None:
-        """Mark the clips that may not show their episodes, by all that is known now; wait at most so long."""
-        until = time.monotonic() + seconds
-        if self.wait(seconds):
-            self.put_chore("marking suspect clips", functools.partial(self._mark_suspects, all_verdicts=True), SUSPECT)
-            self.wait(until - time.monotonic())
-
     def count_unwritten(self) -> None:
         """Count the files that the storage has not taken; call it after ``close``."""
         done = {work.row.seq for work in self._works if work.is_done}
@@ -246,7 +229,6 @@ class StorageWriter(Reader):
         self._read_known()
         if not self._may_turn():
             return False
-        self._mark_suspects(all_verdicts=self._is_closing)
         may_be_more = self._read_rows()
         self._write_log()
         self._write_files()
@@ -268,7 +250,7 @@ class StorageWriter(Reader):
 
     def finished(self) -> bool:
         """Complete the indexes and the log when all is stored; return whether it is."""
-        if self._works or self._more or self._chores or self._read_to < self._outbox.last or self._suspects.has_news:
+        if self._works or self._more or self._chores or self._read_to < self._outbox.last:
             return False
         if self._name_lost():
             return False
@@ -303,10 +285,6 @@ class StorageWriter(Reader):
         self._has_log = bool(everything.parts)
         for folder in earlier.lines:
             self._delete_half_written(folder)
-        for folder, lines in everything.lines.items():
-            for line in lines:
-                if "event" not in line:
-                    self._suspects.note(line, folder)
         rows = self._outbox.read_kinds(0, ("media", TAPE))
         known = {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
         for folder, lines in earlier.lines.items():
@@ -382,13 +360,9 @@ class StorageWriter(Reader):
             self._open(self._services.location(trial_id, facts["folder"]))
         return self._trials[trial_id]
 
-    def _trial_in(self, trial_id: str, folder: str) -> _Trial:
-        """Return a trial by its folder; one that is not open has ended."""
-        return self._trials.get(trial_id) or self._open(self._services.location(trial_id, folder), is_over=True)
-
-    def _open(self, location: TrialLocation, *, is_over: bool = False) -> _Trial:
+    def _open(self, location: TrialLocation) -> None:
         """Open a trial's folder."""
-        trial, log = _Trial(location, is_over=is_over), self._earlier
+        trial, log = _Trial(location), self._earlier
         index, _ = read_index(self._filesystem, location.path)
         if self._has_log:
             trial.missing = missing_files(self._filesystem, location.path, log.newest.get(trial.name, ()))
@@ -403,7 +377,6 @@ class StorageWriter(Reader):
         except Exception as error:
             self._faults.report("the index", "writing where the media of a trial are", error)
         self._trials[location.trial_id] = trial
-        return trial
 
     def _delete_half_written(self, folder: str) -> None:
         """Delete the files of a trial that a killed process had not given their names."""
@@ -428,11 +401,8 @@ class StorageWriter(Reader):
         for row in rows:
             if not row.ready or nbytes > _MOST_BYTES:
                 return bool(row.ready)
-            if row.kind == SUSPECT:  # its trial may have ended, and be let go
-                trial: _Trial | None = self._trial_in(row.trial, row.facts()["folder"])
-            else:
-                trial = self._trial(row.trial)
-            if trial is not None and row.kind not in ("result", "checkpoint"):
+            trial = self._trial(row.trial) if row.kind in _KINDS else None
+            if trial is not None:
                 work = self._taken(row, trial)
                 nbytes += work.files.nbytes if work.files is not None else 0
                 self._works.append(work)
@@ -451,8 +421,6 @@ class StorageWriter(Reader):
             return _Work(row, trial, [event] if is_known else [])
         if row.kind == "again":
             return _Work(row, trial, [event_line("again", *about, id=facts["id"])])
-        if row.kind == SUSPECT:
-            return _Work(row, trial, facts["lines"])
         if row.kind == TAPE:
             (entry,) = named_entries(facts, row.seq)
             line = line_of(entry, row.trial, row.seq, {**entry.medium.facts(), "status": WAITING})
@@ -513,8 +481,6 @@ class StorageWriter(Reader):
             work.trial.add(raw, line)
             self._unindexed.add(work.trial.name)
             self._changed.add(work.trial.location.trial_id)
-            if "event" not in line:
-                self._suspects.note(line, work.trial.name)
         for raw, line in zip(written[len(works) :], lines[len(works) :], strict=True):
             for trial in self._trials.values():
                 if trial.name == line["trial"]:
@@ -613,29 +579,6 @@ class StorageWriter(Reader):
         self._at = self._read_to
         if self._at > self._outbox.position(STORAGE):
             self._outbox.advance(STORAGE, self._at)
-
-    def _mark_suspects(self, *, all_verdicts: bool = False) -> None:
-        """Append rows of the clips that may not show their episodes: of recipes whose env does not repeat them.
-
-        A clip that is marked already gets no row, so this may be repeated, after a kill, too.
-
-        Raises:
-            OSError: The storage does not answer, or the driver's disk takes nothing.
-            sqlite3.Error: The driver's disk takes no rows.
-        """
-        for recipe, reason in self._suspects.due(all_verdicts=all_verdicts).items():
-            note, count = suspect_note(reason), 0
-            for trial_id, folder in self._suspects.trials_of(recipe).items():
-                own = self._trial_in(trial_id, folder).own_lines()
-                found = [as_suspect(line, note) for line in own if line.get("recipe") == recipe]
-                lines = [line for line in found if line is not None]
-                parts = [lines[at : at + _SUSPECTS_A_ROW] for at in range(0, len(lines), _SUSPECTS_A_ROW)]
-                if parts:
-                    rows = [{"folder": folder, "lines": part} for part in parts]
-                    self._outbox.append([NewRow(trial_id, SUSPECT, pack(facts)) for facts in rows])
-                count += len({line["path"] for line in lines})
-            self._suspects.are_marked(recipe)
-            self._summary.suspect(count, reason)
 
     # -- after writing ------------------------------------------------------------------------------------------------
 

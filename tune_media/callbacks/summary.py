@@ -59,7 +59,7 @@ without a clip).
         self.has_new = self.had_media = self.has_recorder = self.has_results = False
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
         self._files = self._episodes = self._lost = self._nbytes = 0
-        self._tapes = self._unrendered = self._suspects = self._left = 0
+        self._tapes = self._unrendered = self._left = 0
         self._lost_names: list[str] = []
         self._left_names: list[str] = []
         self._trials: set[str] = set()
@@ -122,23 +122,13 @@ without a clip).
         with self._lock:
             self._unrendered += 1
 
-    def suspect(self, count: int, reason: str) -> None:
-        """Count and name clips that may not show their episodes, since their env does not repeat them."""
-        if count:
-            with self._lock:
-                self._suspects += count
-            logger.warning("tune_media: %d clip(s) may not show their episodes: %s. %s", count, reason, self._settles())
-
-    def _settles(self) -> str:
-        return f"`tune-media render {self._argument} --episodes suspect --storage` plays their tapes again"
-
     def waiting_text(self) -> str:
         """Return how many clips are tapes only, and how they are made; empty if there are none."""
         if not self._unrendered:
             return ""
         return (
             f"{self._unrendered} of {self._tapes} clips wait as tapes; when the experiment has ended, "
-            f"`tune-media render {self._argument} --episodes waiting --storage` makes these clips"
+            f"`tune-media render {self._argument} --episodes waiting` writes these clips into a folder"
         )
 
     def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
@@ -179,8 +169,6 @@ without a clip).
             line += f" The data of {counted(self._episodes, 'episode')} is in <trial>/{FOLDER}."
         if self._unrendered:
             line += f" {self.waiting_text()}."
-        if self._suspects:
-            line += f" {self._suspects} clip(s) may not show their episodes: {self._settles()}."
         if self._lost:
             line += f" {self._lost_text()}: see the lines of the index whose status is not 'stored'."
         if self._left:

@@ -26,7 +26,6 @@ from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
-from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
@@ -270,12 +269,15 @@ class TapeRenderer(OutboxThread):
         """Render a tape, and append its clips to the outbox."""
         first = waiting[0]
         try:
-            taped = self._taped(first)
             verdict = verdict_on(first.row.recipe)
-            if verdict is not None and not verdict.repeats and not _has_pictures(taped.tape):
-                # nothing would tell whether the clip is its episode
-                raise RenderError(verdict.reason, 0 if verdict.differs else None)
-            clips = taped.clips_by(self._pool)
+            if verdict is not None and not verdict.repeats:
+                self._leave_refused(waiting, verdict.reason)
+                return
+            clips = self._taped(first).clips_by(self._pool)
+            verdict = verdict_on(first.row.recipe)
+            if verdict is not None and not verdict.repeats:  # since then
+                self._leave_refused(waiting, verdict.reason)
+                return
             self._stills.look(clips.values())
         except ContentLostError as error:
             self._lose(first, FAILED, str(error))
@@ -291,7 +293,7 @@ class TapeRenderer(OutboxThread):
 
     def _give_up(self, waiting: _Waiting, error: Exception) -> None:
         """Leave a clip that was not rendered; if that is for its tape, its env runners record directly from now on."""
-        if isinstance(error, RenderError) and error.is_of_tape:
+        if isinstance(error, RenderError) and error.is_of_env:
             self._refuse(waiting, error)
             return
         self._faults.report(_PROCESS_NAME, f"rendering {waiting.entry.path}", error)
@@ -333,7 +335,7 @@ class TapeRenderer(OutboxThread):
         """Count a clip that cannot be rendered, and have the env runners record directly."""
         entry, reason = waiting.entry, redacted(str(error))
         try:
-            decide(waiting.row.recipe, Verdict(False, reason, differs=error.step is not None))
+            decide(waiting.row.recipe, Verdict(False, reason))
         except Exception as fault:
             self._faults.report(_PROCESS_NAME, "telling the env runners to record directly", fault)
         told = RuntimeError(
@@ -341,7 +343,14 @@ class TapeRenderer(OutboxThread):
             "to do so from the start, pass render='direct' to the recorder"
         )
         self._faults.report(_PROCESS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
-        self._lose(waiting, FAILED, reason, **({} if error.step is None else {"recipe": waiting.row.recipe}))
+        self._lose(waiting, FAILED, reason)
+
+    def _leave_refused(self, waiting: list[_Waiting], reason: str) -> None:
+        """Leave the clips of a tape whose recipe is refused, and count its episode."""
+        why = f"episodes of this env cannot be played again, and env runners record directly now ({redacted(reason)})"
+        are_new = [self._leave(one, why, waits=False) for one in waiting]
+        if any(are_new):
+            self._faults.problems.add(Problem(f"tapes that waited stay tapes: {why}", lost=1))
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
@@ -353,8 +362,8 @@ class TapeRenderer(OutboxThread):
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
-    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, **more: Any) -> None:
-        """Leave a clip as it is, a tape.
+    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, **more: Any) -> bool:
+        """Leave a clip as it is, a tape; return whether that was not known.
 
         Args:
             waiting: The clip.
@@ -363,14 +372,15 @@ class TapeRenderer(OutboxThread):
             **more: More of its facts.
         """
         episode = waiting.entry.medium.facts().get("episode_id")
-        note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes the clip of the tape"
+        note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes its clip if the replay is the same"
         try:
             is_new = self._lose(waiting, ONLY_TAPE, note, **more)
         except (OSError, sqlite3.Error) as error:
             self._faults.report("the outbox", "listing a clip that is not rendered", error)
-            return
+            return False
         if is_new and waits:
             self._summary.not_rendered()
+        return is_new
 
     def _warn(self) -> None:
         if not self._has_warned:
@@ -401,9 +411,3 @@ class TapeRenderer(OutboxThread):
             is_whole = all(waiting.row.trial != trial for waiting in self._all())
             self._outbox.end(trial, self._ends[trial][0], is_whole=is_whole)
             del self._ends[trial]
-
-
-def _has_pictures(tape: bytes) -> bool:
-    """Return whether a tape has checksums of frames with which those of its replay can be compared."""
-    pictures = Tape.unpacked(tape).pictures
-    return bool(pictures) and pictures.how != "sparse"

@@ -1,7 +1,7 @@
-"""Encodes a clip as its frames arrive.
+"""Encodes a clip as its frames arrive, or holds them until it is known whether anybody wants it.
 
-Everything happens in memory, one frame at a time. There is no list of frames, so an episode costs the few megabytes of
-the encoder, however long it runs. An env can reuse its frame buffer as soon as ``feed`` returns.
+Everything happens in memory, one frame at a time. There is no list of raw frames, so an episode costs the few megabytes
+of the encoder, however long it runs. An env can reuse its frame buffer as soon as ``feed`` returns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import av
 import numpy as np
@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from tune_media.encoding.codecs import add_stream, options_of, working_codec
 from tune_media.encoding.frames import Frame, as_rgb, every_nth, target_size
+from tune_media.encoding.held_frames import HeldFrames
 from tune_media.encoding.memory_file import MemoryFile
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class EncodedVideo:
 class _State(enum.Enum):
     READY = "ready"
     OPEN = "open"
+    ENDED = "ended"
     FINISHED = "finished"
     CANCELLED = "cancelled"
 
@@ -93,6 +95,12 @@ class VideoEncoder:
         keyframes_every: Every how many frames there is one that can be decoded alone. None: as the encoder likes.
         is_lean: Whether x264 looks at one frame at a time. It takes a third of the memory and two thirds of the time
             then, and its files are 15 to 45 % larger.
+        holds: Whether the frames are held until ``finish``, which encodes them (not leanly: one clip at a time): a clip
+            that is cancelled costs a tenth then. Frames that take more memory than an encoder, that would keep
+            ``finish`` for seconds, or that compress badly, are encoded as they arrive.
+
+    Attributes:
+        frame_stride: Env steps from one frame to the next, for ``EncodedVideo``. None: not known.
 
     Raises:
         TypeError: ``fps`` is not a number.
@@ -117,11 +125,14 @@ class VideoEncoder:
         max_frames: int | None = None,
         keyframes_every: int | None = None,
         is_lean: bool = False,
+        holds: bool = False,
     ) -> None:
         self.fps = _checked_fps(fps)
+        self.frame_stride: int | None = None
         self._height, self._width = height, width
         self._crf, self._preset, self._max_frames = crf, preset, max_frames
-        self._keyframes_every, self._is_lean = keyframes_every, is_lean
+        self._keyframes_every, self._is_lean, self._holds = keyframes_every, is_lean, holds
+        self._held: HeldFrames | None = None
         self._state = _State.READY
         self._frames = 0
         self._notes: list[str] = []
@@ -134,19 +145,27 @@ class VideoEncoder:
 
     @property
     def frames(self) -> int:
-        """Number of frames encoded so far."""
+        """Number of frames so far."""
         return self._frames
 
     @property
     def nbytes(self) -> int:
         """The memory that it takes until it is finished, roughly."""
-        if self._stream is None:
-            return 0
-        per_pixel = _LEAN_BYTES_PER_PIXEL if self._is_lean else _BYTES_PER_PIXEL
-        return _BYTES + per_pixel * self._stream.width * self._stream.height + self._file.tell()
+        if self._held is not None:
+            return self._held.nbytes + (0 if self._first is None else self._first.nbytes)
+        return 0 if self._stream is None else self._encoder_bytes() + self._file.tell()
+
+    def _encoder_bytes(self) -> int:
+        width, height = self._size()
+        return _BYTES + (_LEAN_BYTES_PER_PIXEL if self._is_lean else _BYTES_PER_PIXEL) * width * height
+
+    @property
+    def still(self) -> str | None:
+        """What all frames so far are, if there are several; see ``EncodedVideo``."""
+        return None if self._first is None or self._frames < 2 else look_of(self._first)
 
     def feed(self, frame: npt.ArrayLike, undrawn: npt.ArrayLike | None = None) -> None:
-        """Encode one frame. The array can be reused afterwards.
+        """Encode or hold one frame. The array can be reused afterwards.
 
         Args:
             frame: Height x width x channels (RGB or RGBA), or height x width (grey); uint8.
@@ -165,13 +184,18 @@ class VideoEncoder:
         rgb = as_rgb(frame)
         seen = rgb if undrawn is None else as_rgb(undrawn)
         if self._state is _State.READY:
-            self._open(rgb)
+            self._begin(rgb)
             self._first = seen.copy()
         elif rgb.shape != self._source_shape:
             self.add_note("the frame size changed during the episode; later frames were scaled to the first one's")
         if self._first is not None and not np.array_equal(seen, self._first):
             self._first = None
-        self._mux(self._picture(rgb))
+        if self._held is not None and (rgb.shape != self._source_shape or self._held.are_full):
+            self._encode_held()
+        if self._held is not None:
+            self._held.add(rgb)
+        else:
+            self._mux(self._picture(rgb, self._frames))
         self._frames += 1
 
     def cut(self, why: str = "max_frames") -> None:
@@ -183,6 +207,17 @@ class VideoEncoder:
         if text not in self._notes:
             self._notes.append(text)
 
+    def end(self) -> bool:
+        """End the clip, if all its frames are held, and return whether they are: then only ``finish`` encodes them.
+
+        They take little memory from now on, and the encoder can be copied.
+        """
+        if self._held is None:
+            return False
+        self._held.end()
+        self._state = _State.ENDED
+        return True
+
     def finish(self) -> EncodedVideo:
         """Close the clip and return it.
 
@@ -192,13 +227,16 @@ class VideoEncoder:
         """
         if self._state is _State.READY:
             raise ValueError("A clip needs at least one frame, and none was fed.")
-        if self._state is not _State.OPEN:
+        if self._state not in (_State.OPEN, _State.ENDED):
             raise RuntimeError(f"This clip is already {self._state.value}.")
+        if self._held is not None:
+            self._is_lean = False
+            self._encode_held()
         assert self._container is not None and self._stream is not None
         self._mux(None)
         self._container.close()
         self._state = _State.FINISHED
-        still = None if self._first is None or self._frames < 2 else look_of(self._first)
+        still = self.still
         if still is not None:
             self.add_note(f"a still: all frames are {still}")
         video = EncodedVideo(
@@ -209,6 +247,7 @@ class VideoEncoder:
             fps=self.fps,
             codec=self._stream.codec_context.name,
             note="; ".join(self._notes) or None,
+            frame_stride=self.frame_stride,
             still=still,
         )
         self._release()
@@ -222,15 +261,28 @@ class VideoEncoder:
         self._release()
 
     @override
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self._held is not None:
+            return super().__reduce_ex__(protocol)
         raise TypeError(
             f"A VideoEncoder cannot be pickled or copied, since FFmpeg holds its state (this clip is "
             f"{self._state.value}, {self._frames} frames). Call finish() and pass on the EncodedVideo."
         )
 
-    def _open(self, first: Frame) -> None:
+    def _begin(self, first: Frame) -> None:
         self._source_shape = first.shape
-        size, codec = target_size(first.shape[1], first.shape[0], self._width, self._height), working_codec()
+        working_codec()  # raises if there is none, before anything is held
+        if self._holds:
+            self._held = HeldFrames(first, self._encoder_bytes())
+        else:
+            self._open()
+        self._state = _State.OPEN
+
+    def _size(self) -> tuple[int, int]:
+        return target_size(self._source_shape[1], self._source_shape[0], self._width, self._height)
+
+    def _open(self) -> None:
+        codec = working_codec()
         self._container = av.open(
             self._file, "w", format="mp4", options={"movflags": "+faststart"}, io_open=self._file.reopen
         )
@@ -238,12 +290,19 @@ class VideoEncoder:
         self._close = weakref.finalize(self, _close_cancelled, self._container)
         rate = Fraction(self.fps).limit_denominator(10_000)
         options = options_of(codec, self._crf, self._preset, is_lean=self._is_lean)
-        self._stream = add_stream(self._container, codec, rate, size, options)
+        self._stream = add_stream(self._container, codec, rate, self._size(), options)
         if self._keyframes_every is not None:
             self._stream.codec_context.gop_size = self._keyframes_every
-        self._state = _State.OPEN
 
-    def _picture(self, rgb: Frame) -> av.VideoFrame:
+    def _encode_held(self) -> None:
+        """Encode what is held, and from now on each frame as it arrives."""
+        assert self._held is not None
+        self._open()
+        held, self._held = self._held, None
+        for number, rgb in enumerate(held.drain()):
+            self._mux(self._picture(rgb, number))
+
+    def _picture(self, rgb: Frame, number: int) -> av.VideoFrame:
         assert self._stream is not None
         width, height = self._stream.width, self._stream.height
         if self._width is None and self._height is None and rgb.shape == self._source_shape:
@@ -253,7 +312,7 @@ class VideoEncoder:
         picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb), format="rgb24")
         if (picture.width, picture.height) != (width, height):
             picture = picture.reformat(width=width, height=height, format="yuv420p", interpolation="AREA")
-        picture.pts = self._frames
+        picture.pts = number
         return picture
 
     def _mux(self, picture: av.VideoFrame | None) -> None:
@@ -264,7 +323,7 @@ class VideoEncoder:
     def _release(self) -> None:
         if self._close is not None:
             self._close.detach()
-        self._container = self._stream = self._first = None
+        self._container = self._stream = self._first = self._held = None
         self._file = MemoryFile()
 
 

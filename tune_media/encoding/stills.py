@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-from tune_media.encoding.encoder import SAME, EncodedVideo
+from tune_media.encoding.encoder import SAME, EncodedVideo, VideoEncoder
 
 SHOWS_NOTHING = "a clip shows nothing"
 """What a problem says that is told of such a clip, before its reason."""
@@ -26,8 +26,8 @@ class Stills:
         self._report = report
         self._has_moved, self._in_a_row = False, 0
 
-    def look(self, clips: Iterable[EncodedVideo]) -> None:
-        """Report those of some clips that show nothing."""
+    def look(self, clips: Iterable[EncodedVideo | VideoEncoder]) -> None:
+        """Report those of some ended clips that show nothing."""
         for clip in clips:
             self._has_moved |= clip.still is None and clip.frames > 1
             self._in_a_row += clip.still == SAME

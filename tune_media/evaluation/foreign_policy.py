@@ -12,7 +12,7 @@ from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
 from tune_media.replay.prefix import Prefix
-from tune_media.replay.recipe import EnvConfig, LoadedRecipe, Recipe
+from tune_media.replay.recipe import EnvConfig, Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.rllib.checkpoint_player import CheckpointError, PlayedAs, PlayerSettings, on_fork, seed_everything
 from tune_media.selection import as_selectors
@@ -55,7 +55,7 @@ class ForeignPolicyPlayer:
                 self._recipe = Recipe.of(settings.env, settings.env_config, self._env)
         else:
             self._env, self._recipe = settings.fork.env(), settings.fork.recipe
-            self._tapes = TapeRecorder(self._env, base=LoadedRecipe.of(self._recipe.content).base)
+            self._tapes = TapeRecorder(self._env)
             self._prefix = Prefix(self._env, settings.fork, seed_everything)
         self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, success=settings.success))
 

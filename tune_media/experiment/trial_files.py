@@ -47,7 +47,6 @@ from tune_media.storage.filesystem import file_info, is_local, open_file
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
-from tune_media.storage.suspects import SUSPECT
 from tune_media.storage.trial_media import TrialContents, read_trial
 from tune_media.values.checks import name_some
 from tune_media.values.episodes import EpisodeBatch
@@ -81,7 +80,6 @@ class TrialFiles:
         tapes: The line of the newest clip under each section and key of which there is only the tape.
         unrendered: The section and the key of each clip that is not rendered, and that the trial has not left behind,
             by the id of its episode.
-        suspects: The same of each clip that may not show its episode.
         contents: What is known of its folder; without the lines.
         trial_ids: Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again.
         is_loop: Whether a loop outside Tune recorded its episodes: they belong to no result, and results are made of
@@ -108,7 +106,6 @@ class TrialFiles:
         self.media = self.reports = MediaColumns.of_lines([])
         self.tapes: list[Line] = []
         self.unrendered: dict[str, list[tuple[str, str]]] = {}
-        self.suspects: dict[str, list[tuple[str, str]]] = {}
         self.contents = TrialContents(path)
         self.trial_ids: frozenset[str] = frozenset()
         self.newest = 0.0
@@ -159,7 +156,6 @@ class TrialFiles:
         self.is_loop = bool(reports) and all(line.get("training_iteration") is None for _, line in reports)
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
         self.unrendered = _by_episode(line for _, line in contents.lines if may_be_rendered(line))
-        self.suspects = _by_episode(line for _, line in stored if line.get(SUSPECT))
         ids = (line.get("trial_id") for _, line in contents.lines)
         self.trial_ids = frozenset(id for id in ids if isinstance(id, str))
         times = (as_number(line.get("time")) for _, line in contents.lines)
@@ -530,8 +526,8 @@ def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
         OSError: A filesystem does not answer.
     """
     for trial in trials:
-        is_suspect = bool(len(trial.media) or len(trial.reports)) and not trial.has_results
-        state = snapshots.of(trial.filesystem, trial.experiment) if is_suspect else ExperimentState()
+        may_be_abandoned = bool(len(trial.media) or len(trial.reports)) and not trial.has_results
+        state = snapshots.of(trial.filesystem, trial.experiment) if may_be_abandoned else ExperimentState()
         trial.is_abandoned = 0.0 < trial.newest < state.written_at and state.find(trial.trial_ids, trial.path) is None
 
 

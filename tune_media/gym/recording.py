@@ -220,7 +220,7 @@ class Recording:
                 terminated=terminated,
                 info=info,
                 note=_SAME_STEP_NOTE if is_cut else None,
-                proof=self._replays.proof if picture else None,
+                on_end=functools.partial(self._replays.has_ended, shows_last=picture),
             )
             if self._clips is not None and self._clips.end_with_episodes:
                 self._close_clip(index, whole=True)
@@ -241,6 +241,10 @@ class Recording:
         seen = [record.id for record in records] + [episode.record.id for episode in episodes]
         winners = candidates.take({record.id for found in chosen.values() for record in found}, seen)
         taken, note = self._replays.taken(winners, episodes), self._note_dropped()
+        for id, winner in winners.items():
+            if winner.no_clip is not None:
+                taken.lost[id] = f"no clip: {winner.no_clip}"
+                self.recorder.problems.report(winner.no_clip, lost=1)
         if not episodes:
             return {}
         recipe = self._replays.recipe

@@ -9,25 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
+from typing_extensions import override
 
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import FrameSource, describe, sub_env
 from tune_media.recording.winners import Winners
-from tune_media.replay.env_state import Baseline, EnvState
 from tune_media.replay.player import RenderError, ReplayDiffers
+from tune_media.replay.proofs import Proofs, compare
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
-from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.taping import Taping
-from tune_media.replay.verdicts import Verdict, has_unproven, note_unproven, refuse, take_suspects
+from tune_media.replay.taping import DIRECTLY, Taping
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.secrets import error_text
-from tune_media.values.video import has_pictures
-
-_MOST_PROOFS = 4  # of a take(), the latest: whoever calls it waits for them
 
 
 @dataclass(frozen=True)
@@ -81,20 +77,20 @@ class WrapperTaping(Taping):
         self._name = describe(env)
         self._pool: RenderPool | None = None
         self._is_closed = False
-        base: Baseline | None = None
+        self._proofs_of_env, self._draws = Proofs(), ""
+        self._refused = ""  # why the env does not repeat its episodes
         inner = sub_env(env, 0)
         if self.tapes and env_fn is not None and inner is not None:
             try:
                 made = MadeByUser.like(inner, env_fn)
-                base = EnvState(inner).as_baseline()
-                self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video, base=base)
+                self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video)
             except Exception as error:
                 self._go_direct_and_say_so(
                     f"render={self.plan.render!r}: env_fn= (or frame=, or an overlay) cannot be pickled for the "
                     f"process that renders: {error_text(error)}. Have it make or import all that it uses, instead of "
                     "holding an env, a lock or large data; or pass render='direct'"
                 )
-        self.put_all_on_tape(env, indices, base=base)
+        self.put_all_on_tape(env, indices)
         self.watch_children()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,25 +102,22 @@ class WrapperTaping(Taping):
 
         Args:
             winners: The winners by the id of their record.
-            episodes: The data of all episodes since the last call; the frames of one that has some are compared.
+            episodes: The data of all episodes since the last call; those that were rendered as a whole are proofs.
 
         Raises:
             RenderError: One cannot be rendered, and the recorder is strict.
         """
         result = Winners({id: replace(winner, tape=None) for id, winner in winners.items()})
-        direct = [winner for winner in winners.values() if winner.tape is not None and winner.clips]
-        checked = [one for one in episodes if one.record.id in self.samples() and one.record.id not in winners]
+        ids = set(self.proofs())
         taped = {id: winner for id, winner in winners.items() if winner.tape is not None and not winner.clips}
-        clock, before = self._recorder.clock, self._recorder.clock.rendering
-        with clock.render():
-            if self.mode == AUTO:
-                self._prove(direct)
-            elif self.mode == REPLAY and checked:
-                self._check(checked[-1])
-            self._render_all(taped, result)
-        self._budget.leave_out(clock.rendering - before)
+        with self._recorder.clock.render():
+            self._prove([one for one in episodes if one.record.id in ids])
+            tapes = {one.record.id: one.tape for one in episodes}
+            self._render_all(taped, tapes, result)
         for one in episodes:
             self.forget(one.record.id)
+        if self._draws:
+            self.go_direct(self._draws)
         if self._is_closed or self.mode == DIRECT:
             self._end_process()
         return result
@@ -139,81 +132,76 @@ class WrapperTaping(Taping):
             self._pool.close()
             self._pool = None
 
-    def _render_all(self, winners: Mapping[str, Candidate], result: Winners) -> None:
-        """Render winners from their tapes; if the process cannot play one for want of an env, it plays none."""
-        why: str | None = None
+    def _render_all(self, winners: Mapping[str, Candidate], tapes: Mapping[str, bytes | None], result: Winners) -> None:
+        """Render winners from their tapes. If the env does not repeat one of them, none of them has a clip."""
+        why = self._refused
         for id, winner in winners.items():
-            reason = why
-            if reason is None:
-                try:
-                    clips = self._taped(winner).clips_by(self._process())
-                    self._recorder.stills.look(clips.values())
-                    result.kept[id] = replace(winner, clips=clips, tape=None)
-                    for video in result.kept[id].videos().values():
-                        if not has_pictures(video.compared):
-                            note_unproven(str(video.recipe_hash), video.id)
+            if why:
+                break
+            try:
+                result.kept[id] = replace(
+                    winner, clips=self._taped(winner, tapes.get(id)).clips_by(self._process()), tape=None
+                )
+            except Exception as error:
+                reason = self._reason(error)
+                if self.plan.strict:
+                    raise RenderError(reason) from error
+                if isinstance(error, RenderError) and not error.is_of_env:
+                    result.lost[id] = f"no clip: {reason}"
+                    self._recorder.problems.report(reason, "no clip", kind="one tape", lost=1)
                     continue
-                except Exception as error:
-                    reason = self._reason(error)
-                    if self.plan.strict:
-                        raise RenderError(reason) from error
-                    if not _is_of_one_episode(error):
-                        why = reason
-                    if isinstance(error, RenderError) and error.is_of_tape:
-                        self._refuse(error)
-            result.lost[id] = f"no clip: {reason}"
-            self.give_up(reason, lost=1)
+                why = reason
+                if _is_of_one_episode(error):
+                    self._refused = reason
+        for id in winners if why else ():
+            clips = result.kept[id].clips
+            if id not in result.lost and (self._refused or not clips):
+                result.kept[id] = replace(result.kept[id], clips={})
+                result.lost[id] = f"no clip: {why}"
+                self.give_up(why, lost=1)
+        for id in winners:
+            self._recorder.stills.look(result.kept[id].clips.values())
 
-    def _prove(self, winners: Sequence[Candidate]) -> None:
-        """Find out whether the env repeats episodes that were rendered directly, pictures included.
-
-        The latest one is played first, in a new env: if its frames depend on earlier episodes, they differ.
-        """
-        numbers = {winner.record.id: winner.tape.number for winner in winners if winner.tape is not None}
-        if not any(numbers.values()):  # the first episode of an env proves little
-            return
-        latest = sorted(winners, key=lambda winner: -numbers[winner.record.id])[:_MOST_PROOFS]
-        facts: dict[str, Any] = {}
-        for winner in latest:
-            try:
-                facts |= self._taped(winner).compared_by(self._process(), is_first=True)
-            except Exception as error:
-                self._go_direct_and_say_so(self._reason(error))
-                return
-        self.is_proven(Verdict(True, **facts))
-
-    def _check(self, episode: EpisodeData) -> None:
-        """Compare the frames that an episode has with its replay."""
-        if episode.tape and self.recipe is not None:
-            try:
-                TapedClip(episode.tape, self.recipe, episode.record).compared_by(self._process())
-            except RenderError as error:
-                if error.is_of_tape:
-                    self._refuse(error)
-                    self._go_direct_and_say_so(self._reason(error))
-            except Exception as error:
+    def _prove(self, episodes: Sequence[EpisodeData]) -> None:
+        """Compare episodes that were rendered as a whole with their replays."""
+        assert self.recipe is not None or not episodes
+        samples = [TapedClip(one.tape, self.recipe, one.record) for one in episodes if one.tape and self.recipe]
+        try:
+            if self.mode == AUTO and samples:
+                verdict = self._proofs_of_env.add(samples, self._process())
+                if verdict is not None:
+                    self.is_proven(verdict)
+            elif self.mode == REPLAY:
+                for sample in samples:
+                    compare(sample, self._process())
+        except Exception as error:
+            if isinstance(error, RenderError) and not error.is_of_env:
                 self._recorder.problems.report_error("comparing a replay", error, "it was not compared")
+                return
+            self._refused = self._reason(error)
+            self._go_direct_and_say_so(self._refused)
 
-    def _refuse(self, error: RenderError) -> None:
-        """Tell the driver of a sweep, which marks the clips that it has."""
-        assert self.recipe is not None
-        refuse(self.recipe.hash, str(error), differs=error.step is not None)
-        if error.step is not None and has_unproven(self.recipe.hash):
-            self._recorder.problems.report(take_suspects(self.recipe.hash), "the env does not repeat its episodes")
+    @override
+    def _render_draws(self, reason: str) -> None:
+        self._draws = reason
+        self._recorder.problems.report(f"render='auto': {reason}", DIRECTLY, kind="replay")
 
     def _process(self) -> RenderPool:
         if self._pool is None:
             self._pool = RenderPool()
         return self._pool
 
-    def _taped(self, winner: Candidate) -> TapedClip:
+    def _taped(self, winner: Candidate, packed: bytes | None) -> TapedClip:
         """Return the clip of an episode's tape, not rendered yet.
 
+        Args:
+            packed: The tape as it is stored. None: it was not stored.
+
         Raises:
-            RenderError: The tape does not have the whole episode.
+            RenderError: The tape does not have the whole episode, or is not there.
         """
         tape, steps = winner.tape, winner.record.episode_length
-        assert isinstance(tape, Tape) and self.recipe is not None
+        assert tape is not None and self.recipe is not None
         differs = None
         if tape.fault is not None:
             differs = ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
@@ -221,11 +209,13 @@ class WrapperTaping(Taping):
             differs = ReplayDiffers(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
         if differs is not None:
             raise RenderError(str(differs), differs.step)
-        return TapedClip(tape.packed(), self.recipe, winner.record)
+        if not packed:
+            raise RenderError("its tape was left out: the tapes since the last take() took too much", is_of_env=False)
+        return TapedClip(packed, self.recipe, winner.record)
 
     def _go_direct_and_say_so(self, reason: str) -> None:
         self.go_direct(reason)
-        self._recorder.problems.report(reason, "episodes are rendered while they run", kind="replay")
+        self._recorder.problems.report(reason, DIRECTLY, kind="replay")
 
     def _reason(self, error: Exception) -> str:
         """Return why a tape could not be rendered, with the remedy."""
@@ -236,6 +226,8 @@ class WrapperTaping(Taping):
                 "draw all its random numbers from self.np_random, which reset(seed=) seeds, and begin each episode "
                 "afresh; or pass render='direct'"
             )
+        if isinstance(error, RenderError) and not error.is_of_env:
+            return f"render={self.plan.render!r}: {text}"
         return (
             f"render={self.plan.render!r}: the process that renders cannot play episodes of env {self._name} again: "
             f"{text}. Have env_fn= make the env from what it imports itself; or pass render='direct'"

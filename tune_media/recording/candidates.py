@@ -8,6 +8,7 @@ from dataclasses import replace
 from tune_media.recording.choosing import CHOOSES_NOTHING, selector_reason, survivors
 from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
+from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.series import EpisodeValues, merged_metrics
 from tune_media.recording.success import as_success
 from tune_media.values.artifact import Artifact
@@ -25,13 +26,16 @@ from tune_media.values.episodes import (
 )
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
-from tune_media.values.problems import Problems
+from tune_media.values.problems import Problems, explained
 
 MAX_CANDIDATES = 512
 """The most candidates that one recorder holds."""
 
 MAX_CANDIDATE_BYTES = 256 * 2**20
 """The most memory that these take; one is held in any case."""
+
+MAX_HELD_BYTES = 64 * 2**20
+"""The most memory that frames of these take that are not encoded yet."""
 
 MoreValues = Callable[[EpisodeValues], Iterable[Exception]]
 """Adds the values that user hooks put into an episode, and returns why some of them cannot be stored. Called when it
@@ -44,13 +48,14 @@ class Candidates:
     Args:
         plan: Its selectors decide who may still win.
         problems: Told of selectors that raise and of episodes that are dropped.
+        clock: Told how long encoding takes.
 
     Attributes:
         dropped: Number of episodes whose data were dropped because nobody collected them.
     """
 
-    def __init__(self, plan: Plan, problems: Problems) -> None:
-        self._plan, self._problems = plan, problems
+    def __init__(self, plan: Plan, problems: Problems, clock: RenderClock) -> None:
+        self._plan, self._problems, self._clock = plan, problems, clock
         self._held: dict[str, Candidate] = {}
         self._data: dict[str, EpisodeData] = {}  # of all episodes
         self._more: dict[str, MoreValues] = {}
@@ -128,8 +133,9 @@ class Candidates:
                 lost=0 if alive else 1,
             )
             if not alive:
-                self._note(candidate.record.id, f"no clip: {reason}")
+                self.note(candidate.record.id, f"no clip: {reason}")
         self._held = {id: held for id, held in self._held.items() if id in alive}
+        self._bound_frames()
         while len(self._held) > MAX_CANDIDATES or (self.nbytes > MAX_CANDIDATE_BYTES and len(self._held) > 1):
             self._drop_oldest()
         return not raised
@@ -165,14 +171,17 @@ class Candidates:
         return list(self._data.values())
 
     def take(self, winners: Collection[str], seen: Iterable[str]) -> dict[str, Candidate]:
-        """Hand over the winners, and drop the losers and the data.
+        """Hand over the winners with their clips encoded, and drop the losers and the data.
 
         Args:
             winners: The ids of the records to hand over.
             seen: The ids of all records that took part; episodes that ended since stay.
 
         Returns:
-            The winners that are here, by the id of their record.
+            The winners that are here, by the id of their record. ``no_clip`` of one that could not be encoded says why.
+
+        Raises:
+            Exception: Whatever encoding raises, if the recorder is strict.
         """
         taken = {}
         for id in seen:
@@ -180,9 +189,32 @@ class Candidates:
             self._more.pop(id, None)
             candidate = self._held.pop(id, None)
             if candidate is not None and id in winners:
-                taken[id] = candidate
+                taken[id] = self._encoded(candidate)
         self._points, self._tape_bytes = sum(map(points_of, self._data.values())), tape_bytes(self._data.values())
         return taken
+
+    def _encoded(self, candidate: Candidate) -> Candidate:
+        if not candidate.held:
+            return candidate
+        try:
+            with self._clock.render():
+                return candidate.encoded()
+        except Exception as error:
+            if self._plan.strict:
+                raise
+            return replace(candidate, held={}, tape=None, no_clip=explained("encoding its frames", error))
+
+    def _bound_frames(self) -> None:
+        """Encode the oldest candidates whose frames are held, if these take too much memory."""
+        while waiting := [one for one in self._held.values() if one.held]:
+            if sum(one.held_bytes for one in waiting) <= MAX_HELD_BYTES and self.nbytes <= MAX_CANDIDATE_BYTES:
+                return
+            oldest = self._encoded(waiting[0])
+            self._held[oldest.record.id] = oldest
+            if oldest.no_clip is not None:
+                del self._held[oldest.record.id]
+                self.note(oldest.record.id, f"no clip: {oldest.no_clip}")
+                self._problems.report(oldest.no_clip, lost=1)
 
     def _with_more(self, data: EpisodeData, more: MoreValues) -> tuple[EpisodeData, Mapping[str, Image | Artifact]]:
         """Return an episode's data with the values of user hooks, and their pictures and files."""
@@ -205,9 +237,11 @@ class Candidates:
         series = {**data.series, **values.series()}
         return replace(data, record=record, series=series, values={**data.values, **values.values()}), values.media()
 
-    def _note(self, id: str, note: str) -> None:
-        data = self._data[id]
-        self._data[id] = replace(data, record=replace(data.record, note=joined(data.record.note, note)))
+    def note(self, id: str, note: str) -> None:
+        """Add a note to the record of an episode, if its data are held."""
+        data = self._data.get(id)
+        if data is not None and note not in (data.record.note or ""):
+            self._data[id] = replace(data, record=replace(data.record, note=joined(data.record.note, note)))
 
     def _drop_oldest(self) -> None:
         """Drop the oldest candidate that no selector of a few episodes, such as ``best``, chooses."""

@@ -1,6 +1,6 @@
 """An episode while it runs, and as a candidate once it has ended.
 
-The frames of a running episode go into encoders as they are rendered, its values into bounded series. Nothing of it is
+The frames of a running episode are compressed as they are rendered, its values go into bounded series. Nothing of it is
 kept twice.
 """
 
@@ -15,9 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import ENCODED, Clips, Render, Wanted
-from tune_media.recording.pictures import ALONE, WHOLE, Pictures
+from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
+from tune_media.recording.clips import Clips, Render
+from tune_media.recording.own_frames import NEVER, OwnFrames
+from tune_media.recording.pictures import Pictures
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
@@ -26,6 +27,7 @@ from tune_media.values.episode_record import DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.episodes import EpisodeData, Trajectory
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
+from tune_media.values.options import VideoOptions
 from tune_media.values.video import Video
 
 
@@ -47,21 +49,33 @@ class RunningTape(Protocol):
 
 
 @dataclass(frozen=True)
+class Whole:
+    """All frames of an episode are rendered while it runs.
+
+    Attributes:
+        are_encoded: Whether they become a clip. If not, only their checksums are kept, and a clip is made of the tape.
+        until: Is told the step and the frames so far; returns those that are rendered instead of all the others, if it
+            is time for that. None: it never is.
+    """
+
+    are_encoded: bool = True
+    until: Callable[[int, Pictures], OwnFrames | None] | None = None
+
+
+@dataclass(frozen=True)
 class OnTape:
     """An episode's tape, and what becomes of its frames.
 
     Attributes:
         recipe: The hash of the recipe that makes its env again. None: not known.
         is_rendered_later: Whether its clips may be made of the tape after it has ended; False: the tape is only kept.
-        wanted: Returns which of its frames are rendered while it runs; None: none. Called if it is to be recorded.
-        are_enough: Returns whether no more of its frames need be rendered while it runs.
+        frames: Returns which of its frames are rendered while it runs. Called if it is to be recorded.
     """
 
     tape: RunningTape
     recipe: str | None = None
     is_rendered_later: bool = True
-    wanted: Callable[[], Wanted | None] = lambda: ENCODED
-    are_enough: Callable[[], bool] | None = None
+    frames: Callable[[], Whole | OwnFrames] = Whole
 
 
 @dataclass(frozen=True)
@@ -103,7 +117,9 @@ class RunningEpisode:
 
     Attributes:
         seed: Its seed, if that is known.
-        clips: Its clips so far. None: no frames are recorded.
+        clips: Its clips so far. None: not all frames are rendered.
+        own: The single frames that are rendered while it runs, if not all are.
+        next_place: The next step whose frame is one of these.
         steps: Its trajectory so far. None: it is not kept.
         note: Why it has no clip, or None.
     """
@@ -111,12 +127,15 @@ class RunningEpisode:
     start: EpisodeStart
     seed: int | None = None
     clips: Clips | None = None
+    own: OwnFrames | None = None
+    next_place: int = NEVER
     steps: TrajectoryBuilder | None = None
     values: EpisodeValues = field(default_factory=EpisodeValues)
     is_candidate: bool = True
     note: str | None = None
     episode_return: float = 0.0
     episode_length: int = 0
+    _until: Callable[[int, Pictures], OwnFrames | None] | None = None
 
     @property
     def tape(self) -> RunningTape | None:
@@ -128,9 +147,39 @@ class RunningEpisode:
         """Whether its clips may be made of its tape."""
         return self.start.on_tape is not None and self.start.on_tape.is_rendered_later
 
+    def begin_frames(self, whole: Whole, video: VideoOptions, *, are_lean: bool, holds: bool) -> None:
+        """Begin to render all frames."""
+        assert self.start.render is not None
+        how: dict[str, Any] = {"are_encoded": whole.are_encoded, "are_lean": are_lean, "holds": holds}
+        self.clips, self._until = Clips(video, self.start.render, self.start.fps, **how), whole.until
+
+    def begin_own_frames(self, own: OwnFrames) -> None:
+        """Begin to render single frames."""
+        self.own, self.next_place = own, own.next
+
+    def take_own_frame(self) -> None:
+        """Render the current frame, and note its checksum.
+
+        Raises:
+            Exception: Whatever rendering raises.
+        """
+        if self.own is not None and self.start.render is not None:
+            self.own.take(self.episode_length, self.start.render)
+            self.next_place = self.own.next
+
+    def _leave_the_rest(self) -> None:
+        """Render single frames from now on, if it is time for that: the clip is made of the tape."""
+        if self._until is None or self.clips is None:
+            return
+        own = self._until(self.episode_length, self.clips.pictures)
+        if own is not None:
+            self.clips.cancel()
+            self.clips, self._until = None, None
+            self.begin_own_frames(own)
+
     @property
     def has_media(self) -> bool:
-        """Whether its frames or its steps are recorded."""
+        """Whether all its frames, or its steps, are recorded."""
         return self.clips is not None or self.steps is not None
 
     @property
@@ -164,6 +213,7 @@ class RunningEpisode:
             self.steps.add(step)
         if self.clips is not None:
             self.clips.feed(step, picture=picture)
+            self._leave_the_rest()
 
     def last_step(self, reward: float, action: Any, info: Mapping[str, Any], **facts: Any) -> StepFacts:
         """Return the facts of the step that it has just made."""
@@ -172,6 +222,7 @@ class RunningEpisode:
     def lose_clip(self, reason: str) -> None:
         """Go on without clips and trajectory: it cannot be chosen, and its record will say why."""
         self.is_candidate, self.clips, self.steps = False, None, None
+        self.own, self.next_place = None, NEVER
         self.note = self.note or f"no clip: {reason}"
 
     def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
@@ -197,16 +248,19 @@ class RunningEpisode:
         """Return whether its tape has the whole episode."""
         return self.tape is not None and self.tape.fault is None and len(self.tape) == self.episode_length
 
-    def note_pictures(self, how: str) -> None:
-        """Put the checksums of its frames on its tape.
+    def note_pictures(self, every: int) -> None:
+        """Put the checksums of its own frames on its tape, which another recorder may share until it is packed.
 
         Args:
-            how: How they were rendered, if not all from the reset on; see ``Pictures``.
+            every: The stride of the steps whose frames were rendered.
         """
+        if self.tape is not None:
+            self.tape.every = every
         if self.tape is not None and self.clips is not None:
-            pictures, is_part = self.clips.pictures, self.clips.begins_late or (how == ALONE and self.clips.are_part)
-            pictures.how, pictures.are_all = how if is_part else WHOLE, self.clips.are_all
-            self.tape.pictures = pictures
+            self.clips.pictures.are_all = not self.clips.are_cut
+            self.tape.pictures = self.clips.pictures
+        elif self.tape is not None:
+            self.tape.pictures = Pictures() if self.own is None else self.own.pictures
 
     def packed_tape(self) -> bytes | None:
         """Return its tape as it is stored, if that has the whole episode."""
@@ -224,14 +278,15 @@ class RunningEpisode:
         return REPLAY if self.is_rendered_later and self.is_candidate else None
 
     def candidate(self, record: EpisodeRecord) -> Candidate:
-        """Finish its clips and return it as a candidate."""
-        clips = self.clips.finish() if self.clips is not None else {}
+        """Return it as a candidate; clips whose frames are not held are finished."""
+        held = self.clips.held() if self.clips is not None else {}
+        clips = self.clips.finish() if self.clips is not None and not held else {}
         steps = self.steps.finish() if self.steps is not None else None
         tape = self.tape if self.is_rendered_later else None
-        rewards = self._rewards() if clips else None
+        rewards = self._rewards() if clips or held else None
         step_bytes = (0 if self.steps is None else self.steps.nbytes) + (0 if rewards is None else rewards.nbytes)
         agents, media = frozenset(self.start.agents), self.values.media()
-        return Candidate(record, clips, agents, media, steps, tape, rewards=rewards, step_bytes=step_bytes)
+        return Candidate(record, clips, agents, media, steps, tape, rewards=rewards, step_bytes=step_bytes, held=held)
 
     def _rewards(self) -> npt.NDArray[np.float64] | None:
         """Return the reward of each step, unless its tape has them, or some are missing."""
@@ -246,12 +301,14 @@ class Candidate:
     """A finished episode that may be chosen, with everything that is stored if it is.
 
     Attributes:
-        clips: Its clips by view; empty if no frames are recorded.
+        clips: Its clips by view; empty if no frames are recorded, or if they are held.
         media: Its pictures and files by name.
         tape: Its tape, if its clips may be made of it. It stays in its process.
         late: Its clips by view, which nobody has rendered yet, if it has no others.
         rewards: The reward of each step, if it has clips and they are on no tape.
         step_bytes: The memory that its trajectory and its rewards take, roughly.
+        held: Its clips by view, whose frames are held and not encoded yet, if it has no others.
+        no_clip: Why its held clips could not be encoded. None: nobody has failed to.
     """
 
     record: EpisodeRecord
@@ -263,17 +320,28 @@ class Candidate:
     late: Mapping[str, Video] = field(default_factory=dict)
     rewards: npt.NDArray[np.float64] | None = None
     step_bytes: int = 0
+    held: Mapping[str, VideoEncoder] = field(default_factory=dict)
+    no_clip: str | None = None
 
     @property
     def nbytes(self) -> int:
         """The memory that its clips, pictures, files and steps take, roughly."""
         media = sum(one.nbytes for one in self.media.values())
-        return sum(len(clip.data) for clip in self.clips.values()) + media + self.step_bytes
+        return sum(len(clip.data) for clip in self.clips.values()) + self.held_bytes + media + self.step_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that its held frames take."""
+        return sum(encoder.nbytes for encoder in self.held.values())
 
     @property
     def is_light(self) -> bool:
         """Whether it holds neither clips nor pictures nor steps."""
-        return not self.clips and not self.media and self.trajectory is None
+        return not self.clips and not self.held and not self.media and self.trajectory is None
+
+    def encoded(self) -> Candidate:
+        """Return it with its held clips encoded."""
+        return replace(self, clips={view: encoder.finish() for view, encoder in self.held.items()}, held={})
 
     def of_record(self, record: EpisodeRecord, media: Mapping[str, Image | Artifact] | None = None) -> Candidate:
         """Return it with a record that says more, and with further pictures and files."""

@@ -1,10 +1,10 @@
-"""Checksums of the frames of an episode: those that were rendered while it ran prove the frames of its replay."""
+"""Checksums of an episode's own frames: those that were rendered while it ran. A replay of it must show the same."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ from tune_media.encoding.frames import as_rgb
 
 BLOCK = 32
 """So many frames of a view have one checksum on a tape."""
-WHOLE, ALONE, SPARSE = "whole", "alone", "sparse"
+WHOLE, ALONE, SPARSE, STEPS = "whole", "alone", "sparse", "steps"
 """How the frames were rendered: all from the reset on; single ones, of an env whose pictures do not depend on how often
-it was rendered; or single ones of another env, which only a replay that renders the same ones can show again."""
+it is rendered; some of an env of which that is not known, or not so, which only a replay that renders the same ones
+shows again; or none, since the user wants so (``render="replay"``)."""
 
 Blocks = dict[str, list[list[int]]]
 """By view, for each block: the step of its first frame, that of its last one, and their checksum."""
@@ -28,8 +29,8 @@ class Pictures:
     """The checksums of the frames that were rendered while an episode ran, before they were scaled or drawn on.
 
     Attributes:
-        how: ``whole``, ``alone`` or ``sparse``.
-        are_all: Whether the episode has no others.
+        how: ``whole``, ``alone``, ``sparse`` or ``steps``.
+        are_all: Whether its clip has no others.
     """
 
     how: str = WHOLE
@@ -61,14 +62,16 @@ class Pictures:
         """The names of the views."""
         return set(self._seen) | set(self._blocks)
 
-    @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """The first and the last step of each block."""
-        return [(first, last) for blocks in self.blocks().values() for first, last, _ in blocks]
+    def places(self, every: int, length: int) -> set[int]:
+        """Return the steps whose frames these are.
 
-    def wants(self, step: int) -> bool:
-        """Return whether the frame of a step is among them, if the step is one at which frames are rendered."""
-        return any(first <= step <= last for first, last in self.ranges)
+        Args:
+            every, length: The stride of the steps after which frames were rendered, and the number of the last step.
+        """
+        found: set[int] = set()
+        for first, last, _ in (block for blocks in self.blocks().values() for block in blocks):
+            found.update((first, last), range(first + -first % every, last, every))
+        return {step for step in found if step <= length}
 
     def blocks(self) -> Blocks:
         """Return what a tape holds of them."""
@@ -87,22 +90,27 @@ class Pictures:
         """Return what ``packed`` was called on, as far as it was stored."""
         return cls(str(packed["how"]), bool(packed["are_all"]), _blocks=dict(packed["blocks"]))
 
-    def difference(self, shown: Pictures) -> str | None:
-        """Return where the frames of a replay are others than these; None: nowhere.
+    def difference(self, shown: Pictures, places: Collection[int]) -> tuple[int, str] | None:
+        """Return at which step the frames of a replay are others than these, and where as text; None: nowhere.
 
         Args:
-            shown: The frames of the replay, at least at the same steps.
+            shown: The frames of the replay, at least at these places.
+            places: The steps that are compared.
         """
-        if self.are_all and self.views != shown.views:
+        if places and self.are_all and self.views != shown.views:
             names = [", ".join(map(repr, sorted(views))) for views in (shown.views, self.views)]
-            return f"which has the views {names[0]} instead of {names[1]}"
+            return 0, f"which has the views {names[0]} instead of {names[1]}"
         for view, blocks in self.blocks().items():
             steps, checks = shown._seen.get(view, (array("I"), array("I")))
             for first, last, check in blocks:
+                if first not in places or last not in places:
+                    continue
                 if _check_of(checks[bisect_left(steps, first) : bisect_right(steps, last)]) != check:
                     of_view = f" of view {view!r}" if view else ""
+                    is_one = first == last
                     return (
-                        f"at step {first}{of_view}" if first == last else f"from step {first} to step {last}{of_view}"
+                        first,
+                        f"at step {first}{of_view}" if is_one else f"from step {first} to step {last}{of_view}",
                     )
         return None
 

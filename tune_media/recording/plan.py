@@ -70,6 +70,11 @@ class Plan:
             check_can_draw()
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether every episode is chosen, if the trigger wants it."""
+        return any(selector.name == "all" for selector in self.selectors)
+
+    @property
     def looks_at_info(self) -> bool:
         """Whether a step's info is needed."""
         return self.collect is not False or self.looks_at_steps

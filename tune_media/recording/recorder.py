@@ -16,9 +16,8 @@ from typing_extensions import override
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
-from tune_media.recording.clips import ENCODED, Clips
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, RunningTape
+from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, RunningTape, Whole
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.starts import Starts
@@ -47,8 +46,8 @@ _NO_ROOM = (
 OnFinished = Callable[[EpisodeData, Candidate | None], None]
 """Is told each episode whose data are held when it ends; the candidate, if it is one."""
 
-Proof = Callable[[RunningEpisode, EpisodeRecord, bool], None]
-"""Puts on the tape of an episode that has just ended what proves its pictures; see ``Taping.proof``."""
+OnEnd = Callable[[RunningEpisode, EpisodeRecord, bool], None]
+"""Told an episode that has just ended, its record, and whether a selector would choose it now; see ``Taping``."""
 
 
 class Recorder:
@@ -76,14 +75,15 @@ class Recorder:
         level = logging.INFO if problems_are_collected else logging.WARNING
         self.problems = Problems(functools.partial(logger.log, level, "recording %r: %s", plan.name))
         self.stills = Stills(functools.partial(self.problems.report, consequence=SHOWS_NOTHING))
-        self.candidates = Candidates(plan, self.problems)
-        self.collector = Collector(plan.collect)
         self.clock = RenderClock()
+        self.candidates = Candidates(plan, self.problems, self.clock)
+        self.collector = Collector(plan.collect)
         self.abandoned = 0
         self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
         self.looks_at_every_step = self.collector.may_find({})
         self._tells_success, self._has_told_success = plan.tells_success, False  # or told why there is none
         self._on_finished = on_finished
+        self._holds = on_finished is None and not plan.keeps_all  # else every clip is wanted
         self._running: dict[Hashable, RunningEpisode] = {}
         self.starts = Starts(plan.trigger, self.clock)
 
@@ -101,8 +101,6 @@ class Recorder:
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, start.seed)
         episode = RunningEpisode(start, start.seed if start.seed_is_new else own_seed)
-        if start.on_tape is not None and self.plan.video is not None:
-            start.on_tape.tape.every = self.plan.video.every
         with self.guard_clip(episode, "trigger="):
             episode.is_candidate = self.starts.is_wanted(slot)
         if episode.is_candidate and start.no_clip is not None:
@@ -117,18 +115,19 @@ class Recorder:
             with self.clock.render(), self.guard_clip(episode, "the reset frame"):
                 index = start.facts.get("env_index") or 0
                 episode.feed(StepFacts(0, 0.0, 0.0, None, start.env, observation=start.observation, env_index=index))
+        if episode.next_place == 0:
+            self.take_own_frame(episode)
         return episode.is_candidate
 
     def _begin_media(self, episode: RunningEpisode) -> None:
         """Begin the clips and the trajectory of an episode, as far as they are wanted and there is room for them."""
         start, video, on_tape = episode.start, self.plan.video, episode.start.on_tape
         if video is not None and start.render is not None:
-            wanted = ENCODED if on_tape is None else on_tape.wanted()
-            if wanted is not None:
-                are_lean, are_enough = self.number_encoded() > 0, None if on_tape is None else on_tape.are_enough
-                episode.clips = Clips(
-                    video, start.render, start.fps, wanted=wanted, are_lean=are_lean, are_enough=are_enough
-                )
+            frames = Whole() if on_tape is None else on_tape.frames()
+            if isinstance(frames, Whole):
+                episode.begin_frames(frames, video, are_lean=self.number_encoded() > 0, holds=self._holds)
+            else:
+                episode.begin_own_frames(frames)
         if self.plan.trajectories:
             episode.steps = TrajectoryBuilder(start.vector_env if start.env is None else start.env)
         if episode.has_media and not self._has_room():
@@ -138,6 +137,11 @@ class Recorder:
     def number_encoded(self) -> int:
         """Return how many running episodes are being encoded."""
         return sum(episode.clips is not None and episode.clips.are_encoded for episode in self._running.values())
+
+    def take_own_frame(self, episode: RunningEpisode) -> None:
+        """Render the frame that the env of an episode shows now, to compare a replay with."""
+        with self.clock.render(), self.guard_clip(episode, "a frame"):
+            episode.take_own_frame()
 
     def _nbytes(self) -> int:
         return self.candidates.nbytes + sum(episode.nbytes for episode in self._running.values())
@@ -159,7 +163,10 @@ class Recorder:
         return self._running.get(slot)
 
     def only_counted(self, slot: Hashable) -> RunningEpisode | None:
-        """Return the episode that runs in ``slot`` if of a step without values nothing but its reward is needed."""
+        """Return the episode that runs in ``slot`` if of a step without values nothing but its reward is needed.
+
+        Whoever counts its steps calls ``take_own_frame`` at its ``next_place``.
+        """
         episode = self._running.get(slot)
         if episode is None or episode.has_media or self.looks_at_every_step:
             return None
@@ -188,6 +195,8 @@ class Recorder:
         if episode is None:
             return
         episode.count(reward)
+        if episode.episode_length >= episode.next_place and picture:
+            self.take_own_frame(episode)
         if not episode.has_media and not self.collector.may_find(info):
             return
         step = episode.last_step(reward, action, info or {}, **facts)
@@ -209,7 +218,7 @@ class Recorder:
         more: MoreValues | None = None,
         *,
         metrics: Mapping[str, float] | None = None,
-        proof: Proof | None = None,
+        on_end: OnEnd | None = None,
         info: Any = None,
         of_agents: bool = False,
         **facts: Any,
@@ -222,7 +231,7 @@ class Recorder:
         Args:
             more: Adds the values that user hooks put into it.
             metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
-            proof: Decides what of its frames proves its tape. None: nothing does.
+            on_end: Told that it has ended; it may put its last frame on its tape.
             info: The info of its last step, which may say whether it succeeded.
             of_agents: Whether the env has several agents, and the info one for each of them.
         """
@@ -239,9 +248,14 @@ class Recorder:
                 self.problems.report(reason, "it is not known whether episodes succeeded")
             self._has_told_success = True
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
-            if proof is not None and episode.has_whole_tape():
-                with self.clock.render(), contextlib.suppress(Exception):  # it costs the proof, and nothing else
-                    proof(episode, record, episode.is_candidate and self.candidates.leads(record))
+            if episode.has_whole_tape():
+                if on_end is not None:
+                    leads = episode.is_candidate and self.candidates.leads(record)
+                    with self.guard_clip(episode, "the last frame"):
+                        on_end(episode, record, leads)
+                    if not episode.is_candidate and episode.note is not None:
+                        self.candidates.note(record.id, episode.note)
+                episode.note_pictures(1 if self.plan.video is None else self.plan.video.every)
             on_tape, tape = episode.start.on_tape, episode.packed_tape()
             if on_tape is not None and tape is not None:
                 self.candidates.add_tape(record.id, tape, on_tape.recipe)
@@ -249,7 +263,7 @@ class Recorder:
             if episode.is_candidate:
                 with self.clock.render():
                     candidate = episode.candidate(record)
-                self.stills.look(candidate.clips.values())
+                self.stills.look([*candidate.clips.values(), *candidate.held.values()])
             if self._on_finished is not None:
                 with self.guard(slot, "handing over an episode"):
                     self._on_finished(self.candidates.newest(), candidate)

@@ -183,8 +183,6 @@ class BatchTaping(Batch):
             if slot.first != _NEVER:
                 self._hand_over(slot)
                 slot.first = _NEVER
-                if slot.state is _SlotState.TAPES:
-                    slot.recorder.ended()
                 if slot.state is _SlotState.COMPARES and slot.is_same():
                     slot.state = _SlotState.AGREES
                 elif slot.state is _SlotState.COMPARES:

@@ -19,7 +19,6 @@ from typing import IO, Any
 
 from tune_media.replay.player import RenderError
 from tune_media.replay.stage import Stage, Tell, cannot_make
-from tune_media.values.plain import pack_exactly, unpack
 
 _WATCH_SECONDS = 1.0
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
@@ -88,28 +87,19 @@ def _may_fork() -> bool:
 
 def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
     """Answer a request in a fork of this process, and end all processes that an env starts in it."""
-    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-            os.close(reader)
             stage.answer(request, tell)
-            with os.fdopen(writer, "wb") as learned:
-                learned.write(pack_exactly(sorted(stage.learned, key=repr)))
             code = 0
         finally:
             os._exit(code)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as learned:
-        content = learned.read()
     _, status = os.waitpid(child, 0)
     _end_children()
-    if content and status == 0:
-        stage.learned |= set(unpack(content))
-    else:
+    if status:
         code = os.waitstatus_to_exitcode(status)
         tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)
 

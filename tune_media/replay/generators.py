@@ -1,4 +1,4 @@
-"""The random generators of an env: their states before a reset, which the env of a replay takes over.
+"""The random generators of an env: where they are, their states before a reset, and a guard around rendering.
 
 With the same states, another env makes the same reset and the same steps. Reading a state changes nothing: a generator
 that does not exist yet is not made. Gymnasium makes ``np_random`` when it is first needed; NumPy remembers how it was
@@ -11,40 +11,130 @@ whole emulator.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import random
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tune_media.replay.env_state import EnvState, GeneratorPlace, layers_of
+from tune_media.recording.rendering import inside
+from tune_media.replay.own_code import globals_of, is_installed
+
+T = TypeVar("T")
 
 States = dict[str, Any]
 """The states of an env's generators, plain data, by the place of each: the number of the layer (0: the innermost env),
 and the names of the attributes that lead to it."""
+Path = tuple[Any, ...]
+"""The number of a layer, or a class or a module, and the steps from there: attributes, indices, ``("key", key)``."""
+
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+_NEW = "_np_random"  # where Gymnasium keeps the generator of an env or a space; None: it is not made yet
+_MOST_VALUES, _MOST_ITEMS, _MOST_DEPTH = 5000, 256, 8  # that a walk looks at
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, np.ndarray, np.dtype})
+_SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, types.MethodType, np.generic, property)
+_SKIPPED_MODULES = ("tune_media.", "ray.", "torch.", "gymnasium.envs.registration.", "logging.", "threading.")
+_FOREIGN_CLASSES = ("builtins", "gymnasium.", "typing", "abc", "collections", "pettingzoo", "ray.", "numpy.")
+
+
+@dataclass(frozen=True)
+class GeneratorPlace:
+    """Where a random generator is.
+
+    Attributes:
+        name: Its name in the states of an env's generators.
+        holder: The object, class, dict or list that has it.
+    """
+
+    name: str
+    holder: Any
+    step: Any
+
+    @property
+    def generator(self) -> Any:
+        """The generator; None: it is not made yet."""
+        return _part_of(self.holder, self.step)
+
+    def set(self, generator: Any) -> None:
+        """Put another generator there."""
+        if isinstance(self.step, tuple):
+            self.holder[self.step[1]] = generator
+        elif isinstance(self.step, int):
+            self.holder[self.step] = generator
+        else:
+            setattr(self.holder, self.step, generator)
+
+
+class EnvGenerators:
+    """The generators of an env, found by a walk through its objects when 1, 2, 3, 5, 9, ... episodes have begun.
+
+    In between, they are looked up where the last walk found them. A generator that a walk does not find is no secret:
+    a replay of the episode differs.
+
+    Attributes:
+        classes: The classes of the env, its wrappers and their objects, as far as the walk has come.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env, self._episodes, self._walk_at = env, 0, 0
+        self._paths: tuple[Path, ...] = ()
+        self.classes: tuple[type, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was found: a copy is of another env."""
+        return {"_env": self._env, "_episodes": 0, "_walk_at": 0, "_paths": (), "classes": ()}
+
+    def begin_episode(self) -> None:
+        """Walk again, if it is time: the env is about to be reset."""
+        if self._episodes >= self._walk_at:
+            self.walk()
+            self._walk_at = max(1, 2 * self._episodes)
+        self._episodes += 1
+
+    def walk(self) -> None:
+        """Find the generators and the classes."""
+        walk = _Walk(layers_of(self._env))
+        self._paths, self.classes = tuple(walk.paths), tuple(walk.classes)
+
+    def places(self) -> list[GeneratorPlace]:
+        """Return where the generators are now."""
+        layers = layers_of(self._env)
+        found = []
+        for path in self._paths:
+            holder = layers[path[0]] if isinstance(path[0], int) and path[0] < len(layers) else path[0]
+            for step in path[1:-1]:
+                holder = _part_of(holder, step)
+            found.append(GeneratorPlace(_name_of(path), holder, path[-1]))
+        return found
 
 
 class Snapshot:
     """The states of an env's generators at one moment.
 
     Args:
-        with_emulator: Whether to clone the state of an Atari game's emulator, too; it takes 0.3 ms and 15 kB. A reset
-            with a seed needs none, since it loads the game anew.
+        places: Where they are.
+        layers: The env and its wrappers, if the state of an Atari game's emulator is to be cloned, too; it takes 0.3 ms
+            and 15 kB. A reset with a seed needs none, since it loads the game anew.
     """
 
-    def __init__(self, state: EnvState, *, with_emulator: bool = True) -> None:
+    def __init__(self, places: Iterable[GeneratorPlace], layers: Iterable[Any] = ()) -> None:
         self._states: States = {}
         self._not_made: list[GeneratorPlace] = []
-        for place in state.places:
+        for place in places:
             generator = place.generator
             if generator is None:
                 self._not_made.append(place)
             else:
                 with contextlib.suppress(NotImplementedError):  # random.SystemRandom has no state
                     self._states[place.name] = _state_of(generator)
-        if with_emulator:
-            for name, game in _emulators_in(state.layers):
-                self._states[name] = game.clone_state(include_rng=True).serialize()
+        for name, game in _emulators_in(layers):
+            self._states[name] = game.clone_state(include_rng=True).serialize()
 
     @property
     def states(self) -> States:
@@ -59,9 +149,105 @@ class Snapshot:
         return self._states
 
 
-def has_emulator(env: Any) -> bool:
-    """Return whether an env is an Atari game: a reset with a seed loads it anew, which takes as long as many steps."""
-    return any(True for _ in _emulators_in(layers_of(env)))
+class RenderGuard:
+    """Puts all random generators back that rendering a frame has moved: a frame that we take changes no number.
+
+    Args:
+        generators: Those of the env. None: it is out of reach.
+
+    Attributes:
+        has_moved: Whether a generator had moved.
+    """
+
+    def __init__(self, generators: EnvGenerators | None) -> None:
+        self._generators = generators
+        self._own: list[Any] | None = None  # those of the episode that runs
+        self.has_moved = False
+
+    def begin_episode(self, *, walks: bool = False) -> None:
+        """Look the generators up again: the env has been reset.
+
+        Args:
+            walks: Whether nobody else has ``EnvGenerators`` walk.
+        """
+        self._own = None
+        if walks and self._generators is not None:
+            self._generators.begin_episode()
+
+    def __call__(self, render: Callable[[], T]) -> T:
+        """Render a frame.
+
+        Raises:
+            Exception: Whatever rendering raises.
+        """
+        if self._own is None:
+            places = [] if self._generators is None else self._generators.places()
+            self._own = [one for one in (place.generator for place in places) if isinstance(one, _GENERATORS)]
+        before = [_raw_state(one) for one in self._own]
+        of_python, of_numpy, torch = random.getstate(), _GLOBAL.state(), sys.modules.get("torch")
+        of_torch = None if torch is None else torch.get_rng_state()
+        try:
+            return render()
+        finally:
+            for generator, state in zip(self._own, before, strict=True):
+                if not _are_same(_raw_state(generator), state):
+                    self.has_moved = True
+                    _put_back(generator, state)
+            if random.getstate() != of_python:
+                self.has_moved = True
+                random.setstate(of_python)
+            if _GLOBAL.has_moved(of_numpy):
+                self.has_moved = True
+                np.random.set_state(of_numpy)
+            if torch is not None and of_torch is not None and not torch.equal(torch.get_rng_state(), of_torch):
+                self.has_moved = True
+                torch.set_rng_state(of_torch)
+
+
+class _GlobalGenerator:
+    """NumPy's global generator. Its state takes 40 us to read, so it is read only if its memory has changed.
+
+    A second normal number, which the first one left, is not in that memory.
+    """
+
+    def __init__(self) -> None:
+        self._memory, self._state = b"", dict[str, Any]()
+
+    def state(self) -> dict[str, Any]:
+        """Return its state, as far as it is in its memory."""
+        memory = self._read()
+        if not memory or memory != self._memory or self._state["has_gauss"]:
+            self._memory, self._state = memory, np.random.get_state(legacy=False)
+        return self._state
+
+    def has_moved(self, state: dict[str, Any]) -> bool:
+        """Return whether its state is another one than ``state`` has just returned."""
+        memory = self._read()
+        if memory and not state["has_gauss"]:
+            return memory != self._memory
+        return not _are_same(np.random.get_state(legacy=False), state)
+
+    def _read(self) -> bytes:
+        """Return the memory of the Mersenne twister: its key and its position; nothing if it is another generator."""
+        bits = getattr(np.random, "get_bit_generator")()  # noqa: B009 - it is missing in the stubs
+        if not isinstance(bits, np.random.MT19937):
+            return b""
+        return ctypes.string_at(cast(int, bits.ctypes.state_address), 4 * (624 + 1))
+
+
+_GLOBAL = _GlobalGenerator()
+
+
+def layers_of(env: Any) -> list[Any]:
+    """Return an env and its wrappers, the innermost first."""
+    return list(inside(env))[::-1]
+
+
+def classes_of(env: Any) -> tuple[type, ...]:
+    """Return the classes of an env, its wrappers and their objects."""
+    generators = EnvGenerators(env)
+    generators.walk()
+    return generators.classes
 
 
 def set_states(env: Any, states: Mapping[str, Any]) -> None:
@@ -69,25 +255,185 @@ def set_states(env: Any, states: Mapping[str, Any]) -> None:
 
     A generator that only one of the two envs has is left out: whoever plays the episode compares each step.
     """
-    state = EnvState(env)
-    for place in state.places:
+    generators = EnvGenerators(env)
+    generators.walk()
+    for place in generators.places():
         if place.name in states:
             generator, wanted = place.generator, states[place.name]
             if not _takes(generator, wanted):
                 generator = _made_with(wanted)
-                setattr(place.holder, place.attribute, generator)
+                place.set(generator)
                 if getattr(place.holder, "_np_random_seed", 0) is None:
                     place.holder._np_random_seed = -1  # Gymnasium: unknown; None would have it make another generator
             _set_state(generator, wanted)
-    for name, game in _emulators_in(state.layers):
+    for name, game in _emulators_in(layers_of(env)):
         if name in states:
             game.restore_state(type(game.clone_state())(states[name]))
 
 
-def _emulators_in(layers: list[Any]) -> Iterator[tuple[str, Any]]:
+class _Walk:
+    """Walks through the objects of an env, breadth first, and notes where its generators are.
+
+    Attributes:
+        paths: The paths of the generators, and of Gymnasium's that are not made yet.
+        classes: The classes of the objects, in the order in which they were met.
+    """
+
+    def __init__(self, layers: list[Any]) -> None:
+        self.paths: list[Path] = []
+        self.classes: dict[type, None] = {}
+        self._known = {id(layer) for layer in layers}
+        self._packages = {_package_of(one) for layer in layers for one in type(layer).__mro__}
+        self._left = _MOST_VALUES
+        self._queue: deque[tuple[Path, Any]] = deque(((number,), layer) for number, layer in enumerate(layers))
+        for number, layer in enumerate(layers):
+            if getattr(layer, "__dict__", {}).get(_NEW) is None and getattr(type(layer), _NEW, 0) is None:
+                self.paths.append((number, _NEW))
+        self._run()
+        classes = tuple(self.classes)
+        for one in classes:
+            for name, value in list(vars(one).items()):
+                if not name.startswith("__"):
+                    self._put((one, name), value)
+        for _, holder, name in globals_of(classes):
+            self._put((_Globals(holder), name), holder[name])
+        self._run()
+
+    def _run(self) -> None:
+        while self._queue:
+            path, owner = self._queue.popleft()
+            with contextlib.suppress(Exception):  # a thread of the env's changes it
+                for step, value in _parts_of(owner):
+                    self._put((*path, step), value)
+            for one in type(owner).__mro__:
+                if not f"{one.__module__}.".startswith(_FOREIGN_CLASSES) and self._is_own(one):
+                    self.classes.setdefault(one)
+
+    def _is_own(self, one: type) -> bool:
+        return _package_of(one) in self._packages or not is_installed(str(one.__module__))
+
+    def _put(self, path: Path, value: Any) -> None:
+        kind = type(value)
+        if kind in _ATOMS or self._left <= 0:
+            return
+        self._left -= 1
+        if id(value) in self._known or issubclass(kind, _SKIPPED):
+            return
+        self._known.add(id(value))
+        if issubclass(kind, _GENERATORS):
+            self.paths.append(path)
+        elif _is_space(cast(Hashable, kind)):
+            self._put_space(path, value)
+        elif len(path) < _MOST_DEPTH and not f"{kind.__module__}.".startswith(_SKIPPED_MODULES):
+            self._queue.append((path, value))
+
+    def _put_space(self, path: Path, space: Any) -> None:
+        own = getattr(space, "__dict__", {})
+        if _NEW in own:
+            self.paths.append((*path, _NEW))
+        inner = own.get("spaces") or ()
+        items = inner.items() if isinstance(inner, Mapping) else enumerate(inner)
+        for key, one in items:
+            self._put_space((*path, "spaces", ("key", key) if isinstance(inner, Mapping) else key), one)
+
+
+class _Globals:
+    """The globals of a module, or of functions that were pickled by their code."""
+
+    def __init__(self, holder: dict[str, Any]) -> None:
+        self.__dict__ = holder
+
+
+def _package_of(one: type) -> str:
+    return str(one.__module__).partition(".")[0]
+
+
+@functools.lru_cache(4096)
+def _is_space(kind: Hashable) -> bool:
+    return str(getattr(kind, "__module__", "")).startswith("gymnasium.spaces") and hasattr(kind, "sample")
+
+
+def _parts_of(owner: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what an object holds, each part with the step that leads to it."""
+    if isinstance(owner, (list, tuple, deque)):
+        if len(owner) <= _MOST_ITEMS:
+            yield from enumerate(owner)
+    elif isinstance(owner, dict):
+        if len(owner) <= _MOST_ITEMS:
+            for key, value in list(owner.items()):
+                yield ("key", key), value
+    elif isinstance(owner, functools.partial):
+        yield from zip(("func", "args", "keywords"), (owner.func, owner.args, owner.keywords), strict=True)
+    elif isinstance(owner, types.FunctionType):
+        for number, cell in enumerate(owner.__closure__ or ()):
+            with contextlib.suppress(ValueError):
+                yield ("cell", number), cell.cell_contents
+        return
+    yield from list(getattr(owner, "__dict__", {}).items())
+    for name in _slots_of(type(owner).__mro__):
+        with contextlib.suppress(AttributeError):
+            yield name, object.__getattribute__(owner, name)
+
+
+@functools.lru_cache(4096)
+def _slots_of(classes: tuple[type, ...]) -> tuple[str, ...]:
+    named = [one.__dict__.get("__slots__", ()) for one in classes]
+    names = [name for some in named for name in ((some,) if isinstance(some, str) else some)]
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+
+
+def _part_of(owner: Any, step: Any) -> Any:
+    """Return the part of an object that a step leads to; None if it is not there."""
+    try:
+        if isinstance(step, tuple):
+            return owner[step[1]] if step[0] == "key" else owner.__closure__[step[1]].cell_contents
+        if isinstance(step, int):
+            return owner[step]
+        own = getattr(owner, "__dict__", {})
+        return own[step] if step in own else None if step == _NEW else object.__getattribute__(owner, step)
+    except (LookupError, AttributeError, TypeError, ValueError):
+        return None
+
+
+def _name_of(path: Path) -> str:
+    first = path[0] if isinstance(path[0], int) else getattr(path[0], "__qualname__", None) or path[0].__name__
+    steps = (step[1] if isinstance(step, tuple) else step for step in path[1:] if step != "spaces")
+    return "/".join(map(str, (first, *steps)))
+
+
+def _emulators_in(layers: Iterable[Any]) -> Iterator[tuple[str, Any]]:
     for number, layer in enumerate(layers):
         if hasattr(type(layer), "clone_state") and hasattr(layer, "ale"):
             yield f"{number}/ale", layer
+
+
+def _raw_state(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state(legacy=False)
+    try:
+        return generator.getstate()
+    except NotImplementedError:  # random.SystemRandom
+        return None
+
+
+def _put_back(generator: Any, state: Any) -> None:
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    elif isinstance(generator, np.random.RandomState):
+        generator.set_state(state)
+    else:
+        generator.setstate(state)
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Return whether two states are equal; they are numbers, dicts, tuples and arrays."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_are_same(one[name], other[name]) for name in one)
+    if isinstance(one, np.ndarray):
+        return bool(np.array_equal(one, other))
+    return bool(one == other)
 
 
 def _state_of(generator: Any) -> Any:

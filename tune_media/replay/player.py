@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tune_media.recording.seeding import seeded
-from tune_media.replay.env_state import Baseline, Digests, EnvState, of_env_alone
 from tune_media.replay.generators import set_states
-from tune_media.replay.leaves import Path, is_in
-from tune_media.replay.restoring import restore
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
 from tune_media.values.secrets import error_text
@@ -56,65 +53,22 @@ class RenderError(Exception):
     Attributes:
         step: The first step that differs from the episode; None: there is another reason.
         has_died: Whether the process that renders died of it.
+        is_of_env: Whether the env cannot play its episodes again. A process that died does not tell that.
     """
 
-    def __init__(self, text: str, step: int | None = None, *, has_died: bool = False) -> None:
+    def __init__(
+        self, text: str, step: int | None = None, *, has_died: bool = False, is_of_env: bool | None = None
+    ) -> None:
         super().__init__(text)
         self.step, self.has_died = step, has_died
-
-    @property
-    def is_of_tape(self) -> bool:
-        """Whether it tells of the tape and its env; a process that died does not."""
-        return not self.has_died
+        self.is_of_env = not has_died if is_of_env is None else is_of_env
 
 
-class StateCheck:
-    """Restores the state that an env had before an episode, and compares it after the reset and at the end.
-
-    Args:
-        base: The baseline that the tape's states refer to.
-        is_same: Whether the env is made by the same code: then all of its state is restored, and states are compared.
-            If not, only what had changed since it was made is restored.
-
-    Attributes:
-        has_changed: Whether it has given an env another state than it had.
-        not_restored: What could not be restored, as text.
-        differing: The leaves at which the replay's state is another one, with its digest there; and where.
-    """
-
-    def __init__(self, base: Baseline, *, is_same: bool = True) -> None:
-        self._base, self._is_same = base, is_same
-        self.has_changed = False
-        self.not_restored: list[str] = []
-        self.differing: dict[tuple[str, Path], int] = {}
-
-    def restore(self, env: Any, tape: Tape) -> None:
-        """Give a new env the state from before the reset."""
-        if tape.change is not None:
-            self.has_changed = True
-            self.not_restored = restore(env, self._base if self._is_same else None, tape.change)
-
-    def compare(self, env: Any, tape: Tape, when: str) -> None:
-        """Compare the env's state ``after`` the reset, or at the ``end``."""
-        wanted: Digests | None = tape.after if when == "after" else tape.end
-        if wanted is None or tape.change is None or not self._is_same:
-            return
-        state = EnvState(env, tape.change.left_out)
-        left_out, found = state.left_out | self._base.left_out, state.digests(self._base)
-        left_out |= state.not_to_compare(self._base)
-        if when == "end" and tape.change.is_shared:
-            found = of_env_alone(found)
-        for path in wanted.keys() | found.keys():
-            if wanted.get(path) != found.get(path) and not is_in(path, left_out):
-                self.differing[when, path] = found.get(path, -1)
-
-
-def replay(env: Any, tape: Tape, check: StateCheck | None = None) -> Iterator[ReplayedStep]:
+def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
     """Play an episode again, step by step; while a step is held, the env shows its frame.
 
     Args:
         env: An env like the one that was taped, made with the same arguments. Nobody else may step it.
-        check: Restores and compares the env's own state. None: nobody does.
 
     Yields:
         The reset and each step, after it has been found to be the same.
@@ -124,23 +78,22 @@ def replay(env: Any, tape: Tape, check: StateCheck | None = None) -> Iterator[Re
     """
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
-    taping = tape_recorder_of(env) or TapeRecorder(env)
-    if check is not None:
-        check.restore(env, tape)
+    taping = recorder_on(env)
     with env_at(0):
         observation, info = reset_as_taped(env, tape)
     compare_step(taping, tape, 0)
-    if check is not None:
-        check.compare(env, tape, "after")
     yield ReplayedStep(0, None, observation, info)
     for step in range(1, len(tape) + 1):
         action = tape.actions[step - 1]
         with env_at(step):
             observation, reward, _, _, info = env.step(tape.actions[step - 1])
         compare_step(taping, tape, step)
-        if check is not None and step == len(tape):
-            check.compare(env, tape, "end")
         yield ReplayedStep(step, action, observation, info, reward)
+
+
+def recorder_on(env: Any) -> TapeRecorder:
+    """Return the tape recorder of an env, a new one if it has none."""
+    return tape_recorder_of(env) or TapeRecorder(env)
 
 
 def reset_as_taped(env: Any, tape: Tape) -> Any:
@@ -157,7 +110,7 @@ def reset_as_taped(env: Any, tape: Tape) -> Any:
 
 
 def compare_step(taping: TapeRecorder, tape: Tape, step: int) -> None:
-    """Raise ``ReplayDiffers`` if the step that an env has made is not that of a tape; see ``replay``."""
+    """Raise ``ReplayDiffers`` if the step that an env has made is not that of a tape."""
     replayed = taping.tape
     if replayed is None or len(replayed.checks) <= step or not tape.checks.agree(step, replayed.checks[step]):
         what = "observation" if step == 0 else "observation, reward or end"

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.replay.env_state import EnvState, text_of
-from tune_media.replay.player import ReplayDiffers, StateCheck, compare_step, env_at, reset_as_taped
-from tune_media.replay.recipe import LoadedRecipe, Recipe, differences, facts_here
+from tune_media.replay.player import ReplayDiffers, compare_step, env_at, reset_as_taped
+from tune_media.replay.recipe import LoadedRecipe, Recipe
 from tune_media.replay.tape import Tape, are_equal
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
 
@@ -86,9 +85,6 @@ class Prefix:
         self._tape = Tape.unpacked(point.tape)
         self._recorder: TapeRecorder | None = tape_recorder_of(env)
         self._env, self._reseed = env, reseed
-        self._check: StateCheck | None = None
-        if recipe.base is not None and self._tape.change is not None:
-            self._check = StateCheck(recipe.base, is_same=not differences(recipe.facts, facts_here()))
         if edited := recipe.edited(env):
             self.notes.append(f"the code of {', '.join(edited)} was edited since the episode was recorded")
         self._done = 0
@@ -107,18 +103,11 @@ class Prefix:
         self._done, self.action, self.others = 0, None, 0
         self._is_inside = True
         try:
-            if self._check is not None:
-                self._check.restore(self._env, self._tape)
             with env_at(0):
                 result = reset_as_taped(self._env, self._tape)
         finally:
             self._is_inside = False
         self._compare()
-        if self._check is not None:
-            self._check.compare(self._env, self._tape, "after")
-            layers = EnvState(self._env).layers if self._check.differing else []
-            for _, path in sorted(self._check.differing, key=repr)[:1]:
-                self.notes.append(f"its env may have another state than the episode's, {text_of(path[:2], layers)}")
         self._begin()
         return result
 

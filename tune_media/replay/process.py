@@ -83,7 +83,7 @@ class RenderProcess:
         *,
         env_runner: int = 0,
         env_index: int = 0,
-        may_be_edited: bool = False,
+        is_lenient: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view; the name of the only view is the empty string.
@@ -92,23 +92,24 @@ class RenderProcess:
             tape: The tape as it is stored.
             video: Size, speed, quality, overlays, and which frames are kept. None: as the recorder's were.
             env_runner, env_index: The env runner and the sub-env that it was played on.
-            may_be_edited: Whether the clips may be made although the env's code was edited since; their note says so.
+            is_lenient: Whether the clip is made although its env's code was edited since, or its own frames looked
+                otherwise while its steps are the same. It has a note then.
             on_step: Told the number of steps that have been played, and of all steps, now and then.
 
         Raises:
             RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
         """
-        how = {"place": (env_runner, env_index), "may_be_edited": may_be_edited}
+        how = {"place": (env_runner, env_index), "is_lenient": is_lenient}
         answer = self._asked({"do": "render", "tape": tape, "video": video, **how}, on_step)
         clips = zip(answer["clips"].items(), answer["contents"], strict=True)
         return {view: EncodedVideo(data, **facts) for (view, facts), data in clips}
 
     def prove(self, tape: bytes, *, env_runner: int = 0, env_index: int = 0, is_first: bool = False) -> dict[str, Any]:
-        """Play a tape again, and compare its steps, the env's state, and the frames that the tape has checksums of.
+        """Play the tape of an episode again of which all frames were rendered, and compare its steps and its frames.
 
         Args:
             tape, env_runner, env_index: See ``render``.
-            is_first: Whether it is also found out what rendering changes.
+            is_first: Whether it is also found out if a frame looks otherwise when others were rendered before it.
 
         Returns:
             The facts of a ``Verdict``, as far as they were found out.
@@ -212,7 +213,8 @@ class RenderProcess:
         self._told_at = time.monotonic()
         if "error" in answer:
             has_died = bool(answer.get("has_died"))
-            raise RenderError(f"{answer['error']}{self._log_tail() * has_died}", answer["at"], has_died=has_died)
+            text = f"{answer['error']}{self._log_tail() * has_died}"
+            raise RenderError(text, answer["at"], has_died=has_died, is_of_env=answer.get("is_of_env"))
         return answer
 
     def _watch(self, is_answered: threading.Event) -> None:

@@ -7,7 +7,6 @@ indices and episode data hold no pickles; they name a recipe by its hash.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import importlib.metadata
@@ -17,7 +16,6 @@ import os
 import pickle
 import platform
 import sys
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +24,9 @@ from typing import Any
 from typing_extensions import override
 
 from tune_media._version import __version__
-from tune_media.ray_compat import cloudpickle, share_value, shared_value
+from tune_media.ray_compat import cloudpickle
 from tune_media.recording.rendering import FrameSource, describe, inside
-from tune_media.replay.env_state import Baseline, EnvState
+from tune_media.replay.generators import classes_of
 from tune_media.replay.own_code import code_hashes
 from tune_media.values.options import VideoOptions
 
@@ -103,7 +101,6 @@ class Recipe:
         num_workers: int = 0,
         frame: FrameSource = None,
         video: VideoOptions | None = None,
-        base: Baseline | None = None,
     ) -> Recipe:
         """Note a recipe.
 
@@ -112,7 +109,6 @@ class Recipe:
             num_workers: The number of remote env runners.
             frame: The source of frames that the recorder was given. None: ``render()``.
             video: Size, speed, quality and overlays of the recorder's clips. None: those of ``VideoOptions()``.
-            base: The state that those of the env are compared with. None: they are not.
 
         Raises:
             ValueError: It takes more than ``MAX_BYTES``.
@@ -125,7 +121,7 @@ class Recipe:
         """
         known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
         known |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
-        known["video"], known["base"] = _pickled(video), None if base is None else base.packed()
+        known["video"] = _pickled(video)
         content = pickle.dumps(known, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
 
@@ -139,7 +135,6 @@ class LoadedRecipe:
         num_workers: The number of remote env runners.
         frame: The source of frames that the recorder was given. None: ``render()``.
         video: Size, speed, quality and overlays of the recorder's clips. None: not known.
-        base: The state that those of the env are compared with. None: not known.
     """
 
     facts: Mapping[str, Any]
@@ -148,7 +143,6 @@ class LoadedRecipe:
     num_workers: int = 0
     frame: FrameSource = None
     video: VideoOptions | None = None
-    base: Baseline | None = None
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
@@ -172,8 +166,7 @@ class LoadedRecipe:
         make_env = pickle.loads(known["creator"]) if creator is None else creator
         config, frame = pickle.loads(known["config"]), pickle.loads(known["frame"])
         video = pickle.loads(known["video"])
-        base = Baseline.unpacked(known["base"]) if known["base"] else None
-        return cls(known["facts"], make_env, config, known["num_workers"], frame, video, base)
+        return cls(known["facts"], make_env, config, known["num_workers"], frame, video)
 
     def edited(self, env: Any) -> list[str]:
         """Return the user's modules of which a function is not the one with which an episode was recorded.
@@ -181,9 +174,10 @@ class LoadedRecipe:
         Args:
             env: An env that was made, so that its modules are loaded.
         """
-        if self.base is None or self.facts["versions"]["python"] != platform.python_version():
+        then = self.facts["sources"]
+        if not then or self.facts["versions"]["python"] != platform.python_version():
             return []
-        then, now = self.facts["sources"], code_hashes(EnvState(env).classes)
+        now = code_hashes(classes_of(env))
         edited = (name.partition(":")[0] for name in then if now.get(name, then[name]) != then[name])
         return list(dict.fromkeys(edited))
 
@@ -220,10 +214,19 @@ def facts_here(env: Any = None) -> dict[str, Any]:
         "os": platform.platform(),
         "libm": " ".join(platform.libc_ver()),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-        "sources": {} if env is None else code_hashes(EnvState(env).classes),
+        "sources": {} if env is None else code_hashes(classes_of(env)),
         "wrappers": [*(type(layer).__name__ for layer in layers[:-1]), *([describe(env)] if layers else [])],
         "path": [path for path in sys.path if Path(path).is_absolute() and not path.startswith(_INSTALLED)],
     }
+
+
+def facts_of_renderer() -> dict[str, Any]:
+    """Return the facts of a process that renders and has not made an env: packages count that it would import."""
+    facts = facts_here()
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            facts["versions"].setdefault(name, importlib.metadata.version(name))
+    return facts
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -253,21 +256,6 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if then["environment"].get(name) != now["environment"].get(name)
     ]
     return told
-
-
-def base_of(creator: Creator, config: Mapping[str, Any], env: Any) -> Baseline:
-    """Return the state that those of an env are compared with: that of the first env of its kind in the Ray job.
-
-    Args:
-        env: An env that was just made so.
-    """
-    name = f"state {hashlib.sha256(_pickled(creator) + _pickled(dict(config))).hexdigest()[:16]}"
-    own = EnvState(env).as_baseline()
-    text = base64.b64encode(zlib.compress(own.packed())).decode()
-    if share_value(name, text, may_replace=False):
-        return own
-    shared = shared_value(name) or text
-    return Baseline.unpacked(zlib.decompress(base64.b64decode(shared)))
 
 
 _PICKLED: dict[int, tuple[Any, bytes]] = {}  # by the id of a class or function, whose own state changes its pickle

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import inspect
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,19 +17,15 @@ import numpy as np
 from tune_media.encoding.encoder import SAME, EncodedVideo, look_of
 from tune_media.encoding.frames import Frame, as_rgb
 from tune_media.encoding.stills import SHOWS_NOTHING, reason_of
-from tune_media.recording.pictures import WHOLE, Pictures
+from tune_media.recording.pictures import SPARSE, STEPS, Pictures
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
-from tune_media.replay.env_state import EnvState, text_of
-from tune_media.replay.generators import Snapshot
-from tune_media.replay.leaves import Path as StatePath
-from tune_media.replay.player import RenderError, ReplayDiffers, StateCheck, random_step
+from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
-from tune_media.replay.rendering import play_tape, raise_if_other, render_tape
+from tune_media.replay.rendering import frames_at, raise_if_other, render_tape
 from tune_media.replay.tape import Tape
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
-from tune_media.values.plain import pack_exactly
 from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
@@ -40,7 +35,10 @@ _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
 )
-_DRAWS = "render() of the env draws random numbers, so episodes that are rendered are others"
+_NO_OWN_FRAME = (
+    "no frame of it was rendered while it ran, so nothing would show whether a clip that is made of its tape is its "
+    "episode"
+)
 
 Tell = Callable[..., None]
 """Writes an answer: the contents behind it, and its facts."""
@@ -51,14 +49,11 @@ class Stage:
 
     Args:
         recipe, env, frame: See ``RenderProcess``.
-
-    Attributes:
-        learned: The leaves of the env's state that do not tell one episode from another.
     """
 
     def __init__(self, recipe: bytes | None, env: Creator | str | None, frame: FrameFunction | str | None) -> None:
         own = named_function(env) if isinstance(env, str) else env
-        self._is_own, self._has_own_frame = own is not None, frame is not None
+        self._content, self._is_own, self._has_own_frame = recipe, own is not None, frame is not None
         creator = None if own is None else _taking_config(own)
         if recipe is not None:
             self._recipe = LoadedRecipe.of(recipe, creator)
@@ -70,7 +65,6 @@ class Stage:
         self._frame = self._recipe.frame if own_frame is None else own_frame
         self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
         self._edited = ""
-        self.learned: set[tuple[str, StatePath]] = set()
 
     def answer(self, request: dict[str, Any], tell: Tell) -> None:
         """Do what is asked for (``do``: ``check``, ``prove`` or ``render``, and its arguments); write the answer."""
@@ -88,7 +82,7 @@ class Stage:
                 contents = [clip.data for clip in clips.values()]
                 tell(*contents, clips=facts, nbytes=list(map(len, contents)))
         except RenderError as error:
-            tell(error=str(error), at=error.step)
+            tell(error=str(error), at=error.step, is_of_env=error.is_of_env)
         except Exception as error:
             tell(error=_told(error), at=None)
 
@@ -98,48 +92,48 @@ class Stage:
         video: VideoOptions | None,
         place: tuple[int, int],
         *,
-        may_be_edited: bool,
+        is_lenient: bool,
         on_step: Callable[[int, int], None],
     ) -> dict[str, EncodedVideo]:
-        """Return the clips of a tape.
+        """Return the clips of a tape; the episode's own frames are compared.
 
         Raises:
             RenderError: The replay is not the episode.
             Exception: Whatever the env raises.
         """
         steps, video, notes = len(tape), video or self._recipe.video, list[str]()
+        own = tape.pictures.places(tape.every, steps)
+        if not own and tape.pictures.how != STEPS and not is_lenient:
+            raise RenderError(_NO_OWN_FRAME, is_of_env=False)
 
         def tell(step: int) -> None:
             if step % _STEPS_PER_LINE == 0:
                 on_step(step, steps)
 
-        def play(check: StateCheck | None) -> dict[str, EncodedVideo]:
-            with self._new_env(place, notes if may_be_edited else None) as renderer:
-                how: dict[str, Any] = {"env_index": place[1], "on_step": tell, "check": check}
-                return render_tape(tape, renderer, video, **how, compares=self._shows_the_same)
-
-        check = self._check(tape)
+        compared = _compared(tape, own, video)
         try:
-            try:
-                clips = play(check)
-            except ReplayDiffers as error:
-                if check is None or error.step or not check.has_changed:
-                    raise
-                notes.append(f"its env's state from before the episode was not restored: {error}")
-                check = None
-                clips = play(None)
-            if check is not None:
-                self._compare_states(tape, place, check)
+            if is_lenient:
+                note = self._difference_as_recorded(tape, place, own)
+                notes, compared = ([note], _compared(tape, (), video)) if note else ([], compared)
+                own = set()
+            elif tape.pictures.how == SPARSE:
+                with self._new_env(place) as renderer:
+                    raise_if_other(tape, frames_at(tape, renderer, own), own)
+                own &= {0}  # the first frame that is rendered is the same, however many there are
+            with self._new_env(place, notes if is_lenient else None) as renderer:
+                clips = render_tape(tape, renderer, video, env_index=place[1], on_step=tell, compared=own)
         except ReplayDiffers as error:
             raise RenderError(self._why(error), error.step) from error
-        compared = self._compared(tape, check)
         return {
             view: dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
             for view, clip in clips.items()
         }
 
     def prove(self, tape: Tape, place: tuple[int, int], *, is_first: bool) -> dict[str, Any]:
-        """Compare a replay with the episode; the first time, find out what rendering changes, too.
+        """Compare a replay with an episode of which all frames were rendered.
+
+        Args:
+            is_first: Whether it is also found out if a frame looks otherwise when others were rendered before it.
 
         Returns:
             The facts of a ``Verdict``.
@@ -148,39 +142,67 @@ class Stage:
             RenderError: The replay is not the episode, or the env is another one if it is rendered.
             Exception: Whatever the env raises.
         """
+        steps = len(tape)
+        every = tape.pictures.places(tape.every, steps)
         try:
-            check, wants = self._check(tape), tape.pictures.wants
-            pictures, seconds, drawn = self._played(tape, place, check, wants)
-            raise_if_other(tape, pictures, compares=self._shows_the_same)
-            if check is not None:
-                self._compare_states(tape, place, check)
-            if not is_first or not tape.pictures.are_all:
+            with self._new_env(place) as renderer:
+                whole = frames_at(tape, renderer, every)
+            raise_if_other(tape, whole, every)
+            if not is_first:
                 return {}
-            last, steps = Pictures(), len(tape)
-            try:
-                last, _, not_drawn = self._played(tape, place, self._check(tape), lambda step: step == steps)
-            except ReplayDiffers as error:
-                if self._states_without_frames(tape, place) is None:
-                    raise ReplayDiffers(steps, f"{_DRAWS} ({error})", is_told=True) from error
-                raise
-            if others := {name for name in drawn.keys() & not_drawn.keys() if drawn[name] != not_drawn[name]}:
-                third = self._states_without_frames(tape, place) or {}
-                if any(not_drawn[name] == third.get(name) for name in others):  # else it differs in each play
-                    raise ReplayDiffers(steps, _DRAWS, is_told=True)
+            some = {0, random.choice(sorted(every)), max(every)}
+            alone = self._frames_alone(tape, place, some)
+            ages = any(alone.at(step) != whole.at(step) for step in some)
+            if ages and alone.difference(self._frames_alone(tape, place, some), some) is not None:
+                raise ReplayDiffers(steps, "the env draws other pictures in each replay", is_told=True)
         except ReplayDiffers as error:
             raise RenderError(self._why(error), error.step) from error
-        return {"shows_alone": last.at(steps) == pictures.at(steps), "frame_seconds": seconds}
+        return {"ages": ages, "length": steps}
 
-    def _states_without_frames(self, tape: Tape, place: tuple[int, int]) -> dict[str, str] | None:
-        """Return the generators' states after a play that draws the last frame alone; None if it is not the episode."""
-        try:
-            return self._played(tape, place, self._check(tape), lambda step: step == len(tape))[2]
-        except ReplayDiffers:
+    def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> Pictures:
+        with self._new_env(place) as renderer:
+            return frames_at(tape, renderer, places)
+
+    def _difference_as_recorded(self, tape: Tape, place: tuple[int, int], own: Collection[int]) -> str | None:
+        """Return why it is not sure that an episode looked as it does now: its own frames differ, or are not compared.
+
+        Raises:
+            ReplayDiffers: A step is not that of the episode.
+        """
+        if not own:
             return None
+        if not self._is_own and not self._has_own_frame:
+            recipe, frame = self._recipe, self._frame
+        elif self._content is None:
+            return "its frames were not compared: its recipe is not there"
+        else:
+            try:
+                recipe = LoadedRecipe.of(self._content)
+                frame = recipe.frame
+            except Exception as error:
+                return f"its frames were not compared: its recipe cannot be read ({error_text(error)})"
+        try:
+            with _closing(recipe.make(*place)) as env:
+                shown = frames_at(tape, Renderer(env, frame), own)
+        except ReplayDiffers:
+            if self._is_own:
+                return "its frames were not compared: the env of its recipe does not play it here"
+            raise
+        except Exception as error:
+            return f"its frames were not compared: {error_text(error)}"
+        other = tape.pictures.difference(shown, own)
+        if other is None:
+            return None
+        changed = differences(self._recipe.facts, facts_here())
+        why = f" ({'; '.join(changed)})" if changed else ""
+        return f"all steps are those of the episode, but its frames looked different, {other[1]}{why}"
 
     def problem(self) -> str | None:
         """Return why a new env shows no frame after a reset, or nothing on it; None: it shows something."""
-        env = self._recipe.make()
+        with _closing(self._recipe.make()) as env:
+            return self._problem_of(env)
+
+    def _problem_of(self, env: Any) -> str | None:
         try:
             observation, _ = env.reset(seed=0)
             renderer = Renderer(env, self._frame, name=self._name)
@@ -195,9 +217,6 @@ class Stage:
                     return f"{SHOWS_NOTHING}: {reason_of(look)}"
         except FrameError as error:
             return f"no clip: {error}"  # as the recording of an episode names it
-        finally:
-            with contextlib.suppress(Exception):
-                env.close()
         return None
 
     @contextlib.contextmanager
@@ -208,94 +227,17 @@ class Stage:
             notes: Takes the note that its code was edited. None: it must not have been.
         """
         try:
-            env = self._recipe.make(*place)
+            made = self._recipe.make(*place)
         except Exception as error:
             raise cannot_make(error) from error
-        try:
+        with _closing(made) as env:
             edited = [] if self._is_own else self._recipe.edited(env)
             if edited:
                 self._edited = f"the code of {', '.join(edited)} was edited since the episode was recorded"
                 if notes is None:
                     raise RenderError(self._edited)
-                notes.append(self._edited) if self._edited not in notes else None
+                notes.append(self._edited)
             yield Renderer(env, self._frame)
-        finally:
-            with contextlib.suppress(Exception):
-                env.close()
-
-    def _check(self, tape: Tape) -> StateCheck | None:
-        base = self._recipe.base
-        return None if base is None or tape.change is None else StateCheck(base, is_same=self._shows_the_same)
-
-    def _played(
-        self, tape: Tape, place: tuple[int, int], check: StateCheck | None, wants: Callable[[int], bool]
-    ) -> tuple[Pictures, tuple[float, float], dict[str, str]]:
-        """Play a tape without a clip; return its frames, the seconds of a frame, and the generators' states at the end.
-
-        Raises:
-            ReplayDiffers: The replay is not the episode.
-        """
-        _seed_process()
-        with self._new_env(place) as renderer:
-            _seed_process()  # modules that the env's maker imports the first time may draw
-            pictures, seconds = play_tape(tape, renderer, check, wants)
-            states = Snapshot(EnvState(renderer.env), with_emulator=False).states
-        of_numpy: Any = np.random.get_state(legacy=False)["state"]
-        known = {name: pack_exactly(state).hex() for name, state in states.items()}
-        known |= {"random": repr(random.getstate()), "numpy": f"{of_numpy['pos']} {of_numpy['key'].tobytes().hex()}"}
-        return pictures, seconds, known
-
-    def _compare_states(self, tape: Tape, place: tuple[int, int], check: StateCheck) -> None:
-        """Compare the states of an env with those on the tape.
-
-        A difference counts if all replays have it. Of one that only a replay with frames has, rendering is the reason;
-        of one that two replays have among themselves, a clock, say.
-
-        Raises:
-            ReplayDiffers: The env has ended in another state, so frames may have been others.
-        """
-        left = check.differing.keys() - self.learned
-        if not left or (tape.pictures.are_all and tape.pictures.how == WHOLE and self._shows_the_same):
-            return
-        replays = []
-        for _ in range(2):
-            one = self._check(tape)
-            assert one is not None
-            self._played(tape, place, one, tape.pictures.wants)  # as it was rendered while it was recorded
-            replays.append(one.differing)
-        real = {path for path in left if replays[0].get(path) == replays[1].get(path) and path in replays[0]}
-        self.learned |= left - real
-        if real:
-            when, path = min(real, key=repr)
-            with self._new_env(place) as renderer:
-                name = text_of(path[:2], EnvState(renderer.env).layers)
-            not_restored = f"; not restored: {', '.join(check.not_restored[:3])}" if check.not_restored else ""
-            step = 0 if when == "after" else len(tape)
-            raise ReplayDiffers(step, f"has another state than the episode, {name}{not_restored}")
-
-    def _compared(self, tape: Tape, check: StateCheck | None) -> str:
-        """Return what of a replay was compared with the episode."""
-        told, pictures = ["steps"], tape.pictures
-        if check is not None and self._shows_the_same and tape.end is not None:
-            base = self._recipe.base
-            is_part = check.not_restored or (tape.change and tape.change.left_out) or (base and base.left_out)
-            told.append("state in part" if is_part else "state")
-        if pictures and self._shows_the_same and pictures.how != "sparse":
-            count = sum(1 for _ in pictures.ranges)
-            told.append(
-                "all pictures"
-                if pictures.are_all
-                else "last picture"
-                if pictures.how != WHOLE and count == 1
-                else "pictures"
-            )
-        return ", ".join(told)
-
-    @functools.cached_property
-    def _shows_the_same(self) -> bool:
-        """Whether it has the env runner's env, frames, packages and kind of machine: pictures equal to the last bit."""
-        is_same = not self._is_own and not self._has_own_frame
-        return is_same and not differences(self._recipe.facts, facts_here())
 
     def _why(self, error: ReplayDiffers) -> str:
         if self._is_own:
@@ -316,9 +258,23 @@ def _taking_config(creator: Any) -> Creator:
     return found
 
 
-def _seed_process() -> None:
-    random.seed(0)
-    np.random.seed(0)
+@contextlib.contextmanager
+def _closing(env: Any) -> Iterator[Any]:
+    try:
+        yield env
+    finally:
+        with contextlib.suppress(Exception):
+            env.close()
+
+
+def _compared(tape: Tape, own: Collection[int], video: VideoOptions | None) -> str:
+    """Return how many of the frames of a clip were compared with those of the episode."""
+    count = len({*range(0, len(tape) + 1, tape.every), len(tape)})
+    if video is not None and video.max_frames is not None:
+        count = min(count, video.max_frames)
+    if not own:
+        return "steps only"
+    return f"all {len(own)} frames" if tape.pictures.are_all else f"{len(own)} of {count} frames"
 
 
 def cannot_make(error: Exception) -> RenderError:

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from crc32c import crc32c
 
-from tune_media.recording.pictures import Pictures
-from tune_media.replay.env_state import Change, Digests
+from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.replay.generators import Snapshot, States
 from tune_media.values.convert import as_array
 from tune_media.values.foreign import without_address
@@ -239,9 +238,7 @@ class Tape:
         every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
             reset; the last step is always among them. Calling it may change how the next frames look.
         number: How many episodes its env had played before it.
-        pictures: The checksums of the frames that were rendered while it ran.
-        change: How the env's state differed from its baseline before the reset. None: it is not known.
-        after, end: The digests of the env's state after the reset, and after the last step. None: not known.
+        pictures: The checksums of its own frames: those that were rendered while it ran.
         fault: Why the episode cannot be replayed; None: it can.
     """
 
@@ -259,9 +256,6 @@ class Tape:
         self.rewards: array[float] | None = array("d")
         self.every, self.number = 1, 0
         self.pictures = Pictures()
-        self.change: Change | None = None
-        self.after: Digests | None = None
-        self.end: Digests | None = None
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
@@ -353,8 +347,7 @@ class Tape:
             "generators": self.generators,
             "every": self.every,
             "number": self.number,
-            **({"pictures": self.pictures.packed()} if self.pictures else {}),
-            **self._packed_state(),
+            **({"pictures": self.pictures.packed()} if self.pictures or self.pictures.how == STEPS else {}),
             **({"rewards": _packed_numbers(self.rewards)} if self.rewards and len(self.rewards) == len(self) else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
@@ -362,27 +355,6 @@ class Tape:
         packed = pack_exactly(header)
         content = struct.pack("<I", len(packed)) + packed + checks + actions
         return _MAGIC + bytes([VERSION]) + _compressed(content)
-
-    def _packed_state(self) -> dict[str, Any]:
-        if self.change is None:
-            return {}
-        digests = {"after": self.after, "end": self.end}
-        told = {
-            name: [[list(path), check] for path, check in one.items()]
-            for name, one in digests.items()
-            if one is not None
-        }
-        return {"state": {**self.change.packed(), **told}}
-
-    def _take_state(self, packed: Mapping[str, Any] | None) -> None:
-        if packed is not None:
-            self.change = Change.unpacked(packed)
-            digests = {name: packed.get(name) for name in ("after", "end")}
-            told = {
-                name: None if one is None else {tuple(path): int(check) for path, check in one}
-                for name, one in digests.items()
-            }
-            self.after, self.end = told["after"], told["end"]
 
     @classmethod
     def unpacked(cls, content: bytes) -> Tape:
@@ -406,7 +378,6 @@ class Tape:
             tape = cls(header["seed"], header["options"], header["task"])
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
-            tape._take_state(header.get("state"))
             tape.rewards = _unpacked_numbers(header["rewards"]) if "rewards" in header else None
             if "pictures" in header:
                 tape.pictures = Pictures.unpacked(header["pictures"])

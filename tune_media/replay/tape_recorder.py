@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from crc32c import crc32c
-from typing_extensions import override
 
 from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
-from tune_media.replay.env_state import Baseline, EnvState, of_env_alone
-from tune_media.replay.generators import Snapshot
-from tune_media.replay.leaves import Path
+from tune_media.replay.generators import EnvGenerators, Snapshot, layers_of
 from tune_media.replay.tape import NUMBERS, Tape, checksum
 from tune_media.values.plain import pack_exactly, unpack
 from tune_media.values.secrets import error_text
-
-T = TypeVar("T")
 
 _KEY = "tune_media_tape_recorder"
 _IN_MID_GAME = (
@@ -32,7 +25,6 @@ _IN_MID_GAME = (
 STEP = struct.Struct("<d??")
 """The reward of a step and its two flags, as they are added to the checksum."""
 _NUMBERS = (float, int, np.floating, np.integer)
-_MAX_SEED = 2**31  # the emulator of Atari games takes no larger ones
 
 
 class Batch(Protocol):
@@ -59,33 +51,17 @@ class TapeRecorder:
     The observations and rewards that are checked are those of the innermost env: those of a wrapper may depend on
     earlier episodes (running means), although the frames do not.
 
-    Args:
-        seeds: Seeds for resets that are given none. None: such a reset stays as it is.
-        base: The state that those of the env are compared with. None: they are not put on the tapes.
-        is_alone: Whether no other env of this process shares the attributes of its classes and modules.
-
     Attributes:
         tape: The tape of the episode that runs, or that ended last; None before the first reset.
         is_on: Whether episodes are taped.
-        refused: The exception of a reset that worked only without a seed, or None.
+        generators: The random generators of the env.
         batch: May put the steps on the tapes, if the env is one of a vector env.
     """
 
-    def __init__(
-        self,
-        env: Any,
-        seeds: Iterator[int] | None = None,
-        base: Baseline | None = None,
-        *,
-        is_alone: bool = True,
-    ) -> None:
+    def __init__(self, env: Any) -> None:
         self.tape: Tape | None = None
         self.is_on = True
-        self.refused: Exception | None = None
-        self._env, self._seeds = env, seeds
-        self.base, self._is_alone = base, is_alone
-        self._left_out: set[Path] = set() if base is None else set(base.left_out)
-        self._is_watched = False
+        self._env, self.generators = env, EnvGenerators(env)
         self._layers = [type(layer) for layer in inside(env)]
         self._users = 1
         self._number = 0  # of the episode that runs
@@ -112,11 +88,10 @@ class TapeRecorder:
         """Leave out the other envs: a copy is of this env alone."""
         return {**self.__dict__, "batch": None}
 
-    def join(self, seeds: Iterator[int] | None) -> None:
-        """Count another recorder that needs the tapes; its seeds are taken if there are none yet."""
+    def join(self) -> None:
+        """Count another recorder that needs the tapes."""
         self.is_on = True
         self._users += 1
-        self._seeds = self._seeds or seeds
 
     def leave(self) -> None:
         """Count a recorder that needs no more tapes; without any, those of the running episode are the last."""
@@ -135,35 +110,24 @@ class TapeRecorder:
         self._number += self.tape is not None and len(self.tape) > 0
         self._check, self._fault = 0, None
         kept, task = self._plain_options(options), task_in(self._env)
-        with_seed, generators = seed, None
-        if seed is None and self._seeds is not None:
-            with_seed = next(self._seeds, None) if self.refused is None else None
-        change = None
+        generators = None
         try:
-            state = EnvState(self._env, self._left_out)
-            generators = Snapshot(state, with_emulator=with_seed is None)
-            if self.base is not None:
-                self._left_out |= state.left_out
-                change = replace(state.change(self.base), is_shared=not self._is_alone)
+            self.generators.begin_episode()
+            layers = layers_of(self._env) if seed is None else ()
+            generators = Snapshot(self.generators.places(), layers)
         except Exception as error:  # the env's own thread changes it
-            self._fault = f"its state, or that of its random generators, cannot be read ({error_text(error)})"
+            self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
         if [type(layer) for layer in inside(self._env)] != self._layers:
             self._fault = self._fault or "its wrappers were exchanged after it was made"
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
-            result = self._reset_with(with_seed, seed, options)
+            result = self._reset(seed=seed, **options)
         finally:
             self._is_inside = False
         if self._core_acted and not self._core_began:
             self._fault = self._fault or _IN_MID_GAME
-        if self._seeds is not None and isinstance(seed, (int, np.integer)) and seed >= 0:
-            # the episodes after it follow from it, as without us
-            self._seeds = NewSeeds(int(seed))
         own = seeded(self._env)
-        used = own.last if own is not None else with_seed if self.refused is None else seed
-        self.tape = Tape(used, kept, task, generators)
-        if change is not None and self._fault is None:
-            self.tape.change, self.tape.after = change, self._digests()
+        self.tape = Tape(seed if own is None else own.last, kept, task, generators)
         self.tape.number = self._number
         if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
             self._add(result[0])
@@ -190,37 +154,7 @@ class TapeRecorder:
         if self._fault is not None:
             tape.fault = tape.fault or self._fault
         tape.has_stepped(self._check, result[1])
-        if _has_ended(result[2], result[3]):
-            self.ended()
         return result
-
-    def ended(self) -> None:
-        """Put the digests of the env's state on the tape: its episode has just ended, and nobody has touched it."""
-        if self.tape is not None and self.tape.change is not None and self.base is not None:
-            self.tape.end, change = self._digests(is_end=True), self.tape.change
-            left_out = change.left_out | (self._left_out - self.base.left_out)  # what a frame has changed since
-            self.tape.change = replace(change, left_out=frozenset(left_out))
-
-    def _digests(self, *, is_end: bool = False) -> dict[Any, int] | None:
-        """Return the digests of the env's state; None if it cannot be read."""
-        assert self.base is not None
-        try:
-            state = EnvState(self._env, self._left_out)
-            digests = state.digests(self.base)
-        except Exception:
-            return None
-        return of_env_alone(digests) if is_end and not self._is_alone else digests  # the others have gone on meanwhile
-
-    def watch(self, render: Callable[[], T]) -> T:
-        """Render a frame; what the first one changes in the env's state is put on no tape any more."""
-        if self._is_watched or self.base is None:
-            return render()
-        self._is_watched = True
-        before = EnvState(self._env, self._left_out)
-        try:
-            return render()
-        finally:
-            self._left_out |= EnvState(self._env, self._left_out).changed_since(before)
 
     def unhook_steps(self) -> bool:
         """Take this out of the env's ``step``: a batch puts the steps on tape. Return whether that is possible."""
@@ -246,16 +180,6 @@ class TapeRecorder:
     def is_used(self) -> bool:
         """Whether anybody needs the tapes."""
         return self._users > 0
-
-    def _reset_with(self, with_seed: int | None, seed: int | None, options: dict[str, Any]) -> Any:
-        try:
-            return self._reset(seed=with_seed, **options)
-        except Exception as error:
-            if with_seed == seed:
-                raise
-            result = self._reset(seed=seed, **options)
-            self.refused = error
-            return result
 
     def _step_core(self, *args: Any, **kwargs: Any) -> Any:
         """Step the innermost env, and add its observation and its reward to the checksum."""
@@ -366,22 +290,6 @@ def tape_recorder_of(env: Any) -> TapeRecorder | None:
     """Return the tape recorder of an env, or None if it has none."""
     found: TapeRecorder | None = getattr(env, "__dict__", {}).get(_KEY)
     return found
-
-
-class NewSeeds(Iterator[int]):
-    """Random seeds, one after the other.
-
-    Args:
-        *entropy: Numbers that decide the seeds. With a None among them, they are different each time.
-    """
-
-    def __init__(self, *entropy: int | None) -> None:
-        known = [number for number in entropy if number is not None]
-        self._generator = np.random.default_rng(known if len(known) == len(entropy) else None)
-
-    @override
-    def __next__(self) -> int:
-        return int(self._generator.integers(_MAX_SEED))
 
 
 def task_in(env: Any) -> Any:

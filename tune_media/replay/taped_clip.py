@@ -11,10 +11,10 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
-from tune_media.replay.verdicts import note_unproven, refuse
+from tune_media.replay.verdicts import refuse, verdict_on
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
-from tune_media.values.video import Video, has_pictures
+from tune_media.values.video import Video
 
 _RENDERED = ("data", "width", "height", "frames", "fps", "frame_stride")
 _HERE = RenderPool()  # for clips whose bytes somebody asks for in this process
@@ -107,14 +107,16 @@ class TapedClip(Video):
     def __getattr__(self, name: str) -> Any:
         if name not in _RENDERED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        verdict = verdict_on(self.recipe.hash)
+        if verdict is not None and not verdict.repeats:
+            refuse(self.recipe.hash, verdict.reason, lost=1)
+            raise RenderError(verdict.reason)
         try:
             video = self.finished(self.clips_by(_HERE))
         except RenderError as error:
-            if error.is_of_tape:  # nobody else sees it, in a loop around algo.train()
-                refuse(self.recipe.hash, str(error), differs=error.step is not None)
+            if error.is_of_env:  # nobody else sees it, in a loop around algo.train()
+                refuse(self.recipe.hash, str(error), lost=1)
             raise
-        if not has_pictures(video.compared):
-            note_unproven(self.recipe.hash, self.id)
         told = {"compared": video.compared, "recipe_hash": video.recipe_hash, "note": video.note}
         self._set(**{field: getattr(video, field) for field in _RENDERED}, **told)
         return self.__dict__[name]

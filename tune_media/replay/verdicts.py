@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import deque
 from dataclasses import asdict, dataclass
 
 from tune_media.ray_compat import share_value, shared_value
+from tune_media.replay.recipe import differences, facts_of_renderer
 
 
 @dataclass(frozen=True)
@@ -22,33 +22,25 @@ class Verdict:
 
     Attributes:
         reason: Why not; empty if they can.
-        shows_alone: Whether a frame looks the same if no other frame was rendered before it.
-        frame_seconds: How long rendering takes: the first frame, and another one.
-        differs: If they cannot, whether a replay was another episode. If not, the env cannot be made elsewhere, say,
-            and clips that were made before are right.
+        ages: Whether a frame looks otherwise if other frames were rendered before it.
+        length: The number of steps that its episodes have, about.
     """
 
     repeats: bool
     reason: str = ""
-    shows_alone: bool = False
-    frame_seconds: tuple[float, float] = (0.0, 0.0)
-    differs: bool = True
+    ages: bool = False
+    length: int = 0
 
 
 _REFUSED: dict[str, int] = {}  # in this process: how many clips could not be made of tapes of a recipe
 _SEEN: set[str] = set()
-_UNPROVEN: dict[str, deque[str]] = {}  # in this process: clips whose bytes somebody has, by recipe
-_MOST_UNPROVEN = 1000
 _LOCK = threading.Lock()
 
 
 def verdict_on(recipe: str) -> Verdict | None:
     """Return the verdict on a recipe; None if there is none yet."""
     found = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
-    if found is None:
-        return None
-    facts = json.loads(found)
-    return Verdict(**{**facts, "frame_seconds": tuple(facts.get("frame_seconds", (0.0, 0.0)))})
+    return None if found is None else Verdict(**json.loads(found))
 
 
 def decide(recipe: str, verdict: Verdict) -> bool:
@@ -61,53 +53,21 @@ def decide(recipe: str, verdict: Verdict) -> bool:
     return is_news
 
 
-def refuse(recipe: str, reason: str, *, differs: bool = True) -> bool:
-    """Note that a clip was not made of its tape; return whether that is news.
+def refuse(recipe: str, reason: str, *, lost: int = 0) -> bool:
+    """Note that the episodes of a recipe cannot be played again; return whether that is news.
 
     All env runners of the job render directly from their next round on, and the Algorithm of this process counts the
-    clip in the next result.
-
-    Args:
-        differs: See ``Verdict``.
+    lost clips in the next result.
     """
     with _LOCK:
-        _REFUSED[recipe] = _REFUSED.get(recipe, 0) + 1
+        _REFUSED[recipe] = _REFUSED.get(recipe, 0) + lost
         _SEEN.add(recipe)
-    return decide(recipe, Verdict(False, reason, differs=differs))
+    return decide(recipe, Verdict(False, reason))
 
 
 def is_refused_here(recipe: str) -> bool:
-    """Return whether this process has refused a clip of a recipe; that is known without asking the store."""
+    """Return whether this process has refused a recipe; that is known without asking the store."""
     return recipe in _SEEN
-
-
-def note_unproven(recipe: str, clip: str) -> None:
-    """Note that this process has handed out a clip that was made of a tape, and of which no picture was compared."""
-    with _LOCK:
-        _UNPROVEN.setdefault(recipe, deque(maxlen=_MOST_UNPROVEN)).append(clip)
-
-
-def has_unproven(recipe: str) -> bool:
-    """Return whether this process has handed out such clips of a recipe."""
-    return recipe in _UNPROVEN
-
-
-def take_suspects(recipe: str) -> str:
-    """Return a sentence that names the clips which were handed out before a recipe was refused; empty: there are none.
-
-    >>> note_unproven("a recipe", "0123456789abcdef")
-    >>> take_suspects("a recipe")
-    '1 clip that was made before, of which no picture was compared, is suspect: 01234567'
-    """
-    with _LOCK:
-        clips = _UNPROVEN.pop(recipe, ())
-    if not clips:
-        return ""
-    count = "1 clip that was" if len(clips) == 1 else f"{len(clips)} clips that were"
-    named = ", ".join(clip[:8] for clip in clips)
-    return (
-        f"{count} made before, of which no picture was compared, {'is' if len(clips) == 1 else 'are'} suspect: {named}"
-    )
 
 
 def take_refused(recipe: str) -> int:
@@ -119,3 +79,18 @@ def take_refused(recipe: str) -> int:
 def is_first(what: str, recipe: str) -> bool:
     """Return whether this process is the first of the Ray job to do something with a recipe, within ten minutes."""
     return share_value(f"{what} {int(time.time() // 600)} {recipe}", "", may_replace=False)
+
+
+def note_renderer() -> None:
+    """Note what the clips of the Ray job are rendered with: packages, machine, and variables; the driver calls this."""
+    share_value("renderer", json.dumps(facts_of_renderer()), may_replace=True)
+
+
+def differences_of_renderer() -> list[str]:
+    """Return what differs between this process and the driver, which renders; nothing if no driver does."""
+    found = shared_value("renderer")
+    if found is None:
+        return []
+    here, there = facts_of_renderer(), json.loads(found)
+    there["environment"] = {**here["environment"], **there["environment"]}  # its processes set those that are not set
+    return differences({**here, "os": there["os"]}, there)

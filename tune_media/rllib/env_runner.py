@@ -185,6 +185,9 @@ class EnvRunnerRecording:
         if reward is None:
             return False
         episode.count(reward)
+        if episode.episode_length >= episode.next_place:
+            self._sub_envs.at(index)
+            self.recorder.take_own_frame(episode)
         return True
 
     def step(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
@@ -228,7 +231,7 @@ class EnvRunnerRecording:
             own = functools.partial(add_own_values, fields_of(episode))
             returns = agent_returns(episode, earlier_chunks, running.rewards)
             facts["of_agents"] = bool(returns)
-            self.recorder.end(index, own, metrics=returns, task=running.task, proof=self.replays.proof, **facts)
+            self.recorder.end(index, own, metrics=returns, task=running.task, on_end=self.replays.has_ended, **facts)
 
     def fail(self, index: int) -> None:
         """The sub-env has failed, and its episode with it."""
@@ -303,7 +306,7 @@ class EnvRunnerRecording:
             kept=Winners(self._light_candidates(in_time)),
             unseen_ends=unseen_ends,
             recipes=self.replays.recipes_of({episode.recipe for episode in data}),
-            samples=self.replays.samples(),
+            samples=self.replays.proofs(),
         )
         return self._last
 
@@ -318,7 +321,8 @@ class EnvRunnerRecording:
             self._fetched.forget(id)
             self.replays.forget(id)
         kept = self.recorder.candidates.take(winners, seen)
-        return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()})
+        lost = {id: f"no clip: {winner.no_clip}" for id, winner in kept.items() if winner.no_clip is not None}
+        return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()}, lost)
 
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
         """Go on counting episodes from a checkpoint; see ``env_runner_requests.go_on_from``."""

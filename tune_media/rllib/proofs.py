@@ -9,25 +9,21 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-import time
 from collections.abc import Sequence
-from typing import Any
 
 import ray
 
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.replay.player import RenderError
+from tune_media.replay.proofs import compare, note_proofs, proofs_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
-from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import Verdict, decide, is_first, verdict_on
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
 
-_MOST_SAMPLES = 4  # of a round
-_REST = 10.0  # times as long as a check of a proven env took, until the next one
 _IDLE_SECONDS = 1.0  # until the thread ends
 _AWAITED_SECONDS = 20.0  # how long a result waits for the frame check, or for a first proof; each takes some 2 s
 
@@ -50,7 +46,7 @@ class Prover:
         self._work: queue.SimpleQueue[Recipe | list[TapedClip]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self.is_busy, self._rests_until = False, 0.0
+        self.is_busy = False
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
         self._awaited: threading.Event | None = None
         self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -62,9 +58,9 @@ class Prover:
             self._put(recipe)
 
     def prove(self, samples: Sequence[TapedClip]) -> None:
-        """Begin to prove the tapes of some episodes; the first of a recipe, unless another trial does it.
+        """Begin to play some episodes again; the first of a recipe, unless another trial does it.
 
-        Frames of these episodes were rendered while they ran; their tapes have the checksums.
+        All frames of these episodes were rendered while they ran; their tapes have the checksums.
 
         In an actor of Ray's, which may be a trial, the result waits for this first proof: other trials leave it to this
         one, and a trial of one evaluation ends with this result.
@@ -75,13 +71,14 @@ class Prover:
         samples = [sample for sample in samples if sample.recipe.hash == recipe]
         verdict = verdict_on(recipe)
         if verdict is None:
-            may = not self.is_busy and (recipe in self._claimed or is_first("proof", recipe))
+            claim = f"proof {proofs_of(recipe).count}"  # another trial goes on if the one that began has ended
+            may = not self.is_busy and (recipe in self._claimed or is_first(claim, recipe))
             if may and recipe not in self._claimed:
                 self._claimed.add(recipe)
                 if ray.get_runtime_context().get_actor_id() is not None:
                     self._awaited = threading.Event()
         else:
-            may = verdict.repeats and not self.is_busy and time.monotonic() >= self._rests_until
+            may = verdict.repeats and not self.is_busy
         if may:
             self._put(list(samples))
 
@@ -116,7 +113,6 @@ class Prover:
                         self._thread = None
                         return
                 continue
-            began = time.monotonic()
             try:
                 if isinstance(work, Recipe):
                     problem = self._pool.check(work)
@@ -126,46 +122,28 @@ class Prover:
                     self._decide(work)
             except Exception as error:
                 logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
-            self._rests_until = time.monotonic() + _REST * (time.monotonic() - began)
             self.is_busy = not self._work.empty()
             if not self.is_busy and (awaited := self._awaited) is not None:
                 awaited.set()
 
     def _decide(self, samples: Sequence[TapedClip]) -> None:
-        recipe, tapes = samples[0].recipe.hash, {id(one): Tape.unpacked(one.tape) for one in samples}
-        is_first = verdict_on(recipe) is None
-        latest = sorted(samples, key=lambda one: -tapes[id(one)].number)
-        wholes = [one for one in latest if tapes[id(one)].pictures.are_all]
-        others = [one for one in latest if one not in wholes[:1]]
-        facts: dict[str, Any] = {}
-        for sample in [*wholes[:1], *others[: _MOST_SAMPLES - len(wholes[:1])]]:
-            try:
-                facts |= self._compared(sample, tapes[id(sample)], is_first=is_first)
-            except RenderError as error:
-                if not error.is_of_tape or self._pool.is_over:
-                    raise
-                reason = f"render='auto': episodes are rendered while they run, since the env {redacted(str(error))}"
-                if decide(recipe, Verdict(False, reason, differs=error.step is not None)):
-                    self._found.put(reason)
-                return
-        if is_first and facts and any(tape.number for tape in tapes.values()):  # first episodes alone prove little
-            decide(recipe, Verdict(True, **facts))
-
-    def _compared(self, sample: TapedClip, tape: Tape, *, is_first: bool) -> dict[str, Any]:
-        """Return the facts of a verdict that come from a replay which is the episode.
-
-        Raises:
-            RenderError: It is not; or the process died or was ended, which says nothing of the env.
-        """
-        if tape.pictures.are_all and tape.pictures.views != self._views:
-            names = ", ".join(sorted(tape.pictures.views))
-            raise RenderError(
-                f"shows several views ({names}); if they are always the same, name them: frame={{'front': ...}}"
-            )
+        recipe = samples[0].recipe.hash
         try:
-            return sample.compared_by(self._pool, is_first=is_first)
+            if verdict_on(recipe) is None:
+                proofs = proofs_of(recipe)
+                verdict = proofs.add(samples, self._pool, self._views)
+                note_proofs(recipe, proofs)
+                if verdict is not None:
+                    decide(recipe, verdict)
+            else:
+                for sample in samples:
+                    compare(sample, self._pool, views=self._views)
         except RenderError as error:
-            if error.is_of_tape:
-                text = f"does not repeat its episodes in another process: {error}"
-                raise RenderError(text, error.step) from error
-            raise
+            if not error.is_of_env or self._pool.is_over:
+                raise
+            reason = (
+                "render='auto': episodes are rendered while they run, since the env does not repeat its episodes in "
+                f"another process: {redacted(str(error))}"
+            )
+            if decide(recipe, Verdict(False, reason)):
+                self._found.put(reason)

@@ -7,17 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from tune_media.recording.rendering import FrameSource, sub_env
-from tune_media.replay.env_state import Baseline
 from tune_media.replay.prefix import EnvOfTape
-from tune_media.replay.recipe import Creator, FromKeywords, LoadedRecipe, Recipe, base_of
-from tune_media.replay.tape_recorder import tape_recorder_of
+from tune_media.replay.recipe import Creator, FromKeywords, LoadedRecipe, Recipe
 from tune_media.values.options import VideoOptions
 
 
 def env_runner_recipe(
     env_runner: Any, env: Any, frame: FrameSource = None, video: VideoOptions | None = None
-) -> tuple[Recipe | None, Baseline | None]:
-    """Return how the envs of an env runner are made, and their first state; None if RLlib makes them as a batch.
+) -> Recipe | None:
+    """Return how the envs of an env runner are made; None if RLlib makes them as a batch.
 
     Args:
         env_runner: The env runner, or the rollout worker of the old API stack.
@@ -33,12 +31,9 @@ def env_runner_recipe(
         frame, video = of_episode.frame, of_episode.video
     made = sub_env(env, 0)
     if creator is None:
-        return None, None
+        return None
     env_config = env_runner.env_context if hasattr(env_runner, "env_creator") else config.env_config
-    taping = tape_recorder_of(made)  # of another recorder, whose tapes refer to its own
-    base = taping.base if taping is not None else None if made is None else base_of(creator, env_config, made)
-    known: dict[str, Any] = {"frame": frame, "video": video, "base": base}
-    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0, **known), base
+    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0, frame=frame, video=video)
 
 
 def _creator(env_runner: Any) -> Creator | None:

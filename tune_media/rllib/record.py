@@ -89,19 +89,16 @@ def record_episodes(
         strict: Raise when an episode cannot be recorded, instead of warning once. For tests.
         render: When frames are rendered. ``"direct"``: while an episode runs. ``"auto"``: episodes are put on tape, and
             the clips of the chosen ones are made of their tapes by another process, beside training. The first rounds
-            are recorded directly, until that process has shown the same pictures again; if rendering has taken an env
-            runner half a minute, of further episodes only the beginning is rendered. Later, the first 32 frames of
-            the 1st, 2nd, 4th, 8th ... episode of an env are rendered while it runs, too, and compared. If the env does
+            are recorded directly, until that process has shown the same pictures again. Later, a few frames of an
+            episode are rendered while it runs, and a clip is made only if the replay shows the same. If the env does
             not repeat its episodes, all are recorded directly, which is said once.
-            ``"replay"``: tapes from the first round on. Evaluation resets that are given no seed get one, except those
-            of Atari games.
+            ``"replay"``: tapes from the first round on, for env runners that cannot render; no frame is compared.
         check_frame: Whether another process makes an env, resets it and renders one frame when training starts, once
             in an experiment, so that an env that cannot be recorded is reported early.
         tapes: Whether each episode keeps its tape if it is rendered directly: what it takes to play it again and to
             check that it is the same one, a few bytes a step. ``tune-media render`` makes clips of tapes, of any
             episode, later and elsewhere. With ``"auto"`` and ``"replay"``, episodes have tapes as long as these are
-            used. With tapes, no reset gets another seed, and no random number is drawn.
-
+            used.
         success: What says whether an episode succeeded: the name of a value in the info of its last step, such as
             ``"data/solved"``, or a function of its ``EpisodeRecord``. None: ``info["success"]`` or
             ``info["is_success"]``, if there is one, and unless ``collect`` is False. The rate is at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Collection
@@ -9,26 +10,25 @@ from typing import Any
 
 from typing_extensions import override
 
-from tune_media.recording.clips import CHECKED, ENCODED, MOST_BEGUN, Wanted
-from tune_media.recording.episode import RunningEpisode, RunningTape
+from tune_media.recording.episode import RunningTape, Whole
+from tune_media.recording.own_frames import OwnFrames
+from tune_media.recording.pictures import SPARSE, Pictures
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import describe, inside, sub_env
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
-from tune_media.replay.env_state import Baseline
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.taping import Taping
-from tune_media.replay.verdicts import is_refused_here, verdict_on
+from tune_media.replay.taping import DIRECTLY, Taping
+from tune_media.replay.verdicts import differences_of_renderer, is_refused_here, verdict_on
 from tune_media.rllib.recipes import env_runner_recipe, is_nondeterministic
 from tune_media.rllib.settings import RecorderSettings
-from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
+from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.secrets import error_text
-from tune_media.values.sections import EVALUATION
 
 logger = logging.getLogger(__name__)
 
-_VERDICT_HOLDS = 1.0  # seconds: if a tape differs, that is found out seconds later anyway
+_VERDICT_HOLDS = 1.0  # seconds: a stale verdict does harm for so long at the most
 _MOST_ENCODED = 8  # at once, until it is known whether the env repeats its episodes; an encoder takes 7 MB and more
-_MOST_RENDERING = 30.0  # seconds, until it is known whether the env repeats its episodes; then they only begin here
+_MOST_RENDERING = 30.0  # seconds, until it is known whether the env repeats its episodes; then one is enough
 
 
 class EnvRunnerTaping(Taping):
@@ -37,7 +37,7 @@ class EnvRunnerTaping(Taping):
     No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
     its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
     the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. If rendering has
-    taken half a minute, one episode is rendered to its end, and of the others no more than the first frames.
+    taken half a minute, one episode at a time is rendered to its end, and of the others single frames are.
 
     Args:
         env_runner: Its index.
@@ -50,40 +50,40 @@ class EnvRunnerTaping(Taping):
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
         super().__init__(recorder)
         self._settings, self._section, self._index = settings, section, env_runner
-        self._whole: RunningTape | None = None  # of the episode that is rendered as a whole, whatever it takes
-        self._has_whole = False  # whether such a one has ended
+        self._whole: RunningTape | None = None  # of the episode that is rendered to its end, even past the time limit
         self._read_again_at = 0.0  # the verdict, by the monotonic clock
         self.recipes: dict[str, Recipe] = {}
-        self._base: Baseline | None = None
         self.may_be_made_elsewhere = True
 
     @override
-    def frames_of(self, tape: RunningTape) -> Wanted | None:
-        if not self._is_unproven:
+    def frames_of(self, tape: RunningTape) -> Whole | OwnFrames:
+        if not (self.mode == AUTO and self.recipe is not None):
             return super().frames_of(tape)
-        if not self._has_whole and (self._whole is None or not self._recorder.records(self._whole)):
+        if self._whole is None or not self._recorder.records(self._whole):
             self._whole = tape
-        if self.are_enough(tape):
-            return Wanted(False, count=MOST_BEGUN)
-        return CHECKED if self._recorder.number_encoded() >= _MOST_ENCODED else ENCODED
+        if tape is not self._whole and self._is_long():
+            return self._frames.own(SPARSE, has_last=self._shows_last)
+        is_encoded = self._recorder.number_encoded() < _MOST_ENCODED
+        return Whole(is_encoded, functools.partial(self._rest_of, tape))
 
-    @property
-    def _is_unproven(self) -> bool:
-        return self.mode == AUTO and self.recipe is not None
+    def _is_long(self) -> bool:
+        return self._recorder.clock.rendering > _MOST_RENDERING
 
-    @override
-    def are_enough(self, tape: RunningTape) -> bool:
-        """Return whether the rest of an episode is rendered of its tape: if rendering the first ones took long.
+    def _rest_of(self, tape: RunningTape, step: int, pictures: Pictures) -> OwnFrames | None:
+        """Return the frames of an episode that are rendered instead of all, if rendering takes long."""
+        if self.mode == DIRECT or tape is self._whole or tape.fault is not None or not self._is_long():
+            return None
+        return self._frames.rest(step, pictures)
 
-        One episode is rendered as a whole.
-        """
-        is_long = self._recorder.clock.rendering > _MOST_RENDERING
-        return is_long and self._is_unproven and tape is not self._whole and tape.fault is None
-
-    @override
-    def proof(self, episode: RunningEpisode, record: EpisodeRecord, leads: bool) -> None:
-        self._has_whole = self._has_whole or episode.tape is self._whole
-        super().proof(episode, record, leads)
+    def _compare_with_renderer(self) -> None:
+        """Record directly if the driver, which would render, has other packages or another kind of machine."""
+        differences = differences_of_renderer() if self.mode == AUTO else []
+        if differences:
+            reason = (
+                f"clips would be rendered by the driver, which is not like this env runner: {'; '.join(differences)}"
+            )
+            self.go_direct(reason)
+            self._recorder.problems.report(f"render='auto': {reason}", DIRECTLY, kind="replay")
 
     def begin_round(self) -> None:
         """A round begins: read what is known of the env by now, which takes a millisecond."""
@@ -109,19 +109,19 @@ class EnvRunnerTaping(Taping):
         """
         if first == 0:
             self.start_over()
-            self._whole, self._has_whole, self._read_again_at = None, False, 0.0
+            self._whole, self._read_again_at = None, 0.0
             self.watch_children()
             reason = self._why_not_elsewhere(env_runner, env, children)
             if reason is not None and self.mode != DIRECT:
                 self.give_up(reason)
-            self.may_be_made_elsewhere, self.recipe, self._base = reason is None, None, None
+            self.may_be_made_elsewhere, self.recipe = reason is None, None
             if self.tapes or (self._settings.check_frame and self.may_be_made_elsewhere):
                 self.recipe = self._noted_recipe(env_runner, env)
             if self.recipe is not None:
                 self.recipes[self.recipe.hash] = self.recipe
+                self._compare_with_renderer()
         if self.tapes:
-            entropy = (env_runner.config.seed, self._index) if self._section == EVALUATION else None
-            self.put_all_on_tape(env, self._settings.env_indices, entropy, first=first, base=self._base)
+            self.put_all_on_tape(env, self._settings.env_indices, first=first)
         if first == 0:
             self.begin_round()  # what an earlier env runner, or trial, has found out
 
@@ -147,7 +147,7 @@ class EnvRunnerTaping(Taping):
         """Return how the envs are made; if that cannot be stored, no clip can be made of a tape."""
         why, remedy = "", "its tapes need tune-media render --env module:function"
         try:
-            recipe, self._base = env_runner_recipe(env_runner, env, self._settings.frame, self.plan.video)
+            recipe = env_runner_recipe(env_runner, env, self._settings.frame, self.plan.video)
         except Exception as error:
             recipe, why = None, f" ({error_text(error)})"
         if recipe is None and self.tapes:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tune_media.ray_compat import experiment_of
 from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST
-from tune_media.replay.verdicts import Verdict, decide, has_unproven, take_refused, take_suspects, verdict_on
+from tune_media.replay.verdicts import Verdict, decide, take_refused, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.env_runner_requests import before_training, evaluates, go_on_from
@@ -215,18 +215,13 @@ class Rounds:
         self._problems.put(env_runners, [*found, *self._refused()], _free_key(env_runners, self._plan.name))
 
     def _refused(self) -> list[Problem]:
-        """Return the clips that this process has not made of their tapes, and those that it should not have made."""
+        """Return the clips that this process has not made of their tapes."""
         found = []
         for recipe in self._recipes:
-            lost, has_clips = take_refused(recipe), has_unproven(recipe)
-            verdict = verdict_on(recipe) if lost or has_clips else None
-            if verdict is None or verdict.repeats:
-                continue
-            if lost:
-                text = f"no clip: {verdict.reason}; later episodes are rendered while they run"
-                found.append(Problem(text, lost))
-            if has_clips and verdict.differs:
-                found.append(Problem(take_suspects(recipe)))
+            lost = take_refused(recipe)
+            verdict = verdict_on(recipe) if lost else None
+            if verdict is not None and not verdict.repeats:
+                found.append(Problem(f"no clip: {verdict.reason}; later episodes are rendered while they run", lost))
         return found
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from tune_media.storage.entry import DELETED, DROPPED, FAILED, ONLY_TAPE, STORED, WAITING
 from tune_media.storage.index_lines import Line, key_of
-from tune_media.values.video import has_pictures
 
 _RANK = {WAITING: 0, ONLY_TAPE: 1, FAILED: 2, DROPPED: 2, STORED: 3, DELETED: 4}
 
@@ -65,6 +64,16 @@ def fold(lines: Iterable[Line]) -> list[Line]:
     return sorted(found, key=lambda line: int(line["row"]))
 
 
+def as_failed(line: Line, note: str) -> Line:
+    """Return the line of a stored medium whose file is not there; the fold takes it for the later one.
+
+    >>> line = {"id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "status": "stored", "row": 3}
+    >>> [(one["status"], one["note"]) for one in fold([as_failed(line, "lost"), line])]
+    [('failed', 'lost')]
+    """
+    return {**line, "status": FAILED, "note": note[:500], "try": int(line.get("try", 0)) + 1}
+
+
 _MARKS = ("undone", "again", "rolled_back")  # that are left out if they say nothing
 _CHANGING = frozenset((*_MARKS, "trial"))
 
@@ -78,7 +87,7 @@ def _joined(one: Line, other: Line) -> Line:
     return {**best, "row": row, "again": again, "undone": max(one.get("undone", 0), other.get("undone", 0))}
 
 
-def _order(line: Line) -> tuple[int, int, bool, bool, str]:
+def _order(line: Line) -> tuple[int, int, str]:
     tries, status = line.get("try", 0), line.get("status", STORED)
     text = repr(sorted((name, value) for name, value in line.items() if name not in (*_MARKS, "trial", "row")))
-    return tries, _RANK.get(status, 0), has_pictures(line.get("compared")), bool(line.get("suspect")), text
+    return tries, _RANK.get(status, 0), text

@@ -54,7 +54,7 @@ class Part:
     Attributes:
         path: Its path.
         last: The last row that it is about; 0 for a log of version 3, which has other names.
-        owner: Who wrote it: the id of a driver's outbox, or ``render``.
+        owner: Who wrote it: the id of a driver's outbox.
         writer: The process that wrote it.
         number: Which of its parts it is; 0 for a log of version 3.
         level: How often its lines were merged.

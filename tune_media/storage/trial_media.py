@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow.fs
@@ -133,27 +133,12 @@ def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
         logger.log(
             logging.INFO if may_run else logging.WARNING,
             "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --episodes "
-            "waiting --storage` makes these clips%s.",
+            "waiting` writes these clips into a folder%s.",
             sum(contents.unrendered for contents in trials),
             len(trials),
             " yet" if may_run else "",
             experiment,
             " when the experiment has ended" if may_run else "",
-        )
-
-
-def warn_of_suspects(found: Mapping[str, int]) -> None:
-    """Warn of clips that may not show their episodes, with how to find that out.
-
-    Args:
-        found: The number of such clips, by experiment as ``as_argument`` returns it.
-    """
-    for experiment, count in found.items():
-        logger.warning(
-            "tune_media: %d clip(s) may not show their episodes ('suspect' in their rows; 'note' says why). "
-            "`tune-media render %s --episodes suspect --storage` plays their tapes again.",
-            count,
-            experiment,
         )
 
 

@@ -172,19 +172,6 @@ class Video(Medium):
         return f"Video({self.frames} frames, {self.width}x{self.height}, {self.fps:g} fps, {size})"
 
 
-def has_pictures(compared: str | None) -> bool:
-    """Return whether pictures of a clip were compared with its episode.
-
-    Args:
-        compared: Its field ``compared``, or that of its index line.
-
-    Example:
-        >>> has_pictures("steps, state, last picture"), has_pictures("steps, state"), has_pictures(None)
-        (True, False, False)
-    """
-    return "picture" in str(compared or "")
-
-
 def is_whole_mp4(data: bytes) -> bool:
     """Return whether an mp4 is complete, judged by its boxes: its header and its pictures are there, in full.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import posixpath
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
@@ -22,7 +21,7 @@ from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned, trials_named
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
-from tune_media.storage.trial_media import warn_of_suspects, warn_of_unrendered
+from tune_media.storage.trial_media import warn_of_unrendered
 from tune_media.values.checks import a_text, as_shown, did_you_mean, local_path, name_some, number_range, one_of
 from tune_media.values.names import shown_names
 from tune_media.values.number import counted
@@ -575,10 +574,6 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         trial.tune_view = view
     experiments = [as_argument(trial.filesystem, trial.experiment) for trial in trials]
     warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
-    suspects = Counter[str]()
-    for name, trial in zip(experiments, trials, strict=True):
-        suspects[name] += sum(map(len, trial.suspects.values()))
-    warn_of_suspects(+suspects)
     _in_parallel(_look_for_results, trials)
     with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
         mark_abandoned(trials, snapshots)

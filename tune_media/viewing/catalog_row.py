@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.storage.filesystem import open_file
-from tune_media.storage.suspects import SUSPECT
 from tune_media.values.checks import is_number
 from tune_media.values.image import Image
 from tune_media.values.in_notebook import MOST_BYTES, clip_html
@@ -56,7 +55,6 @@ class CatalogRow(dict[str, Any]):
     def __repr__(self) -> str:
         place = f"{self.get('section')}/{self.get('key')} at step {self.get('step')}"
         told = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
-        told += ", suspect" if self.get(SUSPECT) else ""
         return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{told})"
 
     def _repr_html_(self) -> str:

@@ -27,7 +27,7 @@ _PLACE = ("trial", "section", "key", "kind", "step", "training_iteration")
 _CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height", "bytes", "id", "path", "file")
 _EPISODE = ("episode_id", "seed", "terminated", "success", "task", "metrics", "note")
 _POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
-_PROOF = ("recipe", "compared", "suspect")
+_PROOF = ("recipe", "compared")
 _FILE = (
     "frame_stride",
     "agent",
@@ -50,9 +50,8 @@ MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_PROOF, *_FILE]
 
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
-_OF_EPISODES = ("rolled_back", "abandoned")
+_FLAGS = ("rolled_back", "abandoned")  # columns of truth values; False if a row says nothing
 _WHOLE = ("rank", "runs_to_decide")  # of configurations
-_FLAGS = (*_OF_EPISODES, "suspect")  # columns of truth values; False if a row says nothing
 _Row = TypeVar("_Row", bound=dict[str, Any])
 
 
@@ -132,9 +131,7 @@ def of_episodes(trials: Sequence[TrialFiles], params: str, differing: Sequence[s
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
                 path = posixpath.join(trial.media_path, parquet_name(report))
                 logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
-    return _data_frame(
-        rows, ["trial", *EPISODE_COLUMNS, *_OF_EPISODES], [name for config in configs for name in config]
-    )
+    return _data_frame(rows, ["trial", *EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config])
 
 
 def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:

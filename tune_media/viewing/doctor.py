@@ -27,7 +27,7 @@ from tune_media.ray_compat import check_ray, start_ray
 from tune_media.recording.rendering import Renderer, remedy_for
 from tune_media.replay.player import random_step, replay
 from tune_media.replay.tape import Tape
-from tune_media.replay.tape_recorder import NewSeeds, TapeRecorder
+from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.values.problems import FrameError
 
 FRAMES = 30
@@ -182,7 +182,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
         return report
     report.facts["render_mode"] = getattr(env, "render_mode", None)
     try:
-        taping, shown = TapeRecorder(env, NewSeeds(0)), dict[int, tuple[Tape, list[Any]]]()
+        taping, shown = TapeRecorder(env), dict[int, tuple[Tape, list[Any]]]()
         observation, _ = env.reset(seed=0)
         renderer = Renderer(env)
         encoder = VideoEncoder(renderer.fps(0))

@@ -20,7 +20,6 @@ from tune_media.experiment.state import Listings
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
-from tune_media.storage.suspects import DOUBT, SUSPECT
 from tune_media.values.checks import did_you_mean
 from tune_media.values.score import Scores, clip_rank, known_returns
 from tune_media.values.secrets import error_text
@@ -349,7 +348,7 @@ def default_folder(experiment: str) -> Path:
 
 
 def wanted_lines(lines: Iterable[Line], only: Collection[str] = ()) -> list[Line]:
-    """Return the index lines of the clips and pictures that the page shows; those of suspect ones say so.
+    """Return the index lines of the clips and pictures that the page shows.
 
     Args:
         lines: Index lines.
@@ -358,8 +357,7 @@ def wanted_lines(lines: Iterable[Line], only: Collection[str] = ()) -> list[Line
     >>> wanted_lines([{"kind": "histogram", "path": "media/a.json"}])
     []
     """
-    wanted = [line for line in lines if _is_wanted(line, only)]
-    return [line | {"note": DOUBT} if line.get(SUSPECT) else line for line in wanted]
+    return [line for line in lines if _is_wanted(line, only)]
 
 
 def _is_wanted(line: Line, only: Collection[str]) -> bool:

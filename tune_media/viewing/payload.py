@@ -75,7 +75,6 @@ def index_payload(
         "folder": column([posixpath.dirname(line["path"]) for line in lines]),
         "file": column([posixpath.basename(line["path"]) for line in lines]),
         "rolled_back": column([bool(line.get("rolled_back")) for line in lines]),
-        "suspect": column([bool(line.get("suspect")) for line in lines]),
     }
     clips |= {name: column([_text(line.get(name)) for line in lines]) for name in _TEXTS}
     clips |= {name: column([_number(line.get(field)) for line in lines]) for name, field in _NUMBERS.items()}

@@ -67,7 +67,6 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         if best is None:
             rows.append([name, *told, "", "", "", clips, "unknown" if counts[trial.name] else "no clip"])
             continue
-        clips += f" ({suspects} suspect)" if (suspects := sum(map(len, trial.suspects.values()))) else ""
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
         rows.append([name, *told, *shown, clips, _relative(best, catalog)])
     header = ["trial", *params, *([] if ranks_by_clip else [label]), *(["success"] if tells else [])]
@@ -182,8 +181,7 @@ def lines_of_media(catalog: Catalog) -> list[list[str]]:
     """Return the cells of ``media_table``, the header first."""
     lines = [["trial", "step", "key", "return", "frames", "file"]]
     for row in catalog:
-        key = f"{row['key']} (suspect)" if row.get("suspect") else row["key"]
-        facts = [row.get("step", ""), key, row.get("episode_return", ""), row.get("frames", "")]
+        facts = [row.get("step", ""), row["key"], row.get("episode_return", ""), row.get("frames", "")]
         lines.append([row["trial"], *map(short, facts), _relative(row, catalog)])
     return lines
 

@@ -125,7 +125,7 @@ class TapePlayer:
 
         try:
             episode = by_id(TapedEpisode.of_report(trial, report), episode_id)
-            how = {"may_be_edited": True, "on_step": tell, **episode.place()}
+            how = {"is_lenient": True, "on_step": tell, **episode.place()}
             playing.clips = self._pool.render(recipe_of(episode), episode.tape(), **how)
         except KeyError as error:
             playing.problem = str(error.args[0])

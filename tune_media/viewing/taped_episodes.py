@@ -8,7 +8,7 @@ import logging
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,7 @@ from tune_media.viewing.episode_table import EpisodeTable
 
 logger = logging.getLogger("tune_media")
 
-BEST, WORST, LAST, ALL, WAITING, SUSPECT = "best", "worst", "last", "all", "waiting", "suspect"
-_ONLY_STATE = "the replay has another state than the episode"  # in the text of a RenderError
+BEST, WORST, LAST, ALL, WAITING = "best", "worst", "last", "all", "waiting"
 
 
 @dataclass(frozen=True)
@@ -91,17 +90,8 @@ class TapedEpisode:
     @property
     def waits(self) -> bool:
         """Whether its recorder wanted a clip of it that is not rendered."""
-        return self._is_in(self.trial.unrendered)
-
-    @property
-    def is_suspect(self) -> bool:
-        """Whether a clip of it may show another episode."""
-        return self._is_in(self.trial.suspects)
-
-    def _is_in(self, clips: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
-        """Return whether one of these clips, by the ids of their episodes, is its recorder's."""
-        section, recorder = self.row["section"], self.row["recorder"]
-        return any(place == section and key.startswith(f"{recorder}/") for place, key in clips.get(self.id, ()))
+        section, recorder, clips = self.row["section"], self.row["recorder"], self.trial.unrendered.get(self.id, ())
+        return any(place == section and key.startswith(f"{recorder}/") for place, key in clips)
 
     def tape(self) -> bytes:
         """Return its tape as it is stored.
@@ -161,7 +151,7 @@ class TapedEpisode:
         if height is not None:
             video = _options(tape, height=height) if video is None else replace(video, height=height)
         with contextlib.closing(RenderPool(env, frame)) as pool:
-            clips = pool.render(recipe_of(self, env), tape, video=video, may_be_edited=True, **self.place())
+            clips = pool.render(recipe_of(self, env), tape, video=video, is_lenient=True, **self.place())
         videos = self.videos(clips)
         return videos[""] if set(videos) == {""} else videos
 
@@ -192,8 +182,8 @@ class RenderOptions:
         ImportError: Overlays are wanted, and Pillow is not installed.
 
     Example:
-        >>> RenderOptions().name, RenderOptions(height=720).name
-        ('', 'height=720')
+        >>> RenderOptions(height=720).overlay
+        ()
     """
 
     env: str | None = None
@@ -206,12 +196,6 @@ class RenderOptions:
         if self.overlay:
             VideoOptions(overlay=self.overlay)  # checks the names
             check_can_draw()
-
-    @property
-    def name(self) -> str:
-        """The options that are given, as text."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return " ".join(f"{name}={value}" for name, value in given.items() if value)
 
     def video(self, tape: bytes) -> VideoOptions | None:
         """Return how a tape is rendered; None: as it was recorded.
@@ -232,13 +216,11 @@ class Rendered:
         episode: The episode.
         clips: Its clip by view; the name of the only view is the empty string.
         problem: Why there is none; empty if there is.
-        is_another: Whether it was played, and its steps or its pictures were not those of the episode.
     """
 
     episode: TapedEpisode
     clips: Mapping[str, Video] = field(default_factory=dict)
     problem: str = ""
-    is_another: bool = False
 
 
 class ClipFolder:
@@ -254,16 +236,6 @@ class ClipFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.files: list[str] = []
-
-    def __enter__(self) -> ClipFolder:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing is open."""
-
-    def has(self, episode: TapedEpisode) -> bool:
-        """Return whether an episode needs no clip: a folder's are written anew."""
-        return False
 
     def add(self, rendered: Rendered) -> None:
         """Write the clips of an episode.
@@ -282,8 +254,6 @@ def render_each(
     episodes: Iterable[TapedEpisode],
     options: RenderOptions,
     progress: Callable[[int], None] = lambda steps: None,
-    *,
-    may_be_edited: bool = True,
 ) -> Iterator[Rendered]:
     """Render episodes one after the other, those of a recipe in a row: each recipe has a process of its own.
 
@@ -291,7 +261,6 @@ def render_each(
         episodes: The episodes.
         options: How they are rendered.
         progress: Told the number of steps that have been played since the last call.
-        may_be_edited: See ``RenderProcess.render``.
     """
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
@@ -303,7 +272,7 @@ def render_each(
             except (RenderError, OSError) as error:  # the recipe is not there
                 yield from (Rendered(episode, problem=redacted(str(error))) for episode in of_recipe)
                 continue
-            render = functools.partial(pool.render, recipe, may_be_edited=may_be_edited)
+            render = functools.partial(pool.render, recipe, is_lenient=True)
             for episode in of_recipe:
                 yield _rendered(episode, render, options, progress)
 
@@ -331,9 +300,8 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
         of_trials: The episodes of each trial.
         which: ``"best"`` or ``"worst"`` (by return) or ``"last"`` of each trial, of its evaluations if these have
             tapes, and of episodes that it has not left behind, if there are any; ``"waiting"``: those whose clips the
-            sweep was to render and has not; ``"suspect"``: those whose clips may show others; the id of an episode, or
-            its beginning; or comparisons such as ``"return < 20 and distance > 3"``, with the columns and the metrics
-            of the episodes as names.
+            sweep was to render and has not; the id of an episode, or its beginning; or comparisons such as
+            ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as names.
 
     Raises:
         ValueError: It is none of these, or a name that no episode of any trial has.
@@ -345,14 +313,12 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
         return []
     if which == WAITING:
         return [episode for episode in episodes if episode.waits]
-    if which == SUSPECT:
-        return [episode for episode in episodes if episode.is_suspect]
     if not re.search(r"[<>=]", which):
         try:
             return [by_id(episodes, which)]
         except KeyError as error:
             raise ValueError(
-                f"{which!r} is neither best, worst, last, waiting or suspect, nor a condition such as 'return < 20', "
+                f"{which!r} is neither best, worst, last or waiting, nor a condition such as 'return < 20', "
                 "nor the id of one episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
             ) from error
     return [episodes[at] for at in EpisodeTable.of_rows([episode.row for episode in episodes]).found(which)]
@@ -433,8 +399,7 @@ def _rendered(
         clips = render(tape, video=options.video(tape), on_step=tell, **episode.place())
         rendered = Rendered(episode, episode.videos(clips))
     except (RenderError, OSError, KeyError, ValueError) as error:
-        is_another = isinstance(error, RenderError) and error.step is not None and _ONLY_STATE not in str(error)
-        rendered = Rendered(episode, problem=redacted(str(error)), is_another=is_another)
+        rendered = Rendered(episode, problem=redacted(str(error)))
     progress(steps - done)
     return rendered
 

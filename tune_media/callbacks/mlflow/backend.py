@@ -93,12 +93,6 @@ class MlflowBackend(Backend):
             run.log_medium(entry)
 
     @override
-    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        run = self._runs_for(trial).find(trial.trial_id)
-        if run is not None:
-            run.mark_suspect(entry)
-
-    @override
     def end(self, trial: TrialInfo, status: Status) -> None:
         run = self._started[trial.trial_id]
         if self._rays.log_params_on_trial_end:

@@ -32,7 +32,7 @@ from tune_media.values.image import Image
 from tune_media.values.number import as_number, whole_number
 from tune_media.values.strict_json import json_bytes
 
-BEST_RETURN, SUSPECT_TAG = "best_return", "tune_media.suspect"
+BEST_RETURN = "best_return"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _CONFIG = "config/"  # before the names of hyperparameters that are metrics
@@ -130,12 +130,6 @@ class MlflowRun:
             self._log_image(entry, medium)
         elif isinstance(medium, Histogram):
             self._log_quantiles(entry)
-
-    def mark_suspect(self, entry: MediaEntry) -> None:
-        """Put a text beside a clip that may not show its episode, and a tag on the run."""
-        text = str(entry.medium.note).encode()
-        self._log_file(f"{clip_path(entry.path, entry.medium.facts())}.suspect.txt", text)
-        self._client.set_tag(self.run_id, SUSPECT_TAG, "true")
 
     def log_episodes(self, entry: MediaEntry, batch: EpisodeBatch) -> None:
         """Log the data of some episodes: their file, histograms of all values, and quantiles."""

@@ -55,13 +55,6 @@ class MlflowRuns:
         self._runs[trial_id].go_on()
         return self._runs[trial_id]
 
-    def find(self, trial_id: str) -> MlflowRun | None:
-        """Return the run of a trial that has started, and may have ended; None if MLflow has none."""
-        if trial_id in self._runs:
-            return self._runs[trial_id]
-        found = self._find(trial_id)
-        return None if found is None else MlflowRun(self._client, found, self._folder)
-
     def __getitem__(self, trial_id: str) -> MlflowRun:
         return self._runs[trial_id]
 

@@ -127,17 +127,14 @@ class TensorBoardBackend(Backend):
             return
         if sum(file.waiting for file in self._media.values()) > _MOST_WAITING:
             raise StorageAwayError("the storage has taken no clip for TensorBoard for some time")
-        self._add(trial, entry.row, self._events_of_medium(trial, entry))
-
-    def _add(self, trial: TrialInfo, row: int, events: list[Any]) -> None:
-        """Write events of a trial's media, in the storage's thread."""
         file = self._media.setdefault(trial.trial_id, MediaFile(trial.location))
-        file.add(row, events)
+        file.add(entry.row, self._events_of_medium(trial, entry))
         self.context.on_storage("writing clips for TensorBoard", file.write, key=file)
 
     def _events_of_medium(self, trial: TrialInfo, entry: MediaEntry) -> list[Any]:
         medium, step = entry.medium, entry.step
-        writer = _holding(trial, entry)
+        writer = EventWriter(str(trial.location.local_path))  # holds the events, and writes nothing
+        writer.file_writer.wall_time = entry.time
         if isinstance(medium, EpisodeBatch) and entry.tag == f"{entry.section}/{RECORDER}":
             return []  # Ray's code shows that
         for tag, histogram in entry.histograms().items():
@@ -159,13 +156,6 @@ class TensorBoardBackend(Backend):
         for line in files.lines:  # under each of its keys
             if line["id"] == id and line.get("trial_id") == trial.trial_id:
                 self.media(trial, entry_of_line(line, files.read_media, as_number(line.get("time")), row))
-
-    @override
-    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        if not self._is_second:
-            writer = _holding(trial, entry)
-            writer.add_text(f"{entry.tag}/suspect", str(entry.medium.note), entry.step)
-            self._add(trial, entry.row, writer.file_writer.take())
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
@@ -230,13 +220,6 @@ class TensorBoardBackend(Backend):
                 continue
             kept[key] = value
         return kept
-
-
-def _holding(trial: TrialInfo, entry: MediaEntry) -> EventWriter:
-    """Return a writer that holds the events of a medium, and writes nothing."""
-    writer = EventWriter(str(trial.location.local_path))
-    writer.file_writer.wall_time = entry.time
-    return writer
 
 
 def _is_showable(array: npt.NDArray[Any]) -> bool:

@@ -27,7 +27,6 @@ def caption_of(facts: Mapping[str, Any], step: int) -> str:
         told.append(f"return {facts['episode_return']:.6g}")
     if facts.get("episode_length") is not None:
         told.append(f"length {facts['episode_length']}")
-    told += ["suspect"] if facts.get("suspect") else []
     return ", ".join([*told, f"step {step}"])
 
 

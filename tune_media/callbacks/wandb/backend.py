@@ -54,7 +54,6 @@ class WandbBackend(Backend):
         self._helper: WandbHelper | None = None
         self._exports = False  # a finished experiment, without Ray
         self._configs: dict[str, Mapping[str, Any]] = {}  # the last one of each trial that has not ended
-        self._statuses: dict[str, Status] = {}  # of trials that have ended in this process
         self.use_key()
 
     def use_key(self) -> None:
@@ -116,26 +115,12 @@ class WandbBackend(Backend):
             self._started.runs.discard(trial.trial_id)
 
     @override
-    def suspect(self, trial: TrialInfo, entry: MediaEntry) -> None:
-        id = trial.trial_id
-        if is_excluded(entry.section, entry.key, self._rays.excludes):
-            return
-        if self._is_open(trial):
-            self._started.ask("suspect", id, entry.tag, entry.training_iteration, str(entry.medium.note))
-        elif self._is_offline and id in self._statuses:  # it has ended: its run is written again, with the mark
-            write = functools.partial(self._write_from_files, trial, self._statuses[id])
-            self.context.later("writing a run from its trial's files", write, key=("anew", id))
-        elif not self._is_offline or id not in self._configs:  # W&B has the run, and takes nothing more for it
-            self.context.lacks(id, "mark(s) of suspect clips")
-
-    @override
     def checkpoint(self, trial: TrialInfo, path: str) -> None:
         if self._is_open(trial):
             self._started.ask("checkpoint", trial.trial_id, path)
 
     @override
     def end(self, trial: TrialInfo, status: Status) -> None:
-        self._statuses[trial.trial_id] = status
         if not self._is_open(trial):
             self._write_from_files(trial, status)
             return
@@ -234,7 +219,7 @@ class WandbBackend(Backend):
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_helper": None, "_configs": {}, "_statuses": {}}
+        return {**super().__getstate__(), "_helper": None, "_configs": {}}
 
 
 def _cleaned(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,6 @@ class WandbRun:
         self._episodes = WandbTable()
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
-        self._suspects: dict[str, set[int]] = {}  # by key: the steps of clips that may not show their episodes
 
     def log(
         self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None, time: float = 0.0
@@ -121,13 +120,6 @@ class WandbRun:
             artifact = self._wandb.Artifact(f"{name}-{self._run.id}", type=item["kind"])
             artifact.add_file(str(file), name=Path(item["given_name"]).name)
             self._run.log_artifact(artifact)
-
-    def suspect(self, key: str, media_step: int, note: str) -> None:
-        """Name in the summary the clips of a key that may not show their episodes, and why."""
-        steps = self._suspects.setdefault(key, set())
-        steps.add(media_step)
-        shown = ", ".join(map(str, sorted(steps)))
-        self._run.summary.update({f"suspect/{key}": f"media_step {shown}: {note}"})
 
     def checkpoint(self, path: str) -> None:
         """Log a checkpoint, which is in a local folder."""

@@ -111,7 +111,6 @@
         <//>
         ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it, as the retention of the run says.${" "}
           <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>Show the trial's newest clip</button></p>`}
-        ${clip.suspect && html`<p class="notice suspect-notice" role="alert"><b>Do not trust this clip:</b> it ${details?.record?.note || clip.note || "may not show its episode"}.</p>`}
         <div class="clip-columns">
           <section class="stage" key=${clip.path}>
             ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} />`}
@@ -119,7 +118,7 @@
               <span>env step <b>${number(stepOf(clip, frame))}</b></span>`}
               <span>return <b>${number(clip.return)}</b></span>
               ${clip.tape && html`<span>from its tape</span>`}
-              ${clip.note && !clip.suspect && html`<em>${clip.note}</em>`}</p>
+              ${clip.note && html`<em>${clip.note}</em>`}</p>
           </section>
           <section class="panel record" tabindex="0" aria-label="Record"><h3>Record</h3>
             <${Record} record=${details?.record || fallbackRecord(clip)} more=${{ ...details?.metrics, ...details?.values }} /></section>

@@ -99,7 +99,7 @@
     return {
       trial, path, tape, details: tape.details, view, kind: "video", isUnplayed: !shown, url: shown ? `played/${tape.played.name}/${view}.mp4` : path, file: "episode.mp4",
       section: record.section, key: `${record.recorder || "episode"}/tape`, step: record.step, iteration: record.training_iteration,
-      return: record.episode_return, length: record.episode_length, seed: record.seed, rolled_back: false, suspect: false,
+      return: record.episode_return, length: record.episode_length, seed: record.seed, rolled_back: false,
       note: shown?.note || null, frames: shown?.frames, fps: shown?.fps, stride: shown?.stride, width: shown?.width, height: shown?.height,
     };
   }
@@ -118,11 +118,11 @@
       <p class="muted">This runs the code that made its env, in a process of its own.</p></div>`;
   }
 
-  /** How the clip of an episode is made, and added to its experiment, if this page cannot play it. */
+  /** How the clip of an episode is made if this page cannot play it. */
   function HowTo({ app, trial, episode }) {
     return html`<p>This page cannot play it. On a machine that has the experiment, this makes its clip:</p>
-      <${tm.commands.Command} words=${["render", `path/to/${lastPart(app.data.title)}`, "--trial", trial, "--episodes", episode, "--storage"]} />
-      <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.${app.source.canGroup ? "" : " A gallery has the clip when it is written again."}</p>`;
+      <${tm.commands.Command} words=${["render", `path/to/${lastPart(app.data.title)}`, "--trial", trial, "--episodes", episode]} />
+      <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.</p>`;
   }
 
   /** The button that opens an episode with a tape and no clip. */

@@ -191,7 +191,6 @@
         : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label} disablepictureinpicture></video>`;
       return html`<div class=${`screen${clip.width && clip.width < FEW_PIXELS ? " pixels" : ""}`} style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen} onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
         ${picture}
-        ${clip.suspect && html`<em class="suspect" title=${`This clip ${clip.note || "may not show its episode"}`}>suspect</em>`}
         ${failed && html`<p class="failed">The file could not be loaded. It may have been deleted.</p>`}
       </div>`;
     }

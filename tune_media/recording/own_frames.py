@@ -1,0 +1,183 @@
+"""The single frames of an episode that are rendered while it runs, so that a replay can be compared with it.
+
+How many there are follows from counts and medians: one slow frame, or a busy machine, changes nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tune_media.recording.pictures import SPARSE, Pictures
+from tune_media.recording.render_clock import RenderClock
+
+NEVER = sys.maxsize
+"""A step that no episode comes to."""
+_MEASURED = 16  # the last frames and episodes that medians and lengths are of
+_MORE = 0.02  # of the time of sampling: for frames beyond the ones that each tape has
+_DEAR = 0.05  # of the time of sampling: if the frames that each tape has cost more, only every n-th tape has them
+_CHEAP = 0.0005  # seconds: such a frame is not dear, however short the episodes are
+_MOST_WITHOUT = 10  # so many tapes have one with these frames among them at least
+_PROOFS = 0.03  # of the time of sampling: for episodes that are rendered as a whole
+_FIRST_PROOF, _LAST_PROOF = 4, 100  # episodes until the next one; the number doubles
+_PLAYS_OF_A_PROOF = 2  # its frames are rendered while it runs, and again when it is played
+
+
+class OwnFrames:
+    """The frames of one episode.
+
+    Args:
+        places: The steps whose frames are rendered, if the episode comes to them.
+        took: Told how many seconds each frame took.
+        pictures: The checksums of the frames so far.
+
+    Attributes:
+        next: The next step whose frame is rendered.
+        pictures: The checksums of the frames.
+    """
+
+    def __init__(self, places: Iterable[int], took: Callable[[float], None], pictures: Pictures) -> None:
+        self._places = sorted(set(places), reverse=True)
+        self._took, self.pictures = took, pictures
+        self.next = self._places[-1] if self._places else NEVER
+
+    @property
+    def want_last(self) -> bool:
+        """Whether the last frame stands for a place that the episode did not come to."""
+        return bool(self._places)
+
+    def take(self, step: int, render: Callable[[], Mapping[str, Any]]) -> None:
+        """Render the current frame, and note its checksum.
+
+        Raises:
+            Exception: Whatever rendering raises; ``ValueError`` if the frame is no picture.
+        """
+        while self._places and self._places[-1] <= step:
+            self._places.pop()
+        self.next = self._places[-1] if self._places else NEVER
+        if not self.pictures.at(step):
+            began = time.perf_counter()
+            frames = render()
+            self._took(time.perf_counter() - began)
+            self.pictures.add(step, frames)
+
+
+class FramePlan:
+    """Decides which frames of the episodes of one recorder are their own, and which episodes are proofs.
+
+    Args:
+        clock: The recorder's, which measures the time of sampling.
+        every: The stride of the clips: a place is a step at which a clip has a frame.
+        most: The number of frames that a clip has at the most. None: all.
+    """
+
+    def __init__(self, clock: RenderClock, every: int = 1, most: int | None = None) -> None:
+        self._clock, self._every, self._most = clock, every, most
+        self._random = random.Random()
+        self._frames: deque[float] = deque(maxlen=_MEASURED)  # seconds of each
+        self._lengths: deque[int] = deque(maxlen=_MEASURED)
+        self._steps = self._steps_at_start = self._proof_frames = 0
+        self._until_proof = self._between_proofs = _FIRST_PROOF
+
+    def begin(self, length: int) -> None:
+        """Begin to count the cost of proofs: the env is known to repeat its episodes, which have this length."""
+        if not self._lengths:
+            self._lengths.append(max(1, length))
+        self._steps_at_start, self._proof_frames = self._steps, 0
+        self._until_proof = self._between_proofs = _FIRST_PROOF
+
+    def took(self, seconds: float) -> None:
+        """Note how long a frame took."""
+        self._frames.append(seconds)
+
+    def ended(self, length: int) -> None:
+        """Note the length of an episode."""
+        self._clock.tick()
+        self._lengths.append(max(1, length))
+        self._steps += length
+
+    def own(self, how: str, *, has_last: bool = True) -> OwnFrames:
+        """Return the frames of an episode that begins.
+
+        Args:
+            how: How they are rendered; see ``Pictures``.
+            has_last: Whether the env shows the last frame of an episode when it has ended.
+        """
+        longest, share = max(self._lengths, default=1), self._share_of_a_frame
+        places: list[int] = []
+        dear = 0.0 if self._frame_seconds <= _CHEAP else min(_MOST_WITHOUT, 2 * share / _DEAR)
+        if self._random.random() * dear < 1:
+            places = [0, self._uniform(longest)]
+        elif not has_last:
+            places = [0]
+        if self._most is not None:
+            places.append(self._last_shown)  # an episode that comes to it has no later frame in its clip
+        more = self._more(share) if dear < 1 else []
+        return OwnFrames(self._on_stride([*places, *more]), self.took, Pictures(how))
+
+    def rest(self, step: int, pictures: Pictures) -> OwnFrames:
+        """Return the frames of an episode of which all were rendered until a step: one more, or the last one."""
+        pictures.how = SPARSE
+        return OwnFrames(self._on_stride([self._random.randint(step + 1, 2 * step + 1)]), self.took, pictures)
+
+    def shows(self, step: int) -> bool:
+        """Return whether a clip has the frame of an episode's last step."""
+        return self._most is None or step <= self._last_shown
+
+    @property
+    def _last_shown(self) -> int:
+        """The last step whose frame a clip has, if that has so many."""
+        return NEVER if self._most is None else (self._most - 1) * self._every
+
+    def _uniform(self, longest: int) -> int:
+        step = self._random.randint(1, min(longest, max(1, self._last_shown)))
+        return step if step >= self._every else NEVER - 1  # the episode's last frame instead of a second first one
+
+    def _on_stride(self, places: Iterable[int]) -> list[int]:
+        return [one if one >= NEVER - 1 else one - one % self._every for one in places if self._is_place(one)]
+
+    def _is_place(self, step: int) -> bool:
+        return step <= self._last_shown or step == NEVER - 1
+
+    def is_proof(self) -> bool:
+        """Return whether the episode that begins is to be rendered as a whole."""
+        self._until_proof -= 1
+        if self._until_proof > 0 or not self._lengths:
+            return False
+        length = statistics.fmean(self._lengths)
+        frames = self._proof_frames + length / self._every
+        sampled = (self._steps - self._steps_at_start) * self._step_seconds
+        if _PLAYS_OF_A_PROOF * frames * self._frame_seconds > _PROOFS * sampled:
+            return False
+        self._proof_frames += round(length / self._every)
+        self._between_proofs = min(2 * self._between_proofs, _LAST_PROOF)
+        self._until_proof = self._between_proofs
+        return True
+
+    @property
+    def _frame_seconds(self) -> float:
+        return statistics.median(self._frames) if self._frames else 0.0
+
+    @property
+    def _step_seconds(self) -> float:
+        """The seconds that a step takes without frames; the steps of all sub-envs count."""
+        return max(0.0, self._clock.sampling - self._clock.rendering) / max(1, self._steps)
+
+    @property
+    def _share_of_a_frame(self) -> float:
+        """The cost of a frame, as a share of the time that an episode takes; 0: no frame was measured."""
+        taken = statistics.fmean(self._lengths) * self._step_seconds if self._lengths else 0.0
+        return self._frame_seconds / max(taken, 1e-9)
+
+    def _more(self, share: float) -> list[int]:
+        """Return one step each of some of the ranges [2, 4), [4, 8), ..., as many as may be."""
+        longest = max(self._lengths, default=1)
+        ranges = [2**power for power in range(1, longest.bit_length())]
+        wanted = _MORE / share if share else 0.0
+        count = min(len(ranges), int(wanted) + (self._random.random() < wanted % 1))
+        return [self._random.randrange(first, 2 * first) for first in self._random.sample(ranges, count)]

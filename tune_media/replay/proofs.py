@@ -1,0 +1,95 @@
+"""Finds out whether an env repeats its episodes: plays some again of which all frames were rendered.
+
+What is compared is just what every later replay must pass; see ``Stage.prove``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tune_media.ray_compat import share_value, shared_value
+from tune_media.replay.player import RenderError
+from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.tape import Tape
+from tune_media.replay.taped_clip import TapedClip
+from tune_media.replay.verdicts import Verdict
+
+NEEDED = 3
+"""The number of episodes that are proven before clips are made of tapes."""
+_SECONDS = 30.0  # of playing, after which fewer are enough
+
+
+@dataclass
+class Proofs:
+    """The proofs of one recipe so far, until there is a verdict.
+
+    Attributes:
+        count, seconds: How many episodes were played, and how long that took.
+        is_later: Whether one of them was not the first one of its env, which alone proves little.
+        ages, length: See ``Verdict``.
+    """
+
+    count: int = 0
+    seconds: float = 0.0
+    is_later: bool = False
+    ages: bool = False
+    length: int = 0
+
+    def add(self, samples: Sequence[TapedClip], pool: RenderPool, views: set[str] | None = None) -> Verdict | None:
+        """Play some episodes, those first that came after most others on their env; return the verdict, if it is known.
+
+        Args:
+            views: See ``compare``.
+
+        Raises:
+            RenderError: One cannot be played again, or shows other frames.
+        """
+        tapes = [(Tape.unpacked(sample.tape), sample) for sample in samples]
+        for tape, sample in sorted(tapes, key=lambda one: -one[0].number):
+            if not tape.pictures.are_all:
+                continue
+            began = time.monotonic()
+            facts = compare(sample, pool, is_first=True, views=views)
+            self.seconds += time.monotonic() - began
+            self.count += 1
+            self.is_later |= tape.number > 0
+            self.ages |= facts["ages"]
+            self.length = max(self.length, facts["length"])
+            if self.seconds > _SECONDS or (self.count >= NEEDED and self.is_later):
+                return Verdict(True, ages=self.ages, length=self.length)
+        return None
+
+
+def proofs_of(recipe: str) -> Proofs:
+    """Return the proofs that the trials of this Ray job have made of a recipe."""
+    known = shared_value(f"proofs {recipe}")
+    return Proofs() if known is None else Proofs(**json.loads(known))
+
+
+def note_proofs(recipe: str, proofs: Proofs) -> None:
+    """Let the other trials go on from here."""
+    share_value(f"proofs {recipe}", json.dumps(asdict(proofs)), may_replace=True)
+
+
+def compare(
+    sample: TapedClip, pool: RenderPool, *, is_first: bool = False, views: set[str] | None = None
+) -> dict[str, Any]:
+    """Play an episode again of which all frames were rendered; return what ``RenderProcess.prove`` does.
+
+    Args:
+        views: The names of the views, which must be known before the first frame. None: they need not be.
+
+    Raises:
+        RenderError: It cannot be played again, or shows other frames or views.
+    """
+    shown = Tape.unpacked(sample.tape).pictures.views
+    if views is not None and shown != views:
+        names = ", ".join(sorted(shown))
+        raise RenderError(
+            f"shows several views ({names}); if they are always the same, name them: frame={{'front': ...}}"
+        )
+    return sample.compared_by(pool, is_first=is_first)
