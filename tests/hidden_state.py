@@ -1,6 +1,6 @@
 """Runs the kinds of envs with hidden state in each way of recording them, and prints which clips are not their episode.
 
-``python -m tests.hidden_state --kinds theme,score-board --ways rllib-new,gym --sub-envs 1,3``
+``python -m tests.hidden_state --kinds theme,pipe --ways rllib-new,gym --placements first-two,last --steps 24,200``
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import dataclasses
 import json
 import logging
 import os
+import random
 import sys
 import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,8 +42,10 @@ def main() -> int:
             until.enter_context(forked_workers())
         import ray
 
-        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        until.callback(ray.shutdown)
+        if set(arguments.ways.split(",")) != {"gym"}:
+            session = ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            os.environ["TUNE_MEDIA_TEST_RAY"] = session.address_info["address"]
+            until.callback(ray.shutdown)
         return _run(arguments, folder)
 
 
@@ -57,23 +61,43 @@ def _run(arguments: argparse.Namespace, folder: Path) -> int:
     if unknown := (set(kinds) - set(KINDS)) | (set(ways) - set(runs.WAYS)):
         print(f"unknown: {', '.join(sorted(unknown))}; kinds are {', '.join(KINDS)}; ways are {', '.join(runs.WAYS)}")
         return 2
-    counts = [int(count) for count in arguments.sub_envs.split(",")]
-    cells = [runs.Cell(kind, way, count) for kind in kinds for way in ways for count in counts]
+    cells = _cells(arguments, kinds, ways)
     outcomes, began = [], time.monotonic()
     print(runs.HEADER, flush=True)
-    for outcome in runs.run(cells, folder, arguments.evaluations, arguments.env_runners):
+    for outcome in runs.run(cells, folder, arguments.evaluations, arguments.env_runners, arguments.jobs):
         outcomes.append(outcome)
         print(runs.row_of(outcome), flush=True)
         if arguments.problems:
             print(*(f"    {text[:300]}" for text in outcome.problems), sep="\n", flush=True)
     bad = [one for one in outcomes if not one.is_good]
-    names = ("clips", "right", "wrong_marked", "wrong_unmarked", "missing_said", "missing_unsaid", "replay", "direct")
-    sums = {name: sum(getattr(one, name) for one in outcomes) for name in names}
-    print(f"{len(outcomes)} cells, {len(bad)} bad, in {time.monotonic() - began:.0f} s: {sums}")
+    print(*runs.totals(outcomes), sep="\n")
+    print(f"{len(outcomes)} cells, {len(bad)} bad, in {time.monotonic() - began:.0f} s")
     print(f"cells with replays: {sum(one.replay > 0 for one in outcomes)}")
     if arguments.json:
         Path(arguments.json).write_text(json.dumps([dataclasses.asdict(one) for one in outcomes], indent=1))
     return 1 if bad else 0
+
+
+def _cells(arguments: argparse.Namespace, kinds: list[str], ways: list[str]) -> list[Any]:
+    """Return the cells; a kind that shows its value in frames of its own choice has one placement."""
+    from tests.support.hidden_state import KINDS
+    from tests.support.hidden_state_runs import Cell
+
+    placements = arguments.placements.split(",")
+    cells = [
+        Cell(kind, way, int(count), placement, 0 if steps == "own" else int(steps), tuple(keep.split(",")), every)
+        for kind in kinds
+        for way in ways
+        for count in arguments.sub_envs.split(",")
+        for placement in ([KINDS[kind].placement] if KINDS[kind].placement else placements)
+        for steps in arguments.steps.split(",")
+        for keep in arguments.keep.split("|")
+        for every in [arguments.every]
+    ]
+    if arguments.sample and arguments.sample < len(cells):
+        chosen = set(random.Random(arguments.seed).sample(range(len(cells)), arguments.sample))
+        cells = [cell for index, cell in enumerate(cells) if index in chosen]
+    return cells
 
 
 def _arguments() -> argparse.Namespace:
@@ -81,6 +105,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kinds", default="", help="names of kinds, with commas; default: all")
     parser.add_argument("--ways", default="rllib-new,rllib-old,gym,tune", help="default: %(default)s")
     parser.add_argument("--sub-envs", default="1,3", help="default: %(default)s")
+    parser.add_argument(
+        "--placements",
+        default="all",
+        help="the frames that show what is hidden: all, first-two, last, middle (wrong clips are reported only)",
+    )
+    parser.add_argument("--steps", default="own", help="lengths of the episodes, at most 200; own: the kind's")
+    parser.add_argument("--keep", default="best,worst", help="selectors; | between those of different cells")
+    parser.add_argument("--every", type=int, default=12, help="episodes after which a theme changes")
+    parser.add_argument("--sample", type=int, default=0, help="run that many of the cells, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--jobs", type=int, default=2, help="cells at a time; 0: all cells in this process")
     parser.add_argument("--evaluations", type=int, default=30, help="default: %(default)s")
     parser.add_argument(
         "--env-runners", type=int, default=0, help="of the plain loops' evaluation; default: a local one"

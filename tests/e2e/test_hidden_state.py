@@ -1,4 +1,4 @@
-"""Envs whose pictures depend on what no observation shows: each clip is its episode, or it is marked, or there is none.
+"""Envs whose pictures depend on what no observation shows: each clip is its episode, or there is none.
 
 ``python -m tests.hidden_state`` runs all kinds in all ways; these are a few that no earlier check has seen.
 """
@@ -15,6 +15,9 @@ CELLS = [
     pytest.param(Cell("from-frame-41", "gym"), marks=pytest.mark.any_ray),
     pytest.param(Cell("set-on-wrapper", "gym", 3), marks=pytest.mark.any_ray),
     pytest.param(Cell("behind-aec-env", "gym"), marks=pytest.mark.any_ray),
+    Cell("namespace", "gym", placement="first-two", steps=24),
+    Cell("pipe", "gym", 3, placement="last", steps=24, keep=("median",)),
+    Cell("shell", "rllib-new", 3, placement="first-two", steps=24),
 ]
 
 

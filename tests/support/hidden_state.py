@@ -7,13 +7,15 @@ replay is right if it shows what the episode would have shown if each of its ste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 
 from tests.support.envs import hidden, hidden_fresh
+from tests.support.envs.hidden_stores import STORES, Stored
 
 Change = Callable[[Any, int], None]
 
@@ -30,6 +32,7 @@ class Kind:
         after_end: The same, after the end of each episode.
         new_config: Returns what the env config of new envs holds; told the number of the evaluation before which the
             owner makes new envs, which is every tenth.
+        placement: Where the kind itself shows its value, like that of a cell; None: where the cell says.
     """
 
     make: Callable[[dict], gym.Env]
@@ -38,12 +41,13 @@ class Kind:
     after_reset: Change | None = None
     after_end: Change | None = None
     new_config: Callable[[int], dict] | None = None
+    placement: str | None = None
 
 
-def made(name: str, cell: str, folder: str, config: Any) -> gym.Env:
-    """Make an env of a kind."""
+def made(name: str, look: Mapping[str, Any], config: Any) -> gym.Env:
+    """Make an env of a kind, with what its cell adds to the env config."""
     skin = 1000 * getattr(config, "worker_index", 0) + getattr(config, "vector_index", 0)
-    return KINDS[name].make({**config, "cell": cell, "truth": folder, "skin": skin})
+    return KINDS[name].make({**config, **look, "skin": skin})
 
 
 def _set_level(env: Any, number: int) -> None:
@@ -133,7 +137,7 @@ KINDS: dict[str, Kind] = {
     "theme-file": Kind(hidden.ThemeInFile),
     "theme-thread": Kind(hidden.ThemeInThread),
     "late-theme": Kind(hidden.LateTheme),
-    "from-frame-41": Kind(hidden.FromFrame41),
+    "from-frame-41": Kind(hidden.FromFrame41, placement="last"),
     "heat-map": Kind(hidden.HeatMap),
     "after-success": Kind(hidden.LevelAfterSuccess),
     "large-tables": Kind(hidden.LargeTables),
@@ -167,7 +171,8 @@ KINDS: dict[str, Kind] = {
     "statistics": Kind(hidden_fresh.by_statistics),
     "slow-builtins": Kind(hidden_fresh.SlowBuiltins),
     "slow-first": Kind(hidden_fresh.SlowFirst),
-    "rare-frame": Kind(hidden_fresh.RareFrame),
+    "rare-frame": Kind(hidden_fresh.RareFrame, placement="middle"),
     "space-attribute": Kind(hidden_fresh.SpaceAttribute),
+    **{name: Kind(functools.partial(Stored, store)) for name, store in STORES.items()},
 }
 """All kinds by name."""

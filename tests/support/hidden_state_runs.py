@@ -1,8 +1,7 @@
 """Runs of the kinds of ``hidden_state``, whose clips are compared with what the envs wrote down, frame by frame.
 
-A clip is right if it shows its episode from the reset to the end, each frame once. A wrong one is marked if its record
-or its line in the index has a note or says ``suspect``, or if the problems of a later result name it. A clip is missing
-if a selector chose an episode and its bytes are not there; that is said if the problems count it or the index lists it.
+A clip is right if it shows its episode from the reset to the end, each frame once. A clip is missing if a selector
+chose an episode and its bytes are not there; that is said if the problems count it or the index lists it.
 """
 
 from __future__ import annotations
@@ -11,46 +10,81 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import multiprocessing
+import os
+import shutil
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import ray
 from ray import tune
 from ray.rllib.algorithms.callbacks import make_multi_callbacks
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 import tune_media as tm
-from tests.support.envs import truth
+from tests.support.envs import hidden, truth
 from tests.support.hidden_state import KINDS, Kind, made
 from tests.support.index_lines import valid_lines
 from tests.support.rllib_configs import built, on_old_stack
 from tune_media.encoding import decode_video
 
+ADDRESS = "TUNE_MEDIA_TEST_RAY"
+"""The environment variable with the address of the Ray that the processes of cells share."""
 WAYS = ("rllib-new", "rllib-old", "gym", "tune")
 WARM_SECONDS = 8.0
 """How long a run waits, in all, for the proof that its env repeats its episodes: real evaluations take longer."""
 _LONGEST_WARM_SECONDS = 900.0  # of an env that surely repeats its episodes, on a busy machine
-_KEEP = ("best", "worst")  # record_episodes' own
 _WARM_PAUSE, _LONGEST_WARM_PAUSE, _LAST_EVALUATIONS, _LAST_PAUSE = 0.25, 5.0, 3, 0.5
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A kind of env in one way of running it."""
+    """A kind of env in one way of running it.
+
+    Attributes:
+        placement: The frames that show what is hidden, one of ``hidden.PLACEMENTS``; kinds with one of their own
+            ignore it.
+        steps: The usual length of the episodes; 0: the kind's own, mostly 4 to 8.
+        keep: The selectors.
+        every: Episodes after which a theme changes.
+    """
 
     kind: str
     way: str
     sub_envs: int = 1
+    placement: str = "all"
+    steps: int = 0
+    keep: tuple[str, ...] = ("best", "worst")
+    every: int = hidden.EVERY
 
     @property
     def name(self) -> str:
-        return f"{self.kind} {self.way} {self.sub_envs}"
+        return f"{self.kind} {self.way} {self.sub_envs} {self.placement} {self.length} {'+'.join(self.keep)}"
+
+    @property
+    def length(self) -> str:
+        return str(self.steps) if self.steps else "own"
+
+    @property
+    def is_reported_only(self) -> bool:
+        """Whether wrong clips are counted and allowed: one frame that no tape need have compared shows the value."""
+        return "middle" in (self.placement, KINDS[self.kind].placement)
+
+    def make(self, folder: Path) -> Callable[[Any], gym.Env]:
+        """Return what makes an env, told its env config."""
+        own = KINDS[self.kind].placement is not None
+        look = {"cell": self.name, "truth": str(folder), "placement": "all" if own else self.placement}
+        return functools.partial(made, self.kind, {**look, "steps": self.steps, "every": self.every})
 
     @property
     def why_not(self) -> str:
@@ -66,15 +100,12 @@ class Clip:
 
     Attributes:
         content: Its bytes; None: it is missing.
-        names: What a problem may call it by.
-        is_marked: Whether its record or its line in the index has a note, or says that it is suspect.
+        why: Why it is missing.
     """
 
     episode_return: float
     rendered: str
     content: bytes | None
-    names: tuple[str, ...] = ()
-    is_marked: bool = False
     why: str = ""
 
 
@@ -108,13 +139,10 @@ class Seen:
 class Outcome:
     """The numbers of one cell."""
 
-    kind: str
-    way: str
-    sub_envs: int
+    cell: Cell
     clips: int = 0
     right: int = 0
-    wrong_marked: int = 0
-    wrong_unmarked: int = 0
+    wrong: int = 0
     missing_said: int = 0
     missing_unsaid: int = 0
     replay: int = 0
@@ -126,7 +154,8 @@ class Outcome:
     @property
     def is_good(self) -> bool:
         """Whether no clip is wrong or missing without a word, and there are clips at all."""
-        return not self.wrong_unmarked and not self.missing_unsaid and (self.clips > 0 or self.missing_said > 0)
+        is_right = not self.wrong or self.cell.is_reported_only
+        return is_right and not self.missing_unsaid and (self.clips > 0 or self.missing_said > 0)
 
 
 class KindHooks(RLlibCallback):
@@ -163,7 +192,7 @@ class TuneHooks(KindHooks):
         self.iterations += 1
         between(algorithm, _kind_of(algorithm), self.iterations)
         found = result.get("evaluation", {}).get("env_runners", {}).get("episodes", {})
-        clips = [found[key] for key in _KEEP if isinstance(found.get(key), tm.Video)]
+        clips = [clip for clip in found.values() if isinstance(clip, tm.Video)]
         is_decided = "problems" in found or any(clip.episode.rendered == "replay" for clip in clips)
         self.waited = WARM_SECONDS if is_decided else self.waited
         if self.waited < WARM_SECONDS:
@@ -218,8 +247,9 @@ def episodes_of(sub_envs: int) -> int:
     return sub_envs + 2
 
 
-def config_of(env: Any, sub_envs: int, hooks: type, *, env_runners: int = 0, old_stack: bool = False) -> Any:
-    """Return PPO, small, with the recorder's default options."""
+def config_of(env: Any, cell: Cell, hooks: type, *, env_runners: int = 0, old_stack: bool = False) -> Any:
+    """Return PPO, small, with the recorder's default options but for the selectors."""
+    sub_envs = cell.sub_envs
     config = (
         PPOConfig()
         .environment(env, disable_env_checking=True)
@@ -232,24 +262,24 @@ def config_of(env: Any, sub_envs: int, hooks: type, *, env_runners: int = 0, old
             evaluation_duration=episodes_of(sub_envs),
         )
     )
-    callbacks = [tm.rllib.record_episodes(), hooks]
+    callbacks = [tm.rllib.record_episodes(keep=cell.keep), hooks]
     return on_old_stack(config).callbacks(make_multi_callbacks(callbacks)) if old_stack else config.callbacks(callbacks)
 
 
 def registered(cell: Cell, folder: Path) -> str:
     """Register a cell's env with RLlib, and return its name."""
-    tune.register_env(cell.name, functools.partial(made, cell.kind, cell.name, str(folder)))
+    tune.register_env(cell.name, cell.make(folder))
     return cell.name
 
 
-def taken(seen: Seen, found: Any) -> None:
+def taken(seen: Seen, found: Any, keep: Iterable[str]) -> None:
     """Add the clips of one evaluation, whose bytes are asked for at once."""
     if "problems" in found:
         seen.add_problems(found["problems"])
     if "data" in found and not found["data"].counted():
         return  # on the old API stack, all episodes of an evaluation may come late
     ids = set()
-    for key in _KEEP:
+    for key in keep:
         video = found.get(key)
         if not isinstance(video, tm.Video):
             seen.clips.append(Clip(0.0, "", None, why=f"no {key!r} in the result"))
@@ -262,16 +292,14 @@ def taken(seen: Seen, found: Any) -> None:
             content = video.content()
         except Exception as error:
             content, why = None, f"{type(error).__name__}: {error}"
-        marked = bool(video.note or record.note or getattr(record, "suspect", None) or getattr(video, "suspect", None))
-        names = (video.id, video.id[:8], record.episode_id)
-        seen.clips.append(Clip(record.episode_return, record.rendered or "", content, names, marked, why))
+        seen.clips.append(Clip(record.episode_return, record.rendered or "", content, why))
 
 
 def run_rllib(cell: Cell, folder: Path, evaluations: int, env_runners: int = 0) -> Seen:
     """Evaluate in a loop: every tenth evaluation belongs to an iteration of training."""
     seen, kind = Seen(), KINDS[cell.kind]
     env = registered(cell, folder)
-    config = config_of(env, cell.sub_envs, KindHooks, env_runners=env_runners, old_stack=cell.way == "rllib-old")
+    config = config_of(env, cell, KindHooks, env_runners=env_runners, old_stack=cell.way == "rllib-old")
     with built(config) as algorithm:
         number = 0
 
@@ -280,7 +308,7 @@ def run_rllib(cell: Cell, folder: Path, evaluations: int, env_runners: int = 0) 
             number += 1
             between(algorithm, kind, number)
             result = algorithm.train()["evaluation"] if number % 10 == 0 else algorithm.evaluate()
-            taken(seen, result["env_runners"].get("episodes", {}))
+            taken(seen, result["env_runners"].get("episodes", {}), cell.keep)
 
         until = time.monotonic() + (_LONGEST_WARM_SECONDS if cell.kind == "plain" else WARM_SECONDS)
         pause = _WARM_PAUSE
@@ -329,19 +357,19 @@ class _GymLoop:
                 change(env, self._evaluations)
         self._play()
         found = self.env.take()
-        taken(self.seen, found)
+        taken(self.seen, found, self._cell.keep)
         notes = [one.record.note for one in found["data"].counted()]
         self.seen.lost += sum("no clip" in (note or "") for note in notes)
 
     def _make(self, config: dict) -> None:
-        make = functools.partial(made, self._cell.kind, self._cell.name, str(self._folder), config)
+        make = functools.partial(self._cell.make(self._folder), config)
         if self._cell.sub_envs > 1:
             inner: Any = gym.vector.SyncVectorEnv([make] * self._cell.sub_envs)
             self._envs = list(inner.envs)
         else:
             inner = make()
             self._envs = [inner]
-        self.env = tm.gym.RecordEpisodes(inner, env_fn=make, render="auto", keep=_KEEP)
+        self.env = tm.gym.RecordEpisodes(inner, env_fn=make, render="auto", keep=self._cell.keep)
         self._must_reset = True
 
     def _play(self) -> None:
@@ -395,15 +423,15 @@ def _warnings_as_problems(seen: Seen) -> Iterator[None]:
 
 
 def run_sweep(cells: list[Cell], folder: Path, evaluations: int) -> dict[str, Seen]:
-    """Run a sweep with a trial for each cell, which have the same number of sub-envs; return what is stored of each."""
+    """Run a sweep with a trial for each cell, alike in sub-envs and selectors; return what is stored of each."""
     names = [registered(cell, folder) for cell in cells]
-    iterations = evaluations + 4
+    keep, iterations = cells[0].keep, evaluations + 4
     results = tune.Tuner(
         "PPO",
-        param_space=config_of(tune.grid_search(names), cells[0].sub_envs, TuneHooks),
+        param_space=config_of(tune.grid_search(names), cells[0], TuneHooks),
         tune_config=tune.TuneConfig(max_concurrent_trials=2),
         run_config=tune.RunConfig(
-            name=f"sweep-{cells[0].sub_envs}",
+            name=f"sweep-{cells[0].sub_envs}-{'-'.join(keep)}",
             storage_path=str(folder / "results"),
             stop={"training_iteration": iterations},
             callbacks=[tm.JsonMediaLoggerCallback()],
@@ -424,12 +452,10 @@ def run_sweep(cells: list[Cell], folder: Path, evaluations: int) -> dict[str, Se
                 seen[result.config["env"]].clips.append(Clip(0.0, "", None, why=why))
                 seen[result.config["env"]].lost += 1  # the index says so
     for row in tm.load(results.experiment_path).filter(kind="video", status="stored"):
-        names_of = (row["id"], row["id"][:8], row.get("episode_id", row["id"]))
-        marked = bool(row.get("note") or row.get("suspect"))
-        clip = Clip(row["episode_return"], row.get("rendered") or "", row.read_bytes(), names_of, marked)
+        clip = Clip(row["episode_return"], row.get("rendered") or "", row.read_bytes())
         seen[row.config["env"]].clips.append(clip)
     for one in seen.values():
-        missing = len(_KEEP) * iterations - len(one.clips)
+        missing = len(keep) * iterations - len(one.clips)
         one.clips += [Clip(0.0, "", None, why="no line in the index")] * missing
     return seen
 
@@ -440,9 +466,8 @@ def _problem_columns(frame: Any) -> list[str]:
 
 def judged(cell: Cell, seen: Seen, folder: Path, seconds: float) -> Outcome:
     """Compare the clips of a cell with what its envs wrote down."""
-    outcome = Outcome(cell.kind, cell.way, cell.sub_envs, seconds=round(seconds, 1))
+    outcome = Outcome(cell, seconds=round(seconds, 1))
     written = truth.written(folder, cell.name)
-    suspects = " ".join(text for text in seen.problems if "suspect" in text.lower())
     missing = []
     for clip in seen.clips:
         if clip.content is None:
@@ -452,13 +477,10 @@ def judged(cell: Cell, seen: Seen, folder: Path, seconds: float) -> Outcome:
         outcome.replay += clip.rendered == "replay"
         outcome.direct += clip.rendered != "replay"
         why = wrong(clip, written)
-        if why is None:
-            outcome.right += 1
-        elif clip.is_marked or any(name and name in suspects for name in clip.names):
-            outcome.wrong_marked += 1
-        else:
-            outcome.wrong_unmarked += 1
-            outcome.example = outcome.example or f"{clip.rendered}: {why}"
+        outcome.right += why is None
+        outcome.wrong += why is not None
+        if why is not None and not outcome.example:
+            outcome.example = f"{clip.rendered}: {why}"
     outcome.missing_said = min(len(missing), seen.lost)
     outcome.missing_unsaid = len(missing) - outcome.missing_said
     if missing and not outcome.example:
@@ -492,43 +514,105 @@ def _differs(frames: list, line: dict[str, Any], is_replay: bool) -> str | None:
     return None
 
 
-def run(cells: list[Cell], folder: Path, evaluations: int = 30, env_runners: int = 0) -> Iterator[Outcome]:
-    """Run cells in this process's Ray, and yield the outcome of each."""
-    for cell in cells:
-        if cell.way == "tune" or cell.why_not:
-            continue
+def run(
+    cells: Iterable[Cell], folder: Path, evaluations: int = 30, env_runners: int = 0, jobs: int = 0
+) -> Iterator[Outcome]:
+    """Run cells, and yield the outcome of each.
+
+    With ``jobs``, each cell has a process of its own, so many at a time: nothing that an earlier cell left behind is
+    there. Otherwise, and in sweeps, they run in this process. All of them use the Ray of this process.
+    """
+    cells = [cell for cell in cells if not cell.why_not]
+    singles = [cell for cell in cells if cell.way != "tune"]
+    swept = [cell for cell in cells if cell.way == "tune"]
+    if jobs and singles:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__, "ray.rllib.algorithms.ppo"])
+        with ProcessPoolExecutor(jobs, context, _begin, max_tasks_per_child=1) as pool:
+            runs = [pool.submit(run_single, cell, folder, evaluations, env_runners) for cell in singles]
+            for done in as_completed(runs):
+                yield done.result()
+    else:
+        for cell in singles:
+            yield run_single(cell, folder, evaluations, env_runners)
+    groups = sorted({(cell.sub_envs, cell.keep) for cell in swept})
+    for group in groups:
+        together = [cell for cell in swept if (cell.sub_envs, cell.keep) == group]
         began = time.monotonic()
-        try:
-            if cell.way == "gym":
-                seen = run_gym(cell, folder, evaluations)
-            else:
-                seen = run_rllib(cell, folder, evaluations, env_runners)
-        except Exception as error:  # the other cells run all the same
-            traceback.print_exc()
-            yield Outcome(cell.kind, cell.way, cell.sub_envs, example=f"raised {type(error).__name__}: {error}")
-            continue
-        yield judged(cell, seen, folder, time.monotonic() - began)
-    for sub_envs in sorted({cell.sub_envs for cell in cells if cell.way == "tune"}):
-        swept = [cell for cell in cells if cell.way == "tune" and cell.sub_envs == sub_envs]
-        began = time.monotonic()
-        found = run_sweep(swept, folder, evaluations)
-        seconds = (time.monotonic() - began) / len(swept)
-        for cell in swept:
+        found = run_sweep(together, folder, evaluations)
+        seconds = (time.monotonic() - began) / len(together)
+        for cell in together:
             yield judged(cell, found[cell.name], folder, seconds)
 
 
+def _begin() -> None:
+    """Draw other random numbers than the processes that were forked from the same one, and print no warnings."""
+    np.random.seed()
+    warnings.filterwarnings("ignore")
+    for name in ("tune_media", "ray"):
+        logging.getLogger(name).propagate = False
+        logging.getLogger(name).addHandler(logging.NullHandler())
+
+
+def run_single(cell: Cell, folder: Path, evaluations: int, env_runners: int) -> Outcome:
+    """Run a cell that is no trial of a sweep."""
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="cell-", dir=folder))
+    try:
+        if cell.way == "gym":
+            seen = run_gym(cell, folder, evaluations)
+        else:
+            with _ray():
+                seen = run_rllib(cell, folder, evaluations, env_runners)
+        return judged(cell, seen, folder, time.monotonic() - began)
+    except Exception as error:  # the other cells run all the same
+        traceback.print_exc()
+        return Outcome(cell, example=f"raised {type(error).__name__}: {error}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _ray() -> Iterator[None]:
+    """Have this process use the Ray whose address is in the environment, if it uses none yet."""
+    if ray.is_initialized():
+        yield
+        return
+    ray.init(address=os.environ[ADDRESS], log_to_driver=False, logging_level="ERROR")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
 HEADER = (
-    f"{'kind':23} {'way':9} {'envs':>4} {'clips':>5} {'right':>5} {'wrong,':>7} {'WRONG,':>7} {'missing,':>8} "
-    f"{'MISSING,':>8} {'replay':>6} {'direct':>6} {'s':>5}\n"
-    f"{'':23} {'':9} {'':4} {'':5} {'':5} {'marked':>7} {'SILENT':>7} {'said':>8} {'SILENT':>8}"
+    f"{'kind':23} {'way':9} {'envs':>4} {'placement':9} {'steps':>5} {'keep':10} {'clips':>5} {'right':>5} "
+    f"{'WRONG':>5} {'missing, said':>13} {'UNSAID':>6} {'replay':>6} {'direct':>6} {'s':>5}"
 )
 
 
 def row_of(one: Outcome) -> str:
     """Return a line of the table."""
+    cell = one.cell
     text = (
-        f"{one.kind:23} {one.way:9} {one.sub_envs:4} {one.clips:5} {one.right:5} {one.wrong_marked:7} "
-        f"{one.wrong_unmarked:7} {one.missing_said:8} {one.missing_unsaid:8} {one.replay:6} {one.direct:6} "
-        f"{one.seconds:5.1f}"
+        f"{cell.kind:23} {cell.way:9} {cell.sub_envs:4} {cell.placement:9} {cell.length:>5} {'+'.join(cell.keep):10} "
+        f"{one.clips:5} {one.right:5} {one.wrong:5} {one.missing_said:13} {one.missing_unsaid:6} {one.replay:6} "
+        f"{one.direct:6} {one.seconds:5.1f}"
     )
-    return text if one.is_good else f"{text}  {one.example[:110]}"
+    return text if one.is_good and not one.wrong else f"{text}  {one.example[:110]}"
+
+
+SUMS = ("clips", "right", "wrong", "missing_said", "missing_unsaid", "replay", "direct")
+
+
+def totals(outcomes: list[Outcome]) -> Iterator[str]:
+    """Yield a line of sums for each way, placement and length of the episodes, and one of all."""
+    yield f"{'way':9} {'placement':9} {'steps':>5} {'cells':>6} {'bad':>4} " + " ".join(f"{name:>14}" for name in SUMS)
+    groups: dict[tuple[str, str, int], list[Outcome]] = {}
+    for one in outcomes:
+        groups.setdefault((one.cell.way, one.cell.placement, one.cell.steps), []).append(one)
+    rows = [(way, placement, str(steps or "own"), same) for (way, placement, steps), same in sorted(groups.items())]
+    for way, placement, steps, same in [*rows, ("all", "", "", outcomes)]:
+        sums = " ".join(f"{sum(getattr(one, name) for one in same):14}" for name in SUMS)
+        bad = sum(not one.is_good for one in same)
+        yield f"{way:9} {placement:9} {steps:>5} {len(same):6} {bad:4} {sums}"

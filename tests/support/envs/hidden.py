@@ -1,7 +1,8 @@
 """Envs whose pictures depend on state that no observation and no reward shows.
 
 All observations are zeros. The first reward of an episode is a number that its reset drew and that no other episode
-has; the other rewards are zeros. A picture shows the number of the step, and a value that is the kind's own.
+has; the other rewards are zeros. A picture shows the number of the step, and a value that is the kind's own. The env
+config says in which frames the value shows, and how many steps the episodes have.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import numpy as np
 from tests.support.envs import truth
 
 EVERY = 12
-"""Episodes after which a theme changes."""
+"""Episodes after which a theme changes, unless the env config says otherwise."""
+PLACEMENTS = ("all", "first-two", "last", "middle")
+"""The frames that show the value; the others show 0."""
 COUNTED = {"episodes": 0}
 IN_THREADS = threading.local()
 
@@ -38,6 +41,9 @@ class Hidden(gym.Env):
     def __init__(self, config=None):
         config = config or {}
         self.cell, self.folder, self.level = config.get("cell", ""), config.get("truth", ""), config.get("level", 1)
+        self.placement, self.every = config.get("placement", "all"), config.get("every", EVERY)
+        if steps := config.get("steps"):
+            self.shortest, self.longest = steps - steps // 6, steps + steps // 6
         self.number, self.drawn, self.mark, self.length = 0, 0, 0, 1
 
     def reset(self, *, seed=None, options=None):
@@ -68,13 +74,20 @@ class Hidden(gym.Env):
         return {}
 
     def shown(self):
-        """Return what a picture would show now, and change nothing."""
+        """Return what a picture would show now if all frames show the value, and change nothing."""
         return self.drawn
+
+    def placed(self, value):
+        """Return what a picture of this step shows: the value, or 0."""
+        number, length = self.number, self.length
+        shows = {"first-two": number < 2, "last": number >= length, "middle": number == length // 2}
+        return value if shows.get(self.placement, True) else 0
 
     def as_if_rendered(self):
         """Return what the pictures from the reset on show if each is rendered once; None: as ``shown`` says."""
 
     def picture(self, value):
+        value = self.placed(value)
         truth.was_rendered(self, value)
         return truth.draw(self.number, value)
 
@@ -210,7 +223,7 @@ class Theme(Hidden):
         return self.episodes
 
     def shown(self):
-        return self.count() // EVERY
+        return self.count() // self.every
 
 
 class ThemeOfClass(Theme):
@@ -298,7 +311,7 @@ class ThemeOfWrapper(gym.Wrapper):
         return self.env.reset(**options)
 
     def shown(self):
-        return self.episodes // EVERY
+        return self.episodes // self.env.unwrapped.every
 
     def render(self):
         return self.env.unwrapped.picture(self.shown())
@@ -585,7 +598,7 @@ class RenderCounts(Hidden):
 
 
 class RenderCaches(Theme):
-    """``render()`` keeps a picture of each level, and levels come again."""
+    """``render()`` keeps a picture of each value, and values come again."""
 
     def prepare(self):
         super().prepare()
@@ -595,10 +608,10 @@ class RenderCaches(Theme):
         return 1000 + self.episodes // 5 % 4
 
     def render(self):
-        level = self.episodes // 5 % 4
-        if level not in self.pictures:
-            self.pictures[level] = truth.draw(0, 1000 + level)
-        picture = self.pictures[level].copy()
+        value = self.placed(self.shown())
+        if value not in self.pictures:
+            self.pictures[value] = truth.draw(0, value)
+        picture = self.pictures[value].copy()
         picture[: truth.BLOCK] = self.picture(self.shown())[: truth.BLOCK]
         return picture
 

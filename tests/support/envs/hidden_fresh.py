@@ -18,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 
 from tests.support.envs import truth
-from tests.support.envs.hidden import EVERY, Hidden, Theme
+from tests.support.envs.hidden import Hidden, Theme
 
 # Who pickles, copies or compares the env is told something else
 
@@ -283,7 +283,7 @@ class ThemeByReturns(gym.Wrapper):
 
     def shown(self):
         returns = self.env.return_queue
-        return len(returns) // EVERY + 16 * int(100 * np.mean(returns) if returns else 0)
+        return len(returns) // self.env.unwrapped.every + 16 * int(100 * np.mean(returns) if returns else 0)
 
     def render(self):
         return self.env.unwrapped.picture(self.shown())
@@ -320,7 +320,7 @@ class RareFrame(InBuiltins):
     """Counts in builtins, and shows it in frame 3 of its longest episodes only."""
 
     def shown(self):
-        return self.count() // EVERY if self.number == 3 and self.length == self.longest else 0
+        return self.count() // self.every if self.number == 3 and self.length == self.longest else 0
 
 
 class CountingSpace(gym.spaces.Discrete):

@@ -53,11 +53,12 @@ class _Episode:
         self.as_if, self._next = ([], as_if) if as_if is not None else (None, None)
         self.total, self.is_over, self.is_left = 0.0, False, False
 
-    def add(self, value: int) -> None:
-        self.shown.append([value])
+    def add(self, env: Any) -> None:
+        """Note what a picture of the env shows after a step."""
+        self.shown.append([shows(env)])
         self.rendered.append([])
         if self.as_if is not None:
-            self.as_if.append(next(self._next))
+            self.as_if.append(env.placed(next(self._next)) & 0xFFFFFF)
 
     def add_to_last(self, value: int) -> bool:
         """Note what a picture shows by now; return whether that is news."""
@@ -86,7 +87,7 @@ def shown_by(env: Any, shown: Callable[[], int]) -> None:
 def shows(env: Any) -> int:
     """Return what a picture of an env would show now."""
     other = _SHOWN_BY.get(env)
-    return (env.shown if other is None else other())() & 0xFFFFFF
+    return env.placed((env.shown if other is None else other())()) & 0xFFFFFF
 
 
 def will_reset(env: Any) -> None:
@@ -108,7 +109,7 @@ def has_reset(env: Any) -> None:
         return
     before = _EPISODES.get(env)
     _EPISODES[env] = _Episode(0 if before is None else before.number + 1, env.as_if_rendered())
-    _EPISODES[env].add(shows(env))
+    _EPISODES[env].add(env)
 
 
 def will_step(env: Any) -> None:
@@ -122,7 +123,7 @@ def has_stepped(env: Any, reward: float, *, is_over: bool) -> None:
     episode = _EPISODES.get(env)
     if episode is None or episode.is_over:
         return
-    episode.add(shows(env))
+    episode.add(env)
     episode.total, episode.is_over = episode.total + reward, is_over
     if is_over:
         _write(env, episode)
