@@ -414,7 +414,6 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> Non
 @click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_gallery.")
 @click.option("--only", multiple=True, help="Only clips of this key or section, such as best; may be repeated.")
 @click.option("--steps", is_flag=True, help="With the steps of trajectories, if they were kept.")
-@click.option("--single-file", metavar="PAGE", help="Write one .html file instead, with up to 60 MB of clips inside.")
 @click.option("--errors/--no-errors", default=True, help="Say why trials failed, without folders and passwords.")
 @click.option("--yes", is_flag=True, help="Do not ask before copying more than a gigabyte.")
 def gallery(
@@ -422,22 +421,15 @@ def gallery(
     output: str | None,
     only: tuple[str, ...],
     steps: bool,
-    single_file: str | None,
     errors: bool,
     yes: bool,
 ) -> None:
     """Write the clips of EXPERIMENT, a folder or a URI, as a folder with a page that opens without a server.
 
-    \b
-    Examples:
-      tune-media gallery ~/ray_results/my_sweep -o sweep
-      tune-media gallery ~/ray_results/my_sweep --single-file sweep.html
+    Example: tune-media gallery ~/ray_results/my_sweep -o sweep
     """
     from tune_media.viewing.gallery import Gallery, default_folder, human_size
 
-    if single_file and output:
-        raise click.UsageError("-o names a folder, --single-file a file: pass one of them.")
-    page = _file_to_write(single_file, ".html", option="--single-file") if single_file else None
     made = Gallery.of(experiment, only, errors=errors)
     if not made.count and not only:
         raise click.ClickException(_nothing(experiment, "No clip or picture"))
@@ -445,22 +437,13 @@ def gallery(
         raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; {hint}")
     if not made.count:
         raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
-    if page:
-        with click.progressbar(length=made.count, label="Reading") as bar:
-            count = made.write_page(page, bar.update, steps=steps)
-        left_out = made.count - count - len(made.missing)
-        media = f"{counted(count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
-        told = f"{media} in {page} ({human_size(page.stat().st_size)})"
-        more = f"; {left_out} more did not fit: -o FOLDER takes all, --only some" if left_out else ""
-        click.echo(f"{told}{more}")
-    else:
-        folder = local_path("-o", output) if output else default_folder(made.title)
-        media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
-        click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
-        if made.nbytes > _MUCH and not yes:
-            click.confirm("Copy them?", abort=True)
-        with click.progressbar(length=made.count, label="Copying") as bar:
-            page = made.write(folder, bar.update, steps=steps)
+    folder = local_path("-o", output) if output else default_folder(made.title)
+    media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
+    click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
+    if made.nbytes > _MUCH and not yes:
+        click.confirm("Copy them?", abort=True)
+    with click.progressbar(length=made.count, label="Copying") as bar:
+        page = made.write(folder, bar.update, steps=steps)
     if made.missing:
         click.echo(f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")

@@ -153,7 +153,7 @@
     render({ app }) {
       return html`<div><${tm.ui.Dialog} app=${app} label="Filmstrip">
         <h2>Filmstrip</h2>
-        <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a screenshot. The page that <code>tune-media gallery --single-file</code> makes can save it.</p>
+        <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a screenshot. <code>tune-media watch</code> can save it.</p>
         <div class="picture-place" tabindex="0" role="img" aria-label="The frames of the clips, with their steps"></div>
       <//></div>`;
     }
