@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tune_media.recording.episode import EpisodeStart, OnTape
+from tune_media.recording.episode import EpisodeStart, OnTape, RunningEpisode
+from tune_media.recording.own_frames import OwnFrames
+from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
 from tune_media.replay.prefix import Prefix
@@ -98,7 +100,7 @@ class ForeignPolicyPlayer:
             observation, reward, terminated, truncated, info = self._env.step(action)
             action = action if prefix is None else prefix.action
             self._recorder.step(_SLOT, float(reward), action, info, observation=observation)
-        self._recorder.end(_SLOT, terminated=bool(terminated), info=info)
+        self._recorder.end(_SLOT, terminated=bool(terminated), info=info, on_end=_compare_steps_alone)
         data = self._recorder.candidates.data()
         self._recorder.candidates.take((), [episode.record.id for episode in data])
         if not data:
@@ -110,3 +112,8 @@ class ForeignPolicyPlayer:
         """Close the env."""
         with contextlib.suppress(Exception):
             self._env.close()
+
+
+def _compare_steps_alone(episode: RunningEpisode, *_: Any) -> None:
+    """Note on an episode's tape that none of its frames were rendered, so that a replay is compared by its steps."""
+    episode.begin_own_frames(OwnFrames((), lambda seconds: None, Pictures(STEPS)))
