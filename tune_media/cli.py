@@ -670,8 +670,6 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
         click.echo(f"\n{tables(found)}\n")
         for remark in remarks(found):
             click.echo(remark)
-        for path in found.learning:
-            click.echo(f"Watch it learn: {path}")
         click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {_address(found.path, experiment)}\n")
     failed = [one for one in found.checkpoints if one.error]
     if failed:

@@ -136,11 +136,6 @@ class Request:
         parts += [] if self.success is None else [f"success-{name_digest(self.success)[:6]}"]
         return "-".join(parts)
 
-    @property
-    def shows_learning(self) -> bool:
-        """Whether it is one seed through all checkpoints of each trial."""
-        return self.checkpoint == ALL and len(self.seeds) == 1
-
     def settings(self, condition: EnvCondition, env: Any, success: Any) -> PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""
         return PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), success)
