@@ -26,7 +26,6 @@ _NAMES = {
     "MLflowMediaLoggerCallback": "callbacks.mlflow.callback",
     "TBXMediaLoggerCallback": "callbacks.tensorboard.callback",
     "WandbMediaLoggerCallback": "callbacks.wandb.callback",
-    "blame": "evaluation.blame",
     "evaluate": "evaluation.evaluate",
     "fork": "evaluation.fork",
     "gate": "evaluation.gate",
@@ -62,7 +61,6 @@ __all__ = [
     "VideoOptions",
     "WandbMediaLoggerCallback",
     "__version__",
-    "blame",
     "evaluate",
     "export",
     "fork",
@@ -84,7 +82,6 @@ if TYPE_CHECKING:
     from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
     from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
     from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
-    from tune_media.evaluation.blame import blame
     from tune_media.evaluation.evaluate import evaluate
     from tune_media.evaluation.fork import fork
     from tune_media.evaluation.gate import gate

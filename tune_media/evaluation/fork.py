@@ -167,9 +167,6 @@ class ForkProgress:
     def runs(self, experiment: str, policy: str) -> None:
         """Code that is stored with the episode and with the policy is run next."""
 
-    def continued(self, found: Continuations, metric: str) -> None:
-        """All continuations from a step have been played."""
-
 
 @suggests_names
 def fork(
@@ -242,7 +239,6 @@ def fork(
         found = forks.play(at, times)
         lines = forks.add_clips(at, min(clips, found.count), video)
         metric = forks.metric([found])
-        forks.progress.continued(found, metric)
         return Fork(
             forks.episode.id,
             forks.policy,

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from tune_media.experiment.results import RESULTS
-from tune_media.experiment.state import Listings
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
@@ -281,12 +280,8 @@ class Gallery:
         yield "configurations", json_content(judged)
         if is_whole:
             yield from self._episodes()
-        listings = Listings()
         for trial in self.trials:
-            clips = {
-                line["path"]: episode_details(trial, line, with_steps=steps, listings=listings)
-                for line in self._lines_of(trial)
-            }
+            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             details = {"curves": self._curves(trial), "config": config_payload(trial), "clips": clips}
             yield f"trial-{trial.id}", json_content(details)
 

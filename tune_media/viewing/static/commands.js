@@ -32,7 +32,6 @@
       needs: "the episode needs a tape, and CHECKPOINT is the folder of a checkpoint, or an experiment",
       commands: [
         [`From step ${step} on, with other draws, too:`, [...words, "--at", String(step), "--times", "5"]],
-        ["From which step on could it not save the episode?", [...words, "--blame"]],
       ],
     };
   }
