@@ -30,7 +30,6 @@ _NAMES = {
     "fork": "evaluation.fork",
     "gate": "evaluation.gate",
     "load": "viewing.catalog",
-    "report": "evaluation.report",
     "short_trial_names": "trial_names",
 }
 _ELSEWHERE = {  # names that people look for here
@@ -67,7 +66,6 @@ __all__ = [
     "gate",
     "gym",
     "load",
-    "report",
     "rllib",
     "selection",
     "short_trial_names",
@@ -85,7 +83,6 @@ if TYPE_CHECKING:
     from tune_media.evaluation.evaluate import evaluate
     from tune_media.evaluation.fork import fork
     from tune_media.evaluation.gate import gate
-    from tune_media.evaluation.report import report
     from tune_media.trial_names import short_trial_names
     from tune_media.values.artifact import Artifact
     from tune_media.values.episode_record import EpisodeRecord

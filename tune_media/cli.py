@@ -767,67 +767,6 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     sys.exit(found.exit_code)
 
 
-@main.command(cls=_UsersCommand, short_help="One page about two policies on the same seeds, to be mailed.")
-@click.argument("base", metavar="A")
-@click.argument("candidate", metavar="[B]", required=False)
-@click.option("-o", "--output", default="report.html", show_default=True, help="The page, an .html file.")
-@click.option("--metric", help="return, success, length, or a custom metric. Default: return.")
-@click.option("--mode", type=click.Choice(["max", "min"]), help="What is better. Default: max.")
-@click.option("--seeds", help="The seeds, such as 0:100. Default: 0:40.")
-@click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
-@_plays_on_seeds
-@click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which it has clips.")
-@click.option("--folder", help="For the episodes. Default: reports/B-DIGEST here.")
-@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON, and nothing else.")
-def report(base: str, candidate: str | None, output: str, as_json: bool, **options: Any) -> None:
-    """Write one HTML page about A and B on the same seeds: who wins, where, and what differs with it.
-
-    A is the base, and B the candidate. Each is the folder of a checkpoint, an experiment (its best trial),
-    EXPERIMENT:TRIAL, or an evaluation that is there. A alone is the folder of a gate or of a report, of which nothing
-    is played again. The page has the clips inside. Checkpoints are executable: compare only those of people whom you
-    trust.
-
-    \b
-    Exit codes:
-      0  the page is written
-      1  the two cannot be compared, or not be played
-      2  wrong usage
-
-    \b
-    Examples:
-      tune-media report runs/main runs/mine --workers 4
-      tune-media report runs/main runs/mine --env-config wind=0,5 -o wind.html
-      tune-media report gates/mine-3f2a91 -o gate.html
-    """
-    from tune_media.evaluation.report import ReportProgress
-    from tune_media.evaluation.report import report as make
-    from tune_media.evaluation.request import parsed_env_config
-    from tune_media.values.strict_json import json_bytes
-
-    class Shown(ReportProgress):
-        """Prints how far it is."""
-
-        def plays(self, base: str, candidate: str) -> None:
-            _say_whose_code_runs(_CODE, base, candidate)
-
-        def played(self, condition: str, seeds: int, of: int) -> None:
-            if sys.stderr.isatty():
-                click.echo(f"\r\x1b[K{condition} {seeds}/{of} seeds", nl=False, err=True)
-
-    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    page = _file_to_write(output, ".html", ".htm")
-    conditions = parsed_env_config(options.pop("env_config"))
-    found = make(base, candidate, output=page, env_config=conditions, progress=Shown(), **options)
-    if as_json:
-        click.echo(json_bytes(found.facts()))
-        return
-    click.echo(found.sentence)
-    for problem in found.problems:
-        click.echo(f"Note: {_in_shell(problem)}.")
-    folder = _address(found.path, base, candidate)
-    click.echo(f"\nOpen it:  {found.page.resolve().as_uri()}\nAll episodes:  tune-media watch --open {folder}")
-
-
 @main.command(cls=_UsersCommand, short_help="Let another policy go on with an episode.")
 @click.argument("episode", metavar="EXPERIMENT:EPISODE")
 @click.option(

@@ -110,9 +110,7 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         viewer.wait(f"{SHOWN} === 'best,best'")
         viewer.frame.click("text=Decide …")
         commands = [shlex.split(text) for text in viewer.all("[role=dialog] .command, dialog .command")]
-        assert [words[:4] for words in commands] == [
-            ["tune-media", command, f"{sweep.name}:a", f"{sweep.name}:b"] for command in ("gate", "report")
-        ]
+        assert commands == [["tune-media", "gate", f"{sweep.name}:a", f"{sweep.name}:b"]]
         assert viewer.errors == []
         assert viewer.axe_violations() == {}  # it reads the styles, which a page from disk may not
         viewer.press("Escape")

@@ -51,8 +51,12 @@ class EnvCondition:
 
     @property
     def suffix(self) -> str:
-        """What a trial's folder has behind its name under this condition."""
-        return suffix_of(self.label)
+        """What a trial's folder has behind its name under this condition.
+
+        >>> EnvCondition().suffix, EnvCondition((("wind", 5),)).suffix
+        ('', '_wind=5')
+        """
+        return "_" + safe_name(self.label, max_length=_MAX_LABEL) if self.label else ""
 
 
 @dataclass(frozen=True)
@@ -219,15 +223,6 @@ def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, .
         for name, values in env_config.items()
     ]
     return tuple(EnvCondition(combination) for combination in itertools.product(*choices))
-
-
-def suffix_of(label: str) -> str:
-    """Return what a trial's folder has behind its name under the condition with a label.
-
-    >>> suffix_of(""), suffix_of("wind=5")
-    ('', '_wind=5')
-    """
-    return "_" + safe_name(label, max_length=_MAX_LABEL) if label else ""
 
 
 def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""Single HTML files that have everything inside: the viewer with its scripts, data and clips, and a report."""
+"""Single HTML files that have everything inside: the viewer with its scripts, data and clips, and a page of facts."""
 
 from __future__ import annotations
 
@@ -34,11 +34,9 @@ def single_page(data: Iterable[tuple[str, bytes]], media: Mapping[str, str], tit
 
 
 def report_page(facts: Mapping[str, Any], title: str) -> str:
-    """Return the page of a report with all that it needs inside.
+    """Return the page of some facts, ``tuneMedia.facts``, with all that it needs inside.
 
-    Args:
-        facts: What ``static/report.js`` shows.
-        title: The title of the page.
+    Nothing calls it yet: the gate's own page will.
 
     >>> "<title>a &amp; b</title>" in report_page({}, "a & b")
     True
