@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from tune_media.experiment.results import RESULTS
-from tune_media.experiment.state import Listings
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
@@ -44,7 +43,7 @@ POSTER = ".jpg"
 _MARK = "data/index.js"  # a folder that has it is a gallery
 _THREADS = 4
 _KINDS = ("video", "image")  # that the page shows; other media would be published unseen
-_NOT_COPIED = ("index.html", "tensorboard.js", "report.html", "report.css", "report.js")
+_NOT_COPIED = ("index.html", "tensorboard.js", "report.html")
 _QUOTED_PATH = re.compile(r"""(['"`])[^'"`\n]*[/\\]([^'"`\n/\\]*)\1""")
 _PATH = re.compile(r"""(?:[a-zA-Z][\w+.-]*:/|~|\b[a-zA-Z]:)?(?:[/\\][^\s/\\'"`:;,()<>\[\]]+)+[/\\]""")
 _MAX_JUDGED = 4000  # trials times metrics whose configurations a gallery holds
@@ -197,12 +196,8 @@ class Gallery:
             for sign in (1, -1)
         }
         yield "configurations", json_content(judged)
-        listings = Listings()
         for trial in self.trials:
-            clips = {
-                line["path"]: episode_details(trial, line, with_steps=steps, listings=listings)
-                for line in self._lines_of(trial)
-            }
+            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             details = {"curves": self._curves(trial), "config": config_payload(trial), "clips": clips}
             yield f"trial-{trial.id}", json_content(details)
 

@@ -17,11 +17,9 @@ _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 
 
 def report_page(facts: Mapping[str, Any], title: str) -> str:
-    """Return the page of a report with all that it needs inside.
+    """Return the page of some facts, ``tuneMedia.facts``, with all that it needs inside.
 
-    Args:
-        facts: What ``static/report.js`` shows.
-        title: The title of the page.
+    Nothing calls it yet: the gate's own page will.
 
     >>> "<title>a &amp; b</title>" in report_page({}, "a & b")
     True
