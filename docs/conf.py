@@ -19,7 +19,7 @@ NAVIGATION = {
     "Start": ["doors", "quickstart", "tutorial", "examples", "why"],
     "Record": ["recording", "howto/env-data", "howto/multi-agent", "old-stack"],
     "Without RLlib": ["howto/sb3", "howto/cleanrl", "howto/outside-rllib"],
-    "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork", "howto/datasets"],
+    "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],

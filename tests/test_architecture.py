@@ -44,8 +44,7 @@ BELOW = {  # wing: the wings that it may import
         "steps",
         "encoding",
     },
-    "datasets": {"viewing", "replay", "recording", "storage", "values", "encoding"},
-    "export": {"datasets", "viewing", "callbacks", "experiment", "values", "ray_compat"},
+    "export": {"viewing", "callbacks", "experiment", "values", "ray_compat"},
     "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }

@@ -93,8 +93,6 @@ def test_grid_takes_names_of_trials_with_commas(tmp_path):
         ("export {exp} -o {exp}/x.mp4 --width 100", "--width and --fps are for GIFs; 'x.mp4' gets the clip as it is"),
         ("export {exp} -o {exp}/x", "is saved as .mp4 or .gif, not as 'x'"),
         ("export {exp} --to tensorboard -o {exp}/trial_0/params.json", "-o takes a folder, and"),
-        ("export {exp} --to lerobot -o {exp}/trial_0/params.json", "-o takes a folder, and"),
-        ("export {exp} --to minari --dataset walker", "--dataset takes a name with a version, such as"),
         ("gallery {exp} -o {exp}_out --only best --only bset", "key or section 'bset'; did you mean 'best'?"),
         ("evaluate {exp} --trials best:0", "--trials takes a number after best:, such as best:5, got 'best:0'"),
         ("evaluate {exp} --trials nobody", "There is no trial 'nobody'; the trials are 'trial_0', 'trial_1'."),

@@ -23,7 +23,6 @@ OF_EXTRAS = {  # library: the extras that bring it; all other libraries come wit
     "PIL": {"overlay", "rllib", "tensorboard", "wandb", "mlflow"},
     "gymnasium": {"gym", "rllib"},
     "matplotlib": {"figure"},
-    "minari": {"minari"},
     "mlflow": {"mlflow"},
     "requests": {"mlflow"},
     "tensorboard": {"tensorboard"},

@@ -188,7 +188,6 @@ _chooses_trials = _trials_option("Names or parts of names, with commas; may be r
 )
 @click.option("--csv", "csv", is_flag=True, help="CSV, with all digits.")
 @click.option("--json", "json", is_flag=True, help="One JSON object a line, for programs, with all fields.")
-@click.option("--latex", "latex", is_flag=True, help="A LaTeX tabular, for \\usepackage{booktabs}.")
 @click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
 @_chooses_trials
 def list_media(
@@ -204,9 +203,9 @@ def list_media(
     Examples:
       tune-media list ~/ray_results/my_sweep
       tune-media list --json ~/ray_results/my_sweep | jq .episode_return
-      tune-media list --rows configurations --latex my_sweep > table.tex
+      tune-media list --rows configurations --csv my_sweep > table.csv
     """
-    forms = [name for name in ("csv", "json", "latex") if formats[name]]
+    forms = [name for name in ("csv", "json") if formats[name]]
     if len(forms) > 1:
         raise click.UsageError(f"--{forms[0]} and --{forms[1]} exclude each other.")
     form = forms[0] if forms else None
@@ -218,7 +217,7 @@ def list_media(
     if every and of != "media":
         raise click.UsageError(f"--all and --rows {rows} exclude each other.")
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.list_formats import as_csv, as_json, as_latex
+    from tune_media.viewing.list_formats import as_csv, as_json
     from tune_media.viewing.table import (
         configuration_table,
         importance_line,
@@ -239,7 +238,7 @@ def list_media(
             for line in as_json(catalog, of, with_config=with_config):
                 click.echo(line)
         else:
-            click.echo(as_csv(catalog, of) if form == "csv" else as_latex(catalog, of))
+            click.echo(as_csv(catalog, of))
         return
     if of == "configurations":
         click.echo(laid_out(lines_of_configurations(catalog)))
@@ -804,12 +803,12 @@ def fork(episode: str, as_json: bool, **options: Any) -> None:
         click.echo(f"and then in the browser:\n\n    http://localhost:6007/{forked.link}\n")
 
 
-@main.command(cls=_UsersCommand, short_help="Save a clip as a GIF, or log a sweep or make a dataset.")
+@main.command(cls=_UsersCommand, short_help="Save a clip as a GIF, or log a sweep to a tracker.")
 @click.argument("experiment", metavar="CLIP|EXPERIMENT")
 @click.option(
     "--to",
     "tracker",
-    type=click.Choice(["wandb", "mlflow", "tensorboard", "minari", "lerobot"]),
+    type=click.Choice(["wandb", "mlflow", "tensorboard"]),
     help="Where to log the experiment. Without it, one clip is saved.",
 )
 @click.option("--width", type=click.IntRange(16), help="GIF: the largest width, pixels. Default: that of the clip.")
@@ -821,14 +820,9 @@ def fork(episode: str, as_json: bool, **options: Any) -> None:
 @click.option("--experiment-name", help="MLflow: the experiment. Default: the name of the Tune experiment.")
 @click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
 @click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
-@click.option("--dataset", help="Minari: the name of the dataset, such as cartpole/ppo-v0.")
-@click.option("--episodes", help="Minari, LeRobot: the episodes, such as 'return > 400'. Default: all that can be.")
-@click.option("--task", help="LeRobot: what the agent is to do. Default: the name of the env.")
-@click.option("--no-pictures", is_flag=True, help="LeRobot: the dataset has no pictures.")
-@click.option("-o", "output", type=click.Path(), help="The .gif or .mp4 to write; TensorBoard, LeRobot: the folder.")
+@click.option("-o", "output", type=click.Path(), help="The .gif or .mp4 to write; TensorBoard: the folder.")
 def export(experiment: str, tracker: str | None, output: str | None, **options: Any) -> None:
-    """Save CLIP, an mp4 file, or the best clip of EXPERIMENT for a slide, or log EXPERIMENT to a tracker,
-    or make a dataset of its episodes.
+    """Save CLIP, an mp4 file, or the best clip of EXPERIMENT for a slide, or log EXPERIMENT to a tracker.
 
     The tracker may have been away during the sweep, or is a new one. Experiments of Ray's own loggers, without clips,
     can be exported, too. It is safe to export an experiment again.
@@ -839,8 +833,6 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
       tune-media export my_sweep --to mlflow --tracking-uri http://localhost:5000
       tune-media export my_sweep --to wandb --project walkers
       tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tb
-      tune-media export my_sweep --to minari --dataset walker/ppo-v0
-      tune-media export my_sweep --to lerobot -o walker --episodes 'return > 400'
     """
     given = {name: value for name, value in options.items() if value}
     of = {
@@ -848,23 +840,16 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
         "wandb": ("project", "group", "offline"),
         "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
         "tensorboard": (),
-        "minari": ("dataset", "episodes"),
-        "lerobot": ("episodes", "task", "no_pictures"),
     }[tracker]
     foreign = [f"--{name.replace('_', '-')}" for name in given if name not in of]
-    writes = tracker in (None, "tensorboard", "lerobot")
+    writes = tracker in (None, "tensorboard")
     if foreign or (output is None) == writes:
         wrong = " and ".join(foreign) or "-o"
         needs = "needs -o" if writes and not foreign else f"does not take {wrong}"
         of_what = f"--to {tracker}" if tracker else "a clip (no --to is given)"
         raise click.UsageError(f"{of_what} {needs}; `tune-media export --help` says which options it takes.")
-    if tracker == "minari" and "dataset" not in given:
-        raise click.UsageError("--to minari needs --dataset, such as cartpole/ppo-v0.")
     if tracker is None:
         click.echo(_save_clip(experiment, str(output), **given))
-        return
-    if tracker in ("minari", "lerobot"):
-        click.echo(_make_dataset(tracker, experiment, str(output), **given))
         return
     done = _export_to(tracker, experiment, output, given)
     with_what = f"{counted(done.results, 'result')} and {counted(done.media, 'medium', 'media')}"
@@ -913,47 +898,6 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
             given["mode"] = "offline"
         return to_tracker(experiment, tm.WandbMediaLoggerCallback(**given), progress=say)
     return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**given), progress=say)
-
-
-def _make_dataset(
-    kind: str,
-    experiment: str,
-    output: str,
-    dataset: str = "",
-    episodes: str | None = None,
-    task: str | None = None,
-    no_pictures: bool = False,
-) -> str:
-    """Make a dataset for Minari, or for LeRobot, and return a sentence about it."""
-    from tune_media.export import to_lerobot, to_minari
-
-    where = _matching(experiment, episodes, with_tapes=kind == "lerobot")
-    say = functools.partial(_say_whose_code_runs, "the recipes of its envs", experiment)
-    if kind == "minari":
-        made = to_minari(experiment, dataset, where=where, before_code=say)
-        size = f"{counted(made.total_episodes, 'episode')}, {counted(made.total_steps, 'step')}"
-        return f"Minari has the dataset {dataset}: {size}."
-    made = to_lerobot(experiment, output, where=where, task=task, pictures=not no_pictures, before_code=say)
-    size = f"{counted(made.episodes, 'episode')}, {counted(made.frames, 'frame')}"
-    return f"{output} is a LeRobot dataset of {size}."
-
-
-def _matching(experiment: str, episodes: str | None, *, with_tapes: bool) -> Callable[[dict[str, Any]], bool] | None:
-    """Return whether an episode is wanted, as a function; None: all are.
-
-    Comparisons are of all episodes, unless they must have tapes; ``best`` and ids are of those that have.
-    """
-    from tune_media.viewing.catalog import load
-    from tune_media.viewing.taped_episodes import choose, ids_matching
-
-    if episodes is None:
-        return None
-    catalog = load(experiment)
-    if with_tapes or not re.search(r"[<>=]", episodes):
-        wanted = {one.id for one in choose([catalog.taped_episodes()], episodes)}
-    else:
-        wanted = ids_matching(catalog.episodes(params="none").to_dict("records"), episodes)
-    return lambda row: row["episode_id"] in wanted
 
 
 @main.command(short_help="Find out why an env is not recorded.")

@@ -1,11 +1,8 @@
-"""A finished experiment for other tools: a tracker, TensorBoard, or a dataset for offline learning."""
+"""A finished experiment for other tools: a tracker, or TensorBoard."""
 
 from __future__ import annotations
 
-import itertools
-import logging
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +20,6 @@ if TYPE_CHECKING:
     from tune_media.callbacks.backend import Backend
     from tune_media.callbacks.callback import MediaLoggerCallback
     from tune_media.callbacks.export import Exported
-    from tune_media.datasets.lerobot import LeRobotWriter
-
-logger = logging.getLogger("tune_media")
 
 
 def to_tracker(
@@ -150,135 +144,3 @@ def _export(
         with backend.context.guard("finishing"):
             backend.finish()
     return exported
-
-
-def to_minari(
-    path: str | Path,
-    dataset_id: str,
-    *,
-    where: Callable[[dict[str, Any]], bool] | None = None,
-    filesystem: pyarrow.fs.FileSystem | None = None,
-    before_code: Callable[[], None] = lambda: None,
-    **options: Any,
-) -> Any:
-    """Make a Minari dataset of the episodes that have tapes, or whose steps were recorded.
-
-    Episodes have tapes after ``tune_media.evaluate``, or if they were recorded with ``record_episodes(tapes=True)``:
-    they are played again here, each step is checked, and the dataset gets the observations. That runs the code that
-    made the env when the episode was recorded: export only experiments of people whom you trust. Steps that were
-    recorded with ``record_episodes(trajectories=True)`` are taken as they are.
-
-    Args:
-        path: The experiment's folder, as for ``tune_media.load``.
-        dataset_id: Minari's name for it, such as ``"cartpole/ppo-v0"``.
-        where: A function of an episode (a dict: ``trial``, ``section``, ``episode_return``, ``seed``, ...) that returns
-            whether to take it. None: all.
-        filesystem: A pyarrow filesystem that ``path`` is on.
-        before_code: Called before the code that made the envs runs.
-        **options: Passed on to ``minari.create_dataset_from_buffers``: ``env=`` (an env, its id or spec) or
-            ``observation_space=`` and ``action_space=``; ``algorithm_name=``, ``author=``, ``data_format=``, ...
-            Without spaces, those of the env in which tapes were played are taken.
-
-    Returns:
-        The ``minari.MinariDataset``.
-
-    Raises:
-        ImportError: Minari is not installed.
-        ValueError: The name has no version, there are no such episodes, or the spaces are missing.
-
-    Example:
-        ``to_minari("~/ray_results/my_sweep/evaluations/last-seeds-0-39", "cartpole/ppo-v0")``
-
-        >>> to_minari("results/my_sweep", "cartpole/ppo-v0")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        FileNotFoundError: There is no folder ...
-    """
-    if not isinstance(dataset_id, str) or not re.search(r"-v\d+$", dataset_id):
-        got = as_shown(dataset_id)
-        raise ValueError(f"to_minari(dataset=...) takes a name with a version, such as 'cartpole/ppo-v0', got {got}.")
-    try:
-        import minari
-    except ImportError as error:
-        raise ImportError("to_minari needs Minari: pip install 'minari[arrow]'") from error
-    from tune_media.datasets.episode_steps import EpisodeReplayer, chosen_rows, recorded_steps
-    from tune_media.datasets.minari import buffers_of
-
-    catalog = load(path, filesystem)
-    rows = chosen_rows(catalog, where)
-    recorded = list(recorded_steps(catalog, rows))
-    rest = {id: row for id, row in rows.items() if id not in {steps.row["episode_id"] for steps in recorded}}
-    with EpisodeReplayer(before_code=before_code) as player:
-        buffers = buffers_of(itertools.chain(recorded, player.steps_of_all(rest, catalog.taped_episodes())))
-        if not buffers:
-            raise ValueError(
-                f"{path} has no such episodes with tapes or steps; record them with record_episodes(tapes=True) or "
-                "record_episodes(trajectories=True, keep=...)."
-            )
-        spaces = {}
-        if "env" not in options and not {"observation_space", "action_space"} <= options.keys():
-            if player.env is None:
-                raise ValueError(
-                    "to_minari needs env=, or observation_space= and action_space=, to say what the arrays are."
-                )
-            spaces = {name: getattr(player.env, name) for name in ("observation_space", "action_space")}
-        return minari.create_dataset_from_buffers(
-            dataset_id=dataset_id, buffer=buffers, **{"data_format": "arrow", **spaces, **options}
-        )
-
-
-def to_lerobot(
-    path: str | Path,
-    output: str | Path,
-    *,
-    where: Callable[[dict[str, Any]], bool] | None = None,
-    task: str | None = None,
-    pictures: bool = True,
-    filesystem: pyarrow.fs.FileSystem | None = None,
-    before_code: Callable[[], None] = lambda: None,
-) -> LeRobotWriter:
-    """Make a LeRobot dataset (format v3.0) of the episodes that have tapes.
-
-    The episodes are played again here, and each step is checked, as by ``to_minari``. A frame has the observation and
-    the picture before a step, the action, and ``next.reward``, ``next.done`` and ``next.truncated``. Arrays keep their
-    types. The seed, the return and the trial of each episode are columns of ``meta/episodes``.
-
-    Args:
-        path: The experiment's folder, as for ``tune_media.load``.
-        output: The folder to write, which must not be there or be empty. ``LeRobotDataset("any/name", root=output)``
-            reads it.
-        where: A function of an episode that returns whether to take it, see ``to_minari``. None: all.
-        task: What the agent is to do, as text. None: the name of the env.
-        pictures: Whether the envs are rendered: ``observation.image``, or ``observation.images.<view>`` if there are
-            several views. An env that does not render has no pictures; a warning says so.
-        filesystem: A pyarrow filesystem that ``path`` is on.
-        before_code: Called before the code that made the envs runs.
-
-    Returns:
-        What was written: its ``episodes`` and ``frames`` are their numbers.
-
-    Raises:
-        FileExistsError: ``output`` is a file, or not empty.
-        ValueError: There are no such episodes.
-
-    Example:
-        ``to_lerobot("~/ray_results/my_sweep/evaluations/last-seeds-0-39", "walker_lerobot")``
-
-        >>> to_lerobot("results/my_sweep", "my_dataset")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        FileNotFoundError: There is no folder ...
-    """
-    from tune_media.datasets.episode_steps import EpisodeReplayer, chosen_rows
-    from tune_media.datasets.lerobot import LeRobotWriter
-
-    catalog = load(path, filesystem)
-    replayer = EpisodeReplayer(with_clips=pictures, before_code=before_code)
-    with LeRobotWriter(_folder("to_lerobot", output)) as writer, replayer as player:
-        for steps in player.steps_of_all(chosen_rows(catalog, where), catalog.taped_episodes()):
-            try:
-                writer.add(steps, player.fps)
-            except ValueError as error:  # it has other features; the others are taken
-                logger.warning("tune_media: episode %s is left out: %s", steps.row["episode_id"], error_text(error))
-        if not writer.episodes:
-            raise ValueError(f"{path} has no such episodes with tapes; record them with record_episodes(tapes=True).")
-        writer.finish(task or player.env_name)
-    return writer

@@ -1,10 +1,14 @@
 """The examples run as a user would run them, and leave what they say."""
 
+import json
 import runpy
 import sys
 from pathlib import Path
 
+import gymnasium as gym
+import pandas as pd
 import pytest
+from ray import tune
 
 import tune_media as tm
 from tests.support.experiment import rows_of
@@ -166,3 +170,42 @@ def test_two_trackers_without_a_server(run_example, tmp_path):
     run_example("wandb_and_mlflow.py", tmp_path)
     assert len(list(tmp_path.glob("wandb_and_mlflow/*/wandb/offline-run-*/*.wandb"))) == 2
     assert len(list(tmp_path.glob("mlartifacts/**/media/train/ball/*.mp4"))) == 6
+
+
+def random_play(config):
+    """Report the steps and the clips of four episodes."""
+    env = tm.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array"), keep="all", trajectories=True)
+    for seed in range(4):
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            *_, terminated, truncated, _ = env.step(env.action_space.sample())
+            over = terminated or truncated
+    tune.report(env.take())
+
+
+@pytest.mark.any_ray
+def test_datasets_for_minari_and_lerobot(ray_session, tmp_path, monkeypatch):
+    run_config = tune.RunConfig(
+        name="played", storage_path=str(tmp_path), verbose=0, callbacks=[tm.JsonMediaLoggerCallback()]
+    )
+    experiment = tune.Tuner(random_play, run_config=run_config).fit().experiment_path
+    told = tm.load(experiment).episodes()
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, experiment, *arguments])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+    run("episodes_to_lerobot.py", str(tmp_path / "lerobot"), "balance")
+    info = json.loads((tmp_path / "lerobot" / "meta" / "info.json").read_text())
+    assert (info["total_episodes"], info["total_frames"]) == (4, told["episode_length"].sum())
+    frames = pd.read_parquet(tmp_path / "lerobot" / "data")
+    assert frames.groupby("episode_index")["next.reward"].sum().tolist() != []
+    assert sorted(frames.groupby("episode_index").size()) == sorted(told["episode_length"])
+    assert len(list((tmp_path / "lerobot").rglob("*.mp4"))) == 4
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    run("episodes_to_minari.py", "cartpole/random-v0", "CartPole-v1")
+    episodes = list(minari.load_dataset("cartpole/random-v0").iterate_episodes())
+    assert sorted(sum(one.rewards) for one in episodes) == sorted(told["episode_return"])
+    assert all(one.observations.shape == (len(one.rewards) + 1, 4) for one in episodes)

@@ -11,7 +11,6 @@ import tune_media as tm
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_trial
 from tune_media.cli import main
-from tune_media.viewing.list_formats import latex_of
 
 RATE = "custom_metrics/success_rate"
 
@@ -68,17 +67,6 @@ def test_json_lists_media_unless_trials_are_wanted(sweep):
     assert len(pd.read_csv(io.StringIO(listed(sweep, "--csv", "--rows", "media")))) == len(tm.load(sweep))
 
 
-def test_latex_is_a_tabular_whose_texts_are_escaped(sweep):
-    lines = listed(sweep, "--latex").splitlines()
-    assert lines[0].startswith(r"\begin{tabular}{lrr")
-    assert r"lr\_rate" in lines[2]
-    assert r"t\_5 & 1.1 & 2 & 5.1235 & 0.5 [0.25, 0.95]" in lines[4]
-    assert lines[-1] == r"\end{tabular}"
-    configurations = listed(sweep, "--latex", "--rows", "configurations")
-    assert r"95 \% interval" in configurations
-    assert r"\textbackslash{}input\{x\} \#1 \& \$" in latex_of([["a"], ["\\input{x} #1 & $"]])
-
-
 def test_the_table_has_the_success_rates(sweep):
     header, best, *_, last = listed(sweep).strip().splitlines()[4:-1]
     assert "success" in header
@@ -99,7 +87,6 @@ def test_trials_are_chosen_by_a_part_of_their_names(sweep):
     [
         (["--all", "--rows", "trials"], "--all and --rows trials exclude each other"),
         (["--csv", "--json"], "--csv and --json exclude each other"),
-        (["--latex", "--json", "--rows", "trials"], "--json and --latex exclude each other"),
         (["--config", "--csv"], "pass both"),
         (["--config", "--json", "--rows", "trials"], "--config is for media"),
     ],
@@ -115,7 +102,7 @@ def test_no_key_or_password_is_in_any_table_or_figure(tmp_path):
     for number in range(4):
         secrets = {"api_key": f"SESAME{number // 2}", "login": {"password": f"OPEN{number // 2}"}}
         write_trial(experiment / f"t{number}", number, lr=0.1 * (1 + number // 2), seed=number, **secrets)
-    forms = [["--csv"], ["--json"], ["--latex"], []]
+    forms = [["--csv"], ["--json"], []]
     for rows in (["--rows", "trials"], ["--rows", "configurations"], ["--rows", "media"], []):
         for form in forms:
             found = CliRunner().invoke(main, ["list", str(experiment), *rows, *form])

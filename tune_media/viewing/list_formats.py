@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tune_media.values.secrets import without_secret
@@ -12,11 +12,6 @@ from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import success_of
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.table import (
-    is_numeric,
-    lines_of_configurations,
-    lines_of_media,
-    lines_of_trials,
-    printable,
     state_of,
 )
 
@@ -63,37 +58,6 @@ def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator
         yield json_bytes({str(name): _plain(value) for name, value in record.items()})
 
 
-def as_latex(catalog: Catalog, of: str) -> str:
-    r"""Return a table as a LaTeX tabular, with the digits that the terminal shows; it needs ``\usepackage{booktabs}``.
-
-    Args:
-        catalog: What was recorded.
-        of: As in ``as_csv``.
-    """
-    lines = {TRIALS: lines_of_trials, CONFIGURATIONS: lines_of_configurations, MEDIA: lines_of_media}[of](catalog)
-    return latex_of(lines)
-
-
-def latex_of(lines: Sequence[Sequence[str]]) -> str:
-    r"""Return lines of cells, the header first, as a LaTeX tabular.
-
-    >>> print(latex_of([["lr", "mean_return"], ["0.1", "12.5"]]))
-    \begin{tabular}{rr}
-    \toprule
-    lr & mean\_return \\
-    \midrule
-    0.1 & 12.5 \\
-    \bottomrule
-    \end{tabular}
-    """
-    columns = list(zip(*lines[1:], strict=True)) or [() for _ in lines[0]]
-    sides = "".join("r" if cells and all(map(is_numeric, cells)) else "l" for cells in columns)
-    head, *rows = (" & ".join(map(_escaped, cells)) + r" \\" for cells in lines)
-    return "\n".join(
-        [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-    )
-
-
 def _frame(catalog: Catalog, of: str) -> pd.DataFrame:
     return _without_secrets(catalog.compare() if of == CONFIGURATIONS else _of_trials(catalog))
 
@@ -132,7 +96,3 @@ def _plain(value: Any) -> Any:
 
     value = value.item() if hasattr(value, "item") else value
     return None if value is pd.NA or (isinstance(value, float) and math.isnan(value)) else value
-
-
-def _escaped(cell: str) -> str:
-    return "".join(_SPECIAL.get(c, c) for c in printable(cell))
