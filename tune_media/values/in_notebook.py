@@ -10,10 +10,7 @@ MOST_BYTES = 16 * 2**20
 
 
 def clip_html(content: bytes, caption: str, kind: str = "video/mp4") -> str:
-    """Return a clip or a picture as HTML, with a line of text; the text alone if the file is too large.
-
-    Args:
-        caption: The line of text; it is never HTML.
+    """Return a clip or a picture as HTML with a line of plain text; the text alone if the file is too large.
 
     >>> clip_html(b"abc", "return < 3").endswith("<figcaption>return &lt; 3</figcaption></figure>")
     True

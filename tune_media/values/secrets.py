@@ -75,14 +75,6 @@ def redacted(text: str) -> str:
     URL-encoded; passwords in URIs; private keys; the values of names such as ``sig``, ``token`` and ``api_key``, in a
     query, a header, an argument, a command or a dict; and keys of well-known forms, such as ``ghp_...``. A text above
     10,000 characters is cut.
-
-    Example:
-        >>> redacted("postgresql://me:se/c@ret@host/runs and http://me:secret@host/a@b")
-        'postgresql://***@host/runs and http://***@host/a@b'
-        >>> redacted("https://host/clip.mp4?sv=2024&sig=Zm9v%3D: 403, {'api_key': 'abc', 'project': 'walkers'}")
-        "https://host/clip.mp4?sv=2024&sig=***: 403, {'api_key': '***', 'project': 'walkers'}"
-        >>> redacted("s3://bucket/a@b and file:///home/me@work")
-        's3://bucket/a@b and file:///home/me@work'
     """
     for secret in sorted(_kept | _secrets_of_environment(), key=len, reverse=True):
         for spelling in {secret, quote(secret, safe=""), quote_plus(secret)}:
@@ -99,9 +91,8 @@ def redacted(text: str) -> str:
 def redacted_values(value: Any, name: str = "") -> Any:
     """Return a value with the texts in it redacted, those whole that the name of a secret names, for a pickle.
 
-    Example:
-        >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
-        {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
+    >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
+    {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
     """
     if isinstance(value, str):
         parts = (value[at : at + _MAX_TEXT] for at in range(0, len(value), _MAX_TEXT))
@@ -137,12 +128,7 @@ def without_secret(name: str, value: Any) -> Any:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the type and the message of an exception, without secrets; it never raises.
-
-    Example:
-        >>> error_text(OSError("PUT https://host/clip.mp4?sig=abc: no answer"))
-        'OSError: PUT https://host/clip.mp4?sig=***: no answer'
-    """
+    """Return the type and the message of an exception, without secrets; it never raises."""
     return f"{type(error).__name__}: {redacted(shown(error, str))}"
 
 
