@@ -19,12 +19,7 @@ _OBJECT_BYTES = 41  # what Python adds to each
 
 
 class HeldFrames:
-    """The frames of one clip, which all have one size; ``drain`` gives them back, bit by bit.
-
-    Args:
-        first: A frame of that size.
-        most_bytes: The memory that they take at the most.
-    """
+    """The frames of one clip, which all have the size of ``first``; ``drain`` gives them back, one by one."""
 
     def __init__(self, first: Frame, most_bytes: int) -> None:
         # by falling strides: some envs hand out transposed pictures, which are fastest in the order of their memory
