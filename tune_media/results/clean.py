@@ -23,17 +23,14 @@ _SEQUENCES = (list, tuple, set, frozenset, deque)
 def clean_result(result: dict[str, Any], told: Callable[[str, str], None] = lambda place, reason: None) -> None:
     """Make all keys of a result text, and replace what no logger can write by text; in place.
 
-    One walk, with a bound of depth and size: after it, whoever flattens or writes the result comes to an end.
+    The walk is bounded in depth and size, so that flattening or writing the result ends, too. ``told`` gets the place
+    of each change, and what was wrong there.
 
     >>> result = {"score": 1.0, "of": {(1, 2): 3, None: 4}}
     >>> result["of"]["itself"] = result
     >>> clean_result(result)
     >>> result
     {'score': 1.0, 'of': {'(1, 2)': 3, 'null': 4, 'itself': '<contains itself>'}}
-
-    Args:
-        result: The result. It is changed.
-        told: Called with the place of each change and what was wrong there.
     """
     _Cleaner(told).clean(result, "", ())
 

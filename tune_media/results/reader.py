@@ -33,16 +33,10 @@ _SEQUENCES = (list, tuple, set, frozenset, deque)  # Ray 2.50 reports a metric t
 
 @dataclass(frozen=True)
 class FoundMedium:
-    """A medium and its place in the result.
+    """A medium and its place in the result."""
 
-    Attributes:
-        section: ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``.
-        key: Its place inside the section, joined by ``/``. Media of one list share it.
-        medium: The medium.
-    """
-
-    section: str
-    key: str
+    section: str  # ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``
+    key: str  # its place inside the section, joined by ``/``; media of one list share it
     medium: Medium
 
 
@@ -53,22 +47,10 @@ def replace_media(
     unread: Callable[[str, str], None] = lambda key, reason: None,
     windows: set[Place] | None = None,
 ) -> None:
-    """Replace each medium of a result, in place.
+    """Replace each medium of a result by what ``place`` returns for it, in place; a list of media becomes a tuple.
 
-    A bare medium becomes the return value of ``place`` for it; a list of media becomes a tuple of these.
-
-    >>> from tune_media import Histogram
-    >>> result = {"score": 1.0, "eval": {"speeds": Histogram([1, 2, 3])}}
-    >>> replace_media(result, lambda found: f"{found.section}/{found.key}.json")
-    >>> result
-    {'score': 1.0, 'eval': {'speeds': 'eval/speeds.json'}}
-
-    Args:
-        result: The result that a trainable reported. It is changed.
-        place: Called with each medium; returns its replacement. An exception that it raises is passed on.
-        raw_fps: Frames per second of raw arrays.
-        unread: Called with the key of each value that cannot be read, and the remedy.
-        windows: The places that were a window in the trial's results so far. It is changed.
+    ``unread`` gets the key of each value that cannot be read, and the remedy. ``windows`` are the places that were a
+    window in the trial's results so far, and change. What ``place`` raises is passed on.
     """
     _Walk(result, place, raw_fps, unread, set() if windows is None else windows).run()
 
