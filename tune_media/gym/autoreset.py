@@ -20,13 +20,7 @@ class Autoreset:
 
     Gymnasium's ``SyncVectorEnv`` and ``AsyncVectorEnv`` have it as an attribute. Their ``metadata`` is the dict of the
     sub-envs' class, which all vector envs of this class share and overwrite. Only for other vector envs is it read, and
-    compared with the infos at the first end of an episode.
-
-    Args:
-        problems: Told if the mode is unknown or contradicts the infos.
-
-    Attributes:
-        mode: The mode; ``NEXT_STEP`` if it is not known.
+    compared with the infos at the first end of an episode; a contradiction is a problem.
     """
 
     def __init__(self, env: Any, problems: Problems) -> None:

@@ -119,7 +119,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         super().close(**options)
 
     def _seed_of(self, index: int, seed: int | Sequence[int | None] | None) -> int | None:
-        """Return the seed that a sub-env is reset with; None if that is not known.
+        """Return the seed that a sub-env is reset with; None: not known.
 
         Only Gymnasium's own vector envs are known to make one for each sub-env of a single number.
         """

@@ -46,16 +46,8 @@ class VideoFolder:
 
     A file that exists is never overwritten: the name of the new one ends with the clip's id. Each clip is listed in the
     folder's index, and all episodes are in its ``episode_data``, so that the folder is a trial's. Several wrappers,
-    also of several processes, may write to it.
-
-    Args:
-        folder: The folder. It is created if it is missing.
-        prefix: The beginning of each file name. ``eval`` files them as an evaluation's, see ``section_of``.
-        params: The hyperparameters of the run. None: nothing is said of them.
-
-    Raises:
-        OSError: The folder cannot be created.
-        ValueError: The folder is that of a run with other hyperparameters.
+    also of several processes, may write to it. ``section_of`` says which prefixes file clips as an evaluation's.
+    Raises OSError; ValueError if the folder is that of a run with other ``params``.
     """
 
     def __init__(self, folder: Path, prefix: str, count: int, params: Mapping[str, Any] | None = None) -> None:
@@ -94,20 +86,10 @@ class VideoFolder:
     def write(
         self, index: int, name: str, video: Video, *, view: str = "", whole: bool = True, running: int = 0
     ) -> Path:
-        """Write a clip, and list it in the index.
+        """Write a clip, list it in the index, and return its path. Raises OSError.
 
-        Args:
-            index: Its sub-env.
-            name: Its episode or first step.
-            view: The name of its view, if there are several.
-            whole: Whether it ended as planned. If not, its name says ``unfinished``, and its line has no return.
-            running: The env steps of the episodes that run.
-
-        Returns:
-            The path of the file.
-
-        Raises:
-            OSError: The file, or its line, cannot be written.
+        ``name`` is that of its episode or first step. If it did not end as planned (not ``whole``), its name says
+        ``unfinished``, and its line has no return. ``running`` are the env steps of the episodes that run.
         """
         parts = [self._prefix, *([f"env-{index}"] if self._count > 1 else []), name]
         if view:
@@ -133,13 +115,9 @@ class VideoFolder:
         return path
 
     def add(self, data: EpisodeData, candidate: Candidate | None) -> None:
-        """Add an episode that has ended to those that are written from time to time.
+        """Add an ended episode to those that are written from time to time; its clips have been written.
 
-        Args:
-            candidate: Its steps and rewards, if it was recorded. Its clips have been written.
-
-        Raises:
-            OSError: The files cannot be written; the episodes stay for the next time.
+        Raises OSError if the files cannot be written; the episodes stay for the next time.
         """
         place = self._folder, self._section
         _STEPS[place] = _STEPS.get(place, 0) + data.record.episode_length
@@ -149,11 +127,7 @@ class VideoFolder:
             reports.write()
 
     def flush(self) -> None:
-        """Write the episodes that are still to be written.
-
-        Raises:
-            OSError: The files cannot be written.
-        """
+        """Write the episodes that are still to be written. Raises OSError."""
         if self._reports is not None:
             self._reports.write()
 
@@ -205,8 +179,7 @@ class _Reports:
     def write(self) -> None:
         """Write what is held as one report, if there is something; a forked process leaves that to its parent.
 
-        Raises:
-            OSError: It cannot be written. What is held stays for the next time, unless it is too much.
+        Raises OSError; what is held stays for the next time, unless it is too much.
         """
         if not self._episodes or not self.are_of_this_process:
             return
@@ -248,12 +221,7 @@ def _write_late(reports: _Reports) -> None:
 
 
 def _write_params(folder: Path, params: Mapping[str, Any]) -> None:
-    """Write the hyperparameters of a run to its folder.
-
-    Raises:
-        OSError: The folder cannot be written.
-        ValueError: It has others, or another file of this name.
-    """
+    """Write the hyperparameters of a run to its folder. Raises OSError; ValueError if it has others."""
     content = json_bytes(plain_config(dict(params)))
     known = json_file(_LOCAL, str(folder / PARAMS))
     if (folder / PARAMS).exists() and known != parse_json(content):
