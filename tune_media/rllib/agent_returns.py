@@ -14,15 +14,8 @@ def agent_returns(
 ) -> dict[str, float]:
     """Return the metrics ``return/<agent>`` of a finished episode; empty for a single-agent episode.
 
-    Args:
-        rewards: The sum of the rewards that the env gave each agent. These are right: RLlib's chunks miss rewards that
-            an agent gets before its first turn, or between its turns if RLlib cuts the episode there.
-
-    Example:
-        >>> class Old:  # an episode of the old API stack
-        ...     agent_rewards = {("left", "policy"): 2.0, ("right", "policy"): -2.0}
-        >>> agent_returns(Old())
-        {'return/left': 2.0, 'return/right': -2.0}
+    ``rewards`` are the sums that the env gave each agent. RLlib's chunks miss rewards that an agent gets before its
+    first turn, or between its turns if RLlib cuts the episode there.
     """
     returns: dict[str, float] = {}
     if hasattr(episode, "agent_rewards"):  # the old API stack, by agent and policy

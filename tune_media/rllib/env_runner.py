@@ -40,17 +40,13 @@ _NOBODY_ASKS = (
 
 @dataclasses.dataclass
 class _Running:
-    """A running episode.
-
-    Attributes:
-        task: The task of its env at its first step. On the old API stack the env of an evaluation's first episode has
-            been reset before users set the task.
-        rewards: The sum of the rewards that its env gave each agent so far; empty for a single-agent env.
-    """
+    """A running episode."""
 
     id: str
+    # at its first step: the old API stack resets an evaluation's first episode before users set the task
     task: Any = None
     has_stepped: bool = False
+    # the sum that its env gave each agent so far; empty for a single-agent env
     rewards: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def step(self, last: Transition, env: Any, index: int) -> None:
@@ -63,24 +59,16 @@ class _Running:
 
 
 class EnvRunnerRecording:
-    """The recording of one env runner under one name.
+    """The recording of one env runner, or of the old API stack's rollout worker, under one name.
 
     The env runner's thread calls everything here: RLlib's hooks, and, between two samples, the Algorithm's requests.
-
-    Args:
-        env_runner: The env runner, or the rollout worker of the old API stack.
-        owner: The callback that made it; another of the same name does not record.
-
-    Attributes:
-        place: The env runner's index, and the id of this recording.
-        is_evaluating: Whether a training env runner plays an evaluation, whose episodes are left out.
-        is_known: Whether the recorder of an Algorithm has sent a request.
+    Of several callbacks with the same name, only the ``owner`` records.
     """
 
     def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
         self.owner, self._settings = owner, settings
         self._id, self._index, self._section = new_id(), index_of(env_runner), section_of(env_runner)
-        self.place = (self._index, self._id)
+        self.place = (self._index, self._id)  # the env runner's index, and the id of this recording
         self.stack = stack_of(env_runner.config)
         self._fetched = FetchedEpisodes(
             env_runner.config.num_envs_per_env_runner, env_runner.config.max_requests_in_flight_per_env_runner
@@ -98,6 +86,8 @@ class EnvRunnerRecording:
         self._running: dict[int, _Running] = {}  # by sub-env
         self._counted: dict[int, tuple[RunningEpisode, EnvTap]] = {}  # by sub-env: episodes that need only rewards
         self._unseen_ends = 0  # since the last answer
+        # is_evaluating: a training env runner plays an evaluation, whose episodes are left out
+        # is_known: the recorder of an Algorithm has sent a request
         self.is_evaluating = self.is_known = self._has_warned = False
         self._last: Answer | None = None
 
@@ -273,11 +263,7 @@ class EnvRunnerRecording:
             self.replays.begin_round()
 
     def answer(self, received: Collection[str]) -> Answer:
-        """Return the finished episodes, without those of an answer that the Algorithm has received.
-
-        Args:
-            received: The serials of the answers that have arrived.
-        """
+        """Return the finished episodes, without those of an answer whose serial is in ``received``."""
         last = self._last
         problems, abandoned, unseen_ends = self.recorder.problems.take(), self.recorder.abandoned, self._unseen_ends
         self.recorder.abandoned = self._unseen_ends = 0

@@ -34,11 +34,7 @@ def begin_round(env_runner: Any, name: str) -> tuple[int, str] | None:
 
 
 def ask(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
-    """Return the finished episodes of an env runner, or None if it does not record.
-
-    Args:
-        received: The serials of the answers that have arrived.
-    """
+    """Return the finished episodes of an env runner that the Algorithm has not received; None if it does not record."""
     return _answered(env_runner, name, lambda recording: recording.answer(received), _only_problems)
 
 
@@ -67,11 +63,7 @@ def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answe
 
 
 def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
-    """Leave out the episodes that a training env runner starts from now on, or go on with them.
-
-    Args:
-        env_runner: The env runner; its running episodes are dropped.
-    """
+    """Leave out the episodes that a training env runner starts from now on, or go on; running ones are dropped."""
 
     def leave_out(recording: EnvRunnerRecording) -> None:
         if recording.is_evaluating != is_evaluating:
@@ -92,11 +84,7 @@ def before_training(env_runner: Any, name: str) -> FirstAnswer:
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:
-    """Go on counting episodes from a checkpoint, for triggers.
-
-    Args:
-        starts: Number of episodes that each sub-env has begun, by the index of the env runner.
-    """
+    """Count a trigger's episodes from a checkpoint: those that each sub-env has begun, by the env runner's index."""
     _answered(env_runner, name, lambda recording: recording.go_on_from(starts), lambda recording: None)
 
 

@@ -31,15 +31,12 @@ class EnvRunnerClient:
     """The env runners of one section: which are there, and which of their answers have arrived.
 
     The Algorithm's thread calls everything here.
-
-    Attributes:
-        recordings: The id of each env runner's recording, by its index. Another one means that it was restarted.
-        starts: The number of episodes that each sub-env of each env runner has begun.
     """
 
     def __init__(self) -> None:
+        # the id of each env runner's recording, by its index; another one: it was restarted
         self.recordings: dict[int, str] = {}
-        self.starts: dict[str, dict[str, int]] = {}
+        self.starts: dict[str, dict[str, int]] = {}  # how many episodes each sub-env of each env runner has begun
         self._serials: dict[int, str] = {}
         self._begun: set[int] | None = None  # those that have been told to begin a round
         self.requests = Requests()
@@ -50,10 +47,7 @@ class EnvRunnerClient:
         return list(self._serials.values())
 
     def begin_round(self, group: Any, name: str) -> None:
-        """Begin an evaluation on the env runners of a group; see ``env_runner_requests``.
-
-        Nobody waits: an env runner does so before the first sample that it is asked for.
-        """
+        """Begin an evaluation on a group's env runners, each before its next sample, without waiting for them."""
         request = functools.partial(begin_round, name=name)
         self.requests.tell(group, request, only=self.requests.owing())
         local = self.requests.call(group, request, 0.0, only=[LOCAL]).answers.values()
@@ -104,7 +98,8 @@ class AsyncGather:
 
     An env runner answers between two samples, which may take longer than a training iteration. So a round waits for the
     answers only for a small share of the time that it took itself. An answer that comes later is used in a later round:
-    nobody knows which of the episodes that RLlib counts are still to come, and none is counted as lost.
+    it is not known which of the episodes that RLlib counts are still to come, and none is counted as lost.
+
     The Algorithm's thread calls everything here.
     """
 
@@ -171,8 +166,7 @@ class AsyncGather:
 class _AskedRound:
     """A round whose env runners were asked for their episodes and may answer in a later one.
 
-    Args:
-        of_round: The round. Of an evaluation, RLlib counts the episodes whose metrics it fetched first.
+    Of an evaluation, RLlib counts the episodes whose metrics it fetched first.
     """
 
     def __init__(self, of_round: Round) -> None:

@@ -31,13 +31,8 @@ _AWAITED_SECONDS = 20.0  # how long a result waits for the frame check, or for a
 class Prover:
     """Plays tapes again and compares their pictures with those of the episodes, in a thread and a process of its own.
 
-    The Algorithm's thread calls all methods.
-
-    Args:
-        views: The names of the views, as far as they are known before the first frame.
-
-    Attributes:
-        is_busy: Whether it has something to do.
+    The Algorithm's thread calls all methods. ``views`` are their names, as far as they are known before the first
+    frame.
     """
 
     def __init__(self, views: Sequence[str] = (ONLY_VIEW,)) -> None:

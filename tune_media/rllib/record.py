@@ -157,11 +157,7 @@ def record_episodes(
 
 
 def _is_not_for_tune(*args: Any, **info: Any) -> None:
-    """Refuse to be a callback of Tune, which calls ``setup`` of what it is given first.
-
-    Raises:
-        TypeError: Always.
-    """
+    """Refuse to be a callback of Tune, which calls ``setup`` of what it is given first. Raises TypeError."""
     raise TypeError(
         "record_episodes(...) is a callback of RLlib, not of Tune: pass it to config.callbacks(...), and pass "
         "tune_media.JsonMediaLoggerCallback() or another logger to tune.RunConfig(callbacks=[...])."

@@ -40,8 +40,8 @@ _OURS = {DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS}
 class Rounds:
     """The rounds of one recorder in an Algorithm. The Algorithm's thread calls everything here.
 
-    Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result, and training goes
-    on.
+    Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result, and training
+    continues.
     """
 
     def __init__(self, settings: RecorderSettings) -> None:
@@ -118,12 +118,9 @@ class Rounds:
                 self._seen[TRAIN].requests.tell(group, request, only=[LOCAL])
 
     def env_runners_are_new(self, group: Any, section: str, indices: Collection[int] | None = None) -> None:
-        """Env runners were restarted, or a checkpoint was loaded: triggers go on counting episodes.
+        """Env runners (None: all) were restarted, or a checkpoint was loaded: triggers go on counting episodes.
 
-        Nobody waits: an env runner does this before the next sample that it is asked for.
-
-        Args:
-            indices: The indices of the new env runners. None: all.
+        This does not wait: an env runner does it before the next sample that it is asked for.
         """
         if section in self._seen and group is not None:
             request = functools.partial(go_on_from, name=self._plan.name, starts=self._seen[section].starts)
@@ -293,9 +290,8 @@ def _timeout(algorithm: Any) -> float | None:
 def _free_key(env_runners: dict[str, Any], name: str, keys: Iterable[str] = ()) -> str:
     """Return the key at which a result has nothing, or what we have put there without these keys: the name, if free.
 
-    Example:
-        >>> _free_key({"episodes": {"data": ()}}, "episodes"), _free_key({"episodes": {"mine": 1}}, "episodes")
-        ('episodes', 'episodes_clips')
+    >>> _free_key({"episodes": {"data": ()}}, "episodes"), _free_key({"episodes": {"mine": 1}}, "episodes")
+    ('episodes', 'episodes_clips')
     """
 
     def is_free(key: str) -> bool:
