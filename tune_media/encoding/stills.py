@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from tune_media.encoding.encoder import SAME, EncodedVideo, VideoEncoder
 
 SHOWS_NOTHING = "a clip shows nothing"
-"""What a problem says that is told of such a clip, before its reason."""
+"""The beginning of a problem about such a clip, before the reason."""
 _STILLS_IN_A_ROW = 3  # an agent that stands before a wall moves in another episode
 
 

@@ -76,8 +76,8 @@ class LoopEpisodes:
     def _own(self, section: str) -> pa.Table:
         return self.table.filter(pc.equal(self.table["section"], section))
 
-    def _window(self, section: str, own: pa.Table, end: int) -> pa.Table:
-        window = own[max(0, end - WINDOW) : end]
+    def _window(self, section: str, episodes: pa.Table, end: int) -> pa.Table:
+        window = episodes[max(0, end - WINDOW) : end]
         if section == TRAIN or not self._trains:  # then each process counts the steps of the evaluation itself
             return window
         steps = window["env_steps"].to_pylist()[::-1]

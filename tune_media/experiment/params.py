@@ -47,8 +47,8 @@ def params_of_name(folder: str) -> dict[str, Any]:
     >>> params_of_name("CartPole-v1__ppo__3__1690000000"), params_of_name("PPO_1")
     ({'env_id': 'CartPole-v1', 'exp_name': 'ppo', 'seed': 3}, {})
     """
-    found = _CLEANRL.fullmatch(folder)
-    return {**found.groupdict(), "seed": int(found["seed"])} if found else {}
+    match = _CLEANRL.fullmatch(folder)
+    return {**match.groupdict(), "seed": int(match["seed"])} if match else {}
 
 
 def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
@@ -79,22 +79,22 @@ def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def searched_params(config: Mapping[str, Any], chosen: Any) -> dict[str, Any]:
     """Return the hyperparameters that Tune chose (``nested_choice``), by path, with the values of ``plain_config``."""
-    found: dict[str, Any] = {}
-    _add_searched(found, "", config, chosen)
-    return found
+    searched: dict[str, Any] = {}
+    _add_searched(searched, "", config, chosen)
+    return searched
 
 
-def _add_searched(found: dict[str, Any], name: str, value: Any, chosen: Any) -> None:
+def _add_searched(searched: dict[str, Any], name: str, value: Any, chosen: Any) -> None:
     if isinstance(chosen, Mapping) and chosen:
         for part, inner in chosen.items():
-            _add_searched(found, f"{name}/{part}" if name else str(part), _at(value, part), inner)
+            _add_searched(searched, f"{name}/{part}" if name else str(part), _at(value, part), inner)
     elif isinstance(value, Mapping) and value:  # one object was chosen that is a dict
         for part, inner in value.items():
-            _add_searched(found, f"{name}/{part}", inner, None)
+            _add_searched(searched, f"{name}/{part}", inner, None)
     elif value is not None or not _is_stand_in(chosen):
-        found[name] = chosen if value is None else value
+        searched[name] = chosen if value is None else value
     elif _is_object(chosen):
-        found[name] = f"<object {chosen[1]}>"
+        searched[name] = f"<object {chosen[1]}>"
 
 
 def _at(tree: Any, key: Any) -> Any:

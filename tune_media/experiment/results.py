@@ -54,12 +54,12 @@ def counting(iterations: Sequence[Any]) -> list[bool]:
     A trial that goes back to a checkpoint reports the iterations after it again; the earlier reports no longer count.
     """
     first_later = math.inf
-    found = []
+    flags = []
     for iteration in reversed(iterations):
         number = iteration if isinstance(iteration, int) and not isinstance(iteration, bool) else None
-        found.append(number is None or number < first_later)
+        flags.append(number is None or number < first_later)
         first_later = min(first_later, math.inf if number is None else number)
-    return found[::-1]
+    return flags[::-1]
 
 
 def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Path | None = None) -> list[bytes]:
@@ -69,9 +69,9 @@ def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Pat
     memory. If the trial runs in the folder ``driver``, the longer file is taken: Tune empties the storage's copy before
     it writes it anew, and Ray's logger does so with the driver's file when the trial is restored.
     """
-    path, own = posixpath.join(folder, RESULTS), None if driver is None else driver / RESULTS
-    if own is not None and own.exists() and own.stat().st_size >= (filesystem.get_file_info(path).size or 0):
-        content = own.read_bytes()
+    path, local = posixpath.join(folder, RESULTS), None if driver is None else driver / RESULTS
+    if local is not None and local.exists() and local.stat().st_size >= (filesystem.get_file_info(path).size or 0):
+        content = local.read_bytes()
     else:
         content = read_if_there(filesystem, path) or b""
     lines, iterations = [], []
@@ -181,9 +181,9 @@ def _newest(lines: list[bytes]) -> dict[str, float]:
         if not counting([result.get("training_iteration"), *(one.get("training_iteration") for one in later)])[0]:
             continue
         later.append(result)
-        found = finite_metrics(result)
-        newest = found | newest
-        if any(name.startswith("evaluation/") for name in found):
+        numbers = finite_metrics(result)
+        newest = numbers | newest
+        if any(name.startswith("evaluation/") for name in numbers):
             break
     return newest
 
@@ -215,10 +215,10 @@ def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]
 def json_file(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any]:
     """Return the JSON object in a file; an empty one if the file is missing, or, with a warning, holds none."""
     content = read_if_there(filesystem, path)
-    found = json_object(content)
-    if content is not None and not found and content.strip() != b"{}":
+    values = json_object(content)
+    if content is not None and not values and content.strip() != b"{}":
         warn_passed_over(path, "it is no JSON object")
-    return found
+    return values
 
 
 def json_object(content: bytes | None) -> dict[str, Any]:

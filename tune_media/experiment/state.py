@@ -59,13 +59,13 @@ class Listings:
     def of(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> list[pyarrow.fs.FileInfo]:
         """Return what is directly inside a folder; nothing if there is none. Raises OSError."""
         place, now = (id(filesystem), folder), time.monotonic()
-        at, held, found = self._seen.get(place, (float("-inf"), None, []))
+        at, held, infos = self._seen.get(place, (float("-inf"), None, []))
         if held is filesystem and now - at < _PAUSE_REMOTE:
-            return found
-        found = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
+            return infos
+        infos = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
         if not is_local(filesystem):
-            self._seen[place] = now, filesystem, found
-        return found
+            self._seen[place] = now, filesystem, infos
+        return infos
 
     def forget(self) -> None:
         """List folders again from now on."""
@@ -139,8 +139,8 @@ def _trial(row: Any) -> TrialState | None:
 
 def trial_name(folder: str, trial_id: str) -> str:
     """Return Tune's name of a trial, which its folder's name begins with; empty if the folder has another name."""
-    before, found, _ = folder.partition(trial_id) if trial_id else (folder, "", "")
-    return f"{before}{found}" if found else ""
+    before, id, _ = folder.partition(trial_id) if trial_id else (folder, "", "")
+    return f"{before}{id}" if id else ""
 
 
 def _plain(value: Any) -> Any:

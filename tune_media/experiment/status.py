@@ -48,5 +48,5 @@ def content_of_errors(filesystem: pyarrow.fs.FileSystem, folder: str) -> bytes:
 def last_line(traceback: bytes) -> str:
     r"""Return the line of a traceback that names the exception."""
     lines = traceback.decode("utf-8", "replace").split("\n")
-    told = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return redacted(told)[:_MAX_ERROR]
+    error_line = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return redacted(error_line)[:_MAX_ERROR]

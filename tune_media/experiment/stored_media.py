@@ -115,11 +115,11 @@ def _medium(line: Line, read: Read) -> Medium:
 
 def _histogram(content: bytes) -> Histogram:
     """Return a histogram as it was: with the smallest and largest value and the sums, which the bins do not tell."""
-    found = parse_json(content)
-    made = Histogram.from_counts(found["edges"], found["counts"])
-    names = {"count", "nonfinite", "minimum", "maximum", "total", "squares"} & found.keys()
+    stored = parse_json(content)
+    made = Histogram.from_counts(stored["edges"], stored["counts"])
+    names = {"count", "nonfinite", "minimum", "maximum", "total", "squares"} & stored.keys()
     for name in names:
-        value = math.nan if found[name] is None else found[name]
+        value = math.nan if stored[name] is None else stored[name]
         object.__setattr__(made, name, value)
     return made
 

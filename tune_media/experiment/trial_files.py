@@ -353,11 +353,11 @@ class TrialFiles:
             if step and math.isfinite(as_number(step)):
                 rows.append((result.get("training_iteration"), step, finite_metrics(result)))
         counts = counting([iteration for iteration, _, _ in rows])
-        found = [row for row, does in zip(rows, counts, strict=True) if does]
-        names = dict.fromkeys(name for _, _, row in found for name in row)
+        counted = [row for row, does in zip(rows, counts, strict=True) if does]
+        names = dict.fromkeys(name for _, _, row in counted for name in row)
         return {
-            "step": [step for _, step, _ in found],
-            "metrics": {name: [row.get(name) for _, _, row in found] for name in names},
+            "step": [step for _, step, _ in counted],
+            "metrics": {name: [row.get(name) for _, _, row in counted] for name in names},
         }
 
     def _each_result(self) -> Iterator[Line]:
@@ -421,13 +421,14 @@ def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
     ValueError: There is no trial 'PPO_1'; the trials are none.
     """
     exact = [trial for trial in trials if trial.name == name]
-    found = exact or [trial for trial in trials if name and name in trial.name]
-    if not found:
+    matches = exact or [trial for trial in trials if name and name in trial.name]
+    if not matches:
         known = name_some(trial.name for trial in trials) or "none"
         raise ValueError(f"There is no trial {name!r}; the trials are {known}.")
-    if len(found) > 1 and not exact:
-        raise ValueError(f"{len(found)} trials have {name!r} in their name: {name_some(one.name for one in found)}.")
-    return found
+    if len(matches) > 1 and not exact:
+        names = name_some(trial.name for trial in matches)
+        raise ValueError(f"{len(matches)} trials have {name!r} in their name: {names}.")
+    return matches
 
 
 def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:

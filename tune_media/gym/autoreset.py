@@ -25,9 +25,9 @@ class Autoreset:
 
     def __init__(self, env: Any, problems: Problems) -> None:
         self._problems, self._name = problems, describe(env)
-        own = _as_mode(getattr(env.unwrapped, "autoreset_mode", None))
-        self._stated = own or _as_mode((env.metadata or {}).get("autoreset_mode"))
-        self._is_checked = own is not None
+        attribute = _as_mode(getattr(env.unwrapped, "autoreset_mode", None))
+        self._stated = attribute or _as_mode((env.metadata or {}).get("autoreset_mode"))
+        self._is_checked = attribute is not None
         self.mode = self._stated or AutoresetMode.NEXT_STEP
 
     @property

@@ -15,7 +15,7 @@ from tune_media.values.problems import FrameError
 class FixedLengthClips:
     """The clips that are being encoded now, at most one for each sub-env.
 
-    A clip of ``length`` frames goes on over resets; 0: it ends with its episode. ``save`` gets the sub-env, the name,
+    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``save`` gets the sub-env, the name,
     the clip, and whether it is whole.
     """
 

@@ -49,7 +49,7 @@ class Recording:
         self._indices, self._records_whole_episodes = arguments.indices(count), arguments.records_whole_episodes
         self._folder: VideoFolder | None = None
         if arguments.folder is not None:
-            from tune_media.gym.video_folder import VideoFolder  # it loads Arrow, which nobody else here needs
+            from tune_media.gym.video_folder import VideoFolder  # it loads Arrow, which only folders need
 
             self._folder = VideoFolder(arguments.folder, arguments.name_prefix, count, arguments.params)
         self._clips: FixedLengthClips | None = None
@@ -173,7 +173,7 @@ class Recording:
             self._record_clip(index, self._due)
 
     def reward(self, reward: Any) -> Reward:
-        """Return the reward of a step; NaN, with a warning, of one that is no number: the user's loop goes on."""
+        """Return the reward of a step; NaN, with a warning, of one that is no number; the user's loop continues."""
         try:
             return as_reward(reward)
         except Exception:
@@ -320,7 +320,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _guard(self, what: str, consequence: str = "no clip", *, lost: int = 1) -> Iterator[None]:
-        """Turn an exception of a user's function or env into a warning; the user's loop goes on."""
+        """Turn an exception of a user's function or env into a warning; the user's loop continues."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Renders the chosen episodes of a wrapper from their tapes, in a process of its own."""
+"""Renders the chosen episodes of a wrapper from their tapes, in a separate process."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ class WrapperTaping(Taping):
         ids = set(self.proofs())
         taped = {id: winner for id, winner in winners.items() if winner.tape is not None and not winner.clips}
         with self._recorder.clock.render():
-            self._prove([one for one in episodes if one.record.id in ids])
-            tapes = {one.record.id: one.tape for one in episodes}
+            self._prove([episode for episode in episodes if episode.record.id in ids])
+            tapes = {episode.record.id: episode.tape for episode in episodes}
             self._render_all(taped, tapes, result)
-        for one in episodes:
-            self.forget(one.record.id)
+        for episode in episodes:
+            self.forget(episode.record.id)
         if self._draws:
             self.go_direct(self._draws)
         if self._is_closed or self.mode == DIRECT:

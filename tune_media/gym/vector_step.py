@@ -57,18 +57,18 @@ def nth_info(infos: Any, index: int) -> Any:
     """
     if not isinstance(infos, dict):
         return infos[index]
-    own = {}
+    sub_info = {}
     for name, value in infos.items():
         mask = infos.get(f"_{name}")
         if str(name).startswith("_") or (mask is not None and not np.all(as_array(mask[index]))):
             continue
         if isinstance(value, dict):
-            own[name] = nth_info(value, index)
+            sub_info[name] = nth_info(value, index)
         elif _is_batch(value) and len(value) > index:
-            own[name] = value[index]
+            sub_info[name] = value[index]
         else:  # one value for all sub-envs
-            own[name] = value
-    return own
+            sub_info[name] = value
+    return sub_info
 
 
 def _is_batch(value: Any) -> bool:

@@ -65,7 +65,7 @@ class VideoFolder:
         self._prefix, self._count = prefix, count
         self._reports: _Reports | None = None
         self._section = section_of(prefix)
-        if (self._folder, self._section) not in _STEPS:  # the steps go on after those of an earlier process
+        if (self._folder, self._section) not in _STEPS:  # the steps continue those of an earlier process
             lines, _ = read_index(_LOCAL, str(self._folder))
             if lines and self._folder not in {folder for folder, _ in _STEPS}:
                 logger.warning(
@@ -139,7 +139,7 @@ class VideoFolder:
     def _episodes(self) -> _Reports:
         if self._reports is None or not self._reports.are_of_this_process:  # a fork has its parent's
             self._reports = _Reports(self._folder, self._prefix)
-            weakref.finalize(self, _write_late, self._reports)  # also when the process ends, if nobody closes the env
+            weakref.finalize(self, _write_late, self._reports)  # also when the process ends and the env was not closed
         return self._reports
 
 
@@ -211,7 +211,7 @@ class _Reports:
 
 
 def _write_late(reports: _Reports) -> None:
-    """Write what nobody has asked to write, when the wrapper is gone or the process ends."""
+    """Write the reports that are left when the wrapper is gone or the process ends."""
     try:
         reports.write()
     except FileNotFoundError:  # the folder is gone, too
@@ -223,11 +223,11 @@ def _write_late(reports: _Reports) -> None:
 def _write_params(folder: Path, params: Mapping[str, Any]) -> None:
     """Write the hyperparameters of a run to its folder. Raises OSError; ValueError if it has others."""
     content = json_bytes(plain_config(dict(params)))
-    known = json_file(_LOCAL, str(folder / PARAMS))
-    if (folder / PARAMS).exists() and known != parse_json(content):
+    stored = json_file(_LOCAL, str(folder / PARAMS))
+    if (folder / PARAMS).exists() and stored != parse_json(content):
         raise ValueError(
             f"RecordEpisodes(params={as_shown(params)}): {str(folder)!r} is the folder of a run with params "
-            f"{as_shown(known)}. Pass another video_folder for each run, such as 'runs/2'."
+            f"{as_shown(stored)}. Pass another video_folder for each run, such as 'runs/2'."
         )
     write_once(_LOCAL, str(folder / PARAMS), content)
 

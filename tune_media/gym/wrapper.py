@@ -112,7 +112,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         check_is_env(type(self).__name__, env, gym.Env)
         gym.Wrapper.__init__(self, env)
         self._recording = Recording(env, 1, given)
-        self._resets_itself = any(isinstance(one, gym.wrappers.Autoreset) for one in inside(env))
+        self._resets_itself = any(isinstance(wrapper, gym.wrappers.Autoreset) for wrapper in inside(env))
         if self._resets_itself:
             self._recording.resets_itself()
         self._has_ended = False  # whether the last step ended the episode

@@ -129,9 +129,9 @@ class _Walk:
                 self._seen[id(array)] = array, replaced if array.ndim else replaced[0]
         return self._seen[id(array)][1]
 
-    def _put(self, found: FoundMedium) -> Any:
+    def _put(self, medium: FoundMedium) -> Any:
         try:
-            return self._place(found)
+            return self._place(medium)
         except Exception as error:
             self._of_place = error
             raise

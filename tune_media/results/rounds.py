@@ -1,7 +1,7 @@
 """Tells which round (an evaluation, a training iteration) a part of a result belongs to, and makes ids from that.
 
-RLlib repeats its last evaluation in every iteration that runs none. A medium that somebody else's code put into a
-result brings no id of its own, so its id is made from its content and from the round that reported it.
+RLlib repeats its last evaluation in every iteration that runs none. A raw array that a user put into a result
+has no id, so its id is made from its content and from the round that reported it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def agent_returns(
             return {}
     elif hasattr(episode, "agent_episodes"):
         for chunk in (*earlier_chunks, episode):
-            for agent, own in chunk.agent_episodes.items():
-                returns[str(agent)] = returns.get(str(agent), 0.0) + float(own.get_return())
+            for agent, agent_episode in chunk.agent_episodes.items():
+                returns[str(agent)] = returns.get(str(agent), 0.0) + float(agent_episode.get_return())
     returns |= rewards or {}
     return {f"return/{agent}": value for agent, value in list(returns.items())[:MAX_AGENTS]}

@@ -280,15 +280,15 @@ def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None
     It takes the place of the training's own recorder: the same values are taken from the steps, and the same source of
     frames is noted. Without ``seeds``, the envs have seeds.
     """
-    own = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
-    recorders = [one for one in own if isinstance(one, EpisodeRecorder)]
+    given = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+    recorders = [callback for callback in given if isinstance(callback, EpisodeRecorder)]
     settings: RecorderSettings | None = recorders[0].args[0] if recorders else None
     collect, frame = (None, None) if settings is None else (settings.plan.collect, settings.frame)
     if success is None and settings is not None:
         success = settings.plan.success
     plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success)
     recording = RecorderSettings(plan, (EVALUATION, TRAIN), frame, seeds=tuple(seeds), check_frame=False)
-    others = [one for one in own if not isinstance(one, EpisodeRecorder)]
+    others = [callback for callback in given if not isinstance(callback, EpisodeRecorder)]
     return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]
 
 
@@ -391,7 +391,7 @@ def _unpickled(file: Path) -> Any:
 
 
 def on_fork(record: EpisodeRecord, prefix: Prefix) -> EpisodeRecord:
-    """Return the record of an episode that goes on with another one: in the same place, and with a note."""
+    """Return the record of an episode that continues another one: in the same place, and with a note."""
     env_runner, env_index = prefix.point.place
     note = joined(record.note, *prefix.notes)
     return dataclasses.replace(record, env_runner=env_runner, env_index=env_index, note=note)

@@ -166,7 +166,7 @@ def _of_returns(episodes: Sequence[EpisodeData], returns: Sequence[float]) -> Se
     return counted if counted or not returns else episodes
 
 
-def _is_return(own: float, reported: float) -> bool:
-    if math.isnan(own) or math.isnan(reported):
-        return math.isnan(own) and math.isnan(reported)
-    return math.isclose(own, reported, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE)
+def _is_return(episode_return: float, reported: float) -> bool:
+    if math.isnan(episode_return) or math.isnan(reported):
+        return math.isnan(episode_return) and math.isnan(reported)
+    return math.isclose(episode_return, reported, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE)

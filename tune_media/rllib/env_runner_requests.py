@@ -74,13 +74,13 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
 
 
 def before_training(env_runner: Any, name: str) -> FirstAnswer:
-    """Return what an env runner's recording tells before it plays."""
+    """Return what an env runner's recording reports before it plays."""
 
-    def told(recording: EnvRunnerRecording) -> FirstAnswer:
+    def first_answer(recording: EnvRunnerRecording) -> FirstAnswer:
         recipe = recording.replays.recipe if recording.wants_frame_check else None
         return FirstAnswer(recording.recorder.problems.take(), recipe)
 
-    return _answered(env_runner, name, told, lambda recording: FirstAnswer()) or FirstAnswer()
+    return _answered(env_runner, name, first_answer, lambda recording: FirstAnswer()) or FirstAnswer()
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:

@@ -130,7 +130,7 @@ class EnvTap:
 
 
 def tapped(env: Any) -> EnvTap | None:
-    """Return the tap of an env; a new one if it has none, and None if nobody steps it here (``ExternalEnv``)."""
+    """Return the tap of an env; a new one if it has none, and None if it is not stepped here (``ExternalEnv``)."""
     if is_actor(env) or not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__")):
         return None
     tap: EnvTap | None = env.__dict__.get(_KEY)

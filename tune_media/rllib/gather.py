@@ -1,7 +1,7 @@
 """Collects the episodes of the env runners of an RLlib Algorithm: asks for the finished ones, and fetches the chosen.
 
 An env runner is asked for its finished episodes, and, when it is known who won, for the clips of its winners. Winners
-whose clips are made of tapes come with the first answer: nobody waits for a second one.
+whose clips are made of tapes come with the first answer, so that no second one is needed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EnvRunnerClient:
         self.recordings: dict[int, str] = {}
         self.starts: dict[str, dict[str, int]] = {}  # how many episodes each sub-env of each env runner has begun
         self._serials: dict[int, str] = {}
-        self._begun: set[int] | None = None  # those that have been told to begin a round
+        self._begun: set[int] | None = None  # the env runners that were asked to begin a round
         self.requests = Requests()
 
     @property

@@ -176,7 +176,7 @@ def keep_in_checkpoints(
 ) -> None:
     """Add a dict to the state that an Algorithm's checkpoints hold: ``get`` returns JSON data, ``put`` takes it back.
 
-    Callbacks have no state of their own in RLlib's checkpoints. The new API stack saves ``get_state()``, the old one
+    RLlib's checkpoints hold no state of callbacks. The new API stack saves ``get_state()``, the old one
     ``__getstate__()``; both hand the state to their counterpart when they load it.
     """
     new_stack = algorithm.config.enable_env_runner_and_connector_v2
@@ -221,10 +221,10 @@ def is_registered(env: str) -> bool:
     return bool(_global_registry.contains(ENV_CREATOR, env))
 
 
-def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
+def load_policy(env_runner: Any, modules: Path, env_runner_folder: Path) -> None:
     """Give an env runner of the new API stack the weights, the connectors and the counters of a checkpoint.
 
-    ``modules`` is the folder of the learner's ``MultiRLModule``, or a ValueError; ``own`` the env runner's own folder.
+    ``modules`` is the folder of the learner's ``MultiRLModule``, or a ValueError; the other that of the connectors.
     """
     from ray.rllib.core import DEFAULT_MODULE_ID
     from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
@@ -232,9 +232,9 @@ def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
     is_multi = isinstance(env_runner.module, MultiRLModule)
     env_runner.module.restore_from_path(modules if is_multi else modules / DEFAULT_MODULE_ID)
     for pipeline, folder in _PIPELINES.items():
-        if (own / folder).is_dir():
-            getattr(env_runner, pipeline).restore_from_path(own / folder)
-    state = own / "state.pkl"
+        if (env_runner_folder / folder).is_dir():
+            getattr(env_runner, pipeline).restore_from_path(env_runner_folder / folder)
+    state = env_runner_folder / "state.pkl"
     if state.is_file():
         with state.open("rb") as file:
             env_runner.set_state(pickle.load(file))
@@ -285,10 +285,10 @@ def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
     for one in worker.policy_map.values():
         if one.agent_connectors is not None:
             one.agent_connectors.in_eval()
-        # the policies' own configurations are those of the training, whatever evaluation_config says
-        own = one.config.copy(copy_frozen=False) if hasattr(one.config, "is_frozen") else dict(one.config)
-        own["explore"] = bool(config.explore)
-        one.config = own
+        # the policies' policy_config configurations are those of the training, whatever evaluation_config says
+        policy_config = one.config.copy(copy_frozen=False) if hasattr(one.config, "is_frozen") else dict(one.config)
+        policy_config["explore"] = bool(config.explore)
+        one.config = policy_config
     return worker
 
 

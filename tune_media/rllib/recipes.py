@@ -21,7 +21,7 @@ def env_runner_recipe(
     whatever pickling raises.
     """
     config, creator = env_runner.config, _creator(env_runner)
-    if isinstance(creator, EnvOfTape):  # another episode goes on in it
+    if isinstance(creator, EnvOfTape):  # another episode is continued in it
         of_episode = LoadedRecipe.of(creator.recipe.content)
         frame, video = of_episode.frame, of_episode.video
     made = sub_env(env, 0)

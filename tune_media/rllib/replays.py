@@ -87,7 +87,7 @@ class EnvRunnerTaping(Taping):
             return
         verdict = verdict_on(self.recipe.hash)
         if verdict is not None and not verdict.repeats:
-            self.go_direct(verdict.reason)  # whoever found it out has said so
+            self.go_direct(verdict.reason)  # it was reported where it was found
         elif verdict is not None and self.plan.render == AUTO:
             self.is_proven(verdict)
             self._whole = None
@@ -115,7 +115,7 @@ class EnvRunnerTaping(Taping):
         if self.tapes:
             self.put_all_on_tape(env, self._settings.env_indices, first=first)
         if first == 0:
-            self.begin_round()  # what an earlier env runner, or trial, has found out
+            self.begin_round()  # the verdict of an earlier env runner or trial
 
     def recipes_of(self, hashes: Collection[str | None]) -> dict[str, bytes]:
         """Return the recipes that some tapes refer to, and forget those that no tape refers to any more."""

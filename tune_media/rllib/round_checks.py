@@ -20,12 +20,12 @@ class Unfinished:
 
 def unmatched_paths(env_runners: Sequence[Unfinished], episodes: int) -> list[str]:
     """Return why paths of ``collect=`` have matched nothing in the env runners that finished an episode in a round."""
-    names = dict.fromkeys(name for one in env_runners for name in one.info_names)
-    return list(unmatched(frozenset.intersection(*(one.unmatched for one in env_runners)), names, episodes))
+    names = dict.fromkeys(name for env_runner in env_runners for name in env_runner.info_names)
+    return list(unmatched(frozenset.intersection(*(runner.unmatched for runner in env_runners)), names, episodes))
 
 
 def endless(env_runners: Sequence[Unfinished], episodes: int, config: Any) -> str:
-    """Return the reason why an evaluation ended before any of its episodes did; empty if some did, or they go on."""
+    """Return why an evaluation ended before any of its episodes did; empty if some did, or they still run."""
     longest = max((one.longest for one in env_runners), default=0)
     if episodes or not longest:
         return ""

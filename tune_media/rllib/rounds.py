@@ -118,7 +118,7 @@ class Rounds:
                 self._seen[TRAIN].requests.tell(group, request, only=[LOCAL])
 
     def env_runners_are_new(self, group: Any, section: str, indices: Collection[int] | None = None) -> None:
-        """Env runners (None: all) were restarted, or a checkpoint was loaded: triggers go on counting episodes.
+        """Env runners (None: all) were restarted, or a checkpoint was loaded: triggers continue to count episodes.
 
         This does not wait: an env runner does it before the next sample that it is asked for.
         """
@@ -213,13 +213,13 @@ class Rounds:
 
     def _refused(self) -> list[Problem]:
         """Return the clips that this process has not made of their tapes."""
-        found = []
+        refusals = []
         for recipe in self._recipes:
             lost = take_refused(recipe)
             verdict = verdict_on(recipe) if lost else None
             if verdict is not None and not verdict.repeats:
-                found.append(Problem(f"no clip: {verdict.reason}; later episodes are rendered while they run", lost))
-        return found
+                refusals.append(Problem(f"no clip: {verdict.reason}; later episodes are rendered while they run", lost))
+        return refusals
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
         """Return the dict and the key in it under which a result has room for these keys of ours.
@@ -271,7 +271,7 @@ class Rounds:
 
     @contextlib.contextmanager
     def _guard(self, doing: str) -> Iterator[None]:
-        """Turn a fault in the Algorithm into a problem, which comes with the next result: training goes on."""
+        """Turn a fault in the Algorithm into a problem, which comes with the next result; training continues."""
         try:
             yield
         except Exception as error:

@@ -18,7 +18,7 @@ class SubEnvAccess:
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
         self._settings, self._section, self._index, self._recorder = settings, section, env_runner, recorder
         self._renderer: Renderer | None = None
-        self._seeds: dict[int, SeedTurns] = {}  # by sub-env; an env that replaces a failed one goes on with them
+        self._seeds: dict[int, SeedTurns] = {}  # by sub-env; an env that replaces a failed one continues them
         self._has_looked = False
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:

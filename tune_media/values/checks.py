@@ -41,7 +41,7 @@ def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are
     "the fields are 'return', 'length'."
     """
     names = list(dict.fromkeys(known))
-    text, parts = str(name), {part: one for one in reversed(names) for part in re.split("[/_]", one)}
+    text, parts = str(name), {part: choice for choice in reversed(names) for part in re.split("[/_]", choice)}
     near = (
         difflib.get_close_matches(text, names, 1, _NEAR)
         or [parts[part] for part in difflib.get_close_matches(text, parts, 1, _NEAR_PART)]
@@ -205,7 +205,7 @@ def check_encodes(argument: str, text: str) -> None:
     Traceback (most recent call last):
     ValueError: RecordEpisodes(name_prefix=...): 'ok\\ud800' holds half of a character, which cannot be encoded.
     """
-    if any("\ud800" <= one <= "\udfff" for one in text):
+    if any("\ud800" <= char <= "\udfff" for char in text):
         raise ValueError(f"{argument}: {as_shown(text)} holds half of a character, which cannot be encoded.")
 
 

@@ -147,14 +147,14 @@ class EpisodeBatch(Medium):
     @property
     @override
     def nbytes(self) -> int:
-        found: int | None = self.__dict__.get("_nbytes")
-        if found is None:  # every queue asks
+        size: int | None = self.__dict__.get("_nbytes")
+        if size is None:  # every queue asks
             columns = [column for steps in self.trajectories.values() for column in steps.columns.values()]
-            found = 8 * _points(self.episodes) + sum(map(_column_bytes, columns)) + 1000 * len(self.episodes)
-            found += sum(episode.rewards.nbytes for episode in self.episodes if episode.rewards is not None)
-            found += tape_bytes(self.episodes) + sum(map(len, self.recipes.values()))
-            self._set(_nbytes=found)
-        return found
+            size = 8 * _points(self.episodes) + sum(map(_column_bytes, columns)) + 1000 * len(self.episodes)
+            size += sum(episode.rewards.nbytes for episode in self.episodes if episode.rewards is not None)
+            size += tape_bytes(self.episodes) + sum(map(len, self.recipes.values()))
+            self._set(_nbytes=size)
+        return size
 
     @override
     def content(self) -> bytes:
@@ -226,19 +226,19 @@ def summarized(metrics: Iterable[Mapping[str, float]]) -> dict[str, float]:
             if not math.isnan(value):
                 values.setdefault(name, []).append(value)
     return {
-        f"{name}_{kind}": float(reduce(found))
-        for name, found in values.items()
+        f"{name}_{kind}": float(reduce(numbers))
+        for name, numbers in values.items()
         for kind, reduce in (("mean", np.mean), ("min", np.min), ("max", np.max))
     }
 
 
 def success_rate(successes: Iterable[bool | None]) -> dict[str, float]:
     """Return the share of episodes that succeeded and the ends of Wilson's 95 % interval; nothing if none is known."""
-    known = [one for one in successes if one is not None]
-    if not known:
+    outcomes = [success for success in successes if success is not None]
+    if not outcomes:
         return {}
-    low, high = wilson(sum(known), len(known))
-    return {SUCCESS_RATE: sum(known) / len(known), f"{SUCCESS_RATE}_low": low, f"{SUCCESS_RATE}_high": high}
+    low, high = wilson(sum(outcomes), len(outcomes))
+    return {SUCCESS_RATE: sum(outcomes) / len(outcomes), f"{SUCCESS_RATE}_low": low, f"{SUCCESS_RATE}_high": high}
 
 
 def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> list[EpisodeData]:
@@ -283,14 +283,14 @@ def with_fewer_tapes(
     if tape_bytes(episodes) <= most:
         return list(episodes)
     left = most - tape_bytes(episode for episode in episodes if episode.record.id in chosen)
-    found = []
+    kept = []
     for episode in reversed(episodes):
         if episode.tape and episode.record.id not in chosen:
             left -= len(episode.tape)
             if left < 0:
                 episode = episode.without_tape()
-        found.append(episode)
-    return found[::-1]
+        kept.append(episode)
+    return kept[::-1]
 
 
 def points_of(episode: EpisodeData) -> int:
@@ -328,7 +328,7 @@ def histograms_of(episodes: Iterable[EpisodeData]) -> dict[str, Histogram]:
     for episode in episodes:
         for name, values, count in _numbers(episode):
             parts.setdefault(name, []).append((values, count))
-    return {name: _histogram(found) for name, found in parts.items()}
+    return {name: _histogram(values_and_counts) for name, values_and_counts in parts.items()}
 
 
 def _numbers(episode: EpisodeData) -> Iterator[tuple[str, npt.ArrayLike, int]]:

@@ -28,7 +28,7 @@ _MAX_METRICS = 10
 
 
 def main_metrics(names: Iterable[str]) -> list[str]:
-    """Return the metrics that a table shows unless it is told which: RLlib's returns and lengths, or a trainable's own.
+    """Return the metrics that a table shows by default: RLlib's returns and lengths, or a trainable's own.
 
     The evaluation's come first.
     """

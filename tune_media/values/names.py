@@ -28,7 +28,7 @@ def full_name(name: str, known: Iterable[str]) -> str | None:
     ('env/gravity', 'lr', None)
     """
     names = list(known)
-    return name if name in names else next((one for one in names if one.endswith(f"/{name}")), None)
+    return name if name in names else next((candidate for candidate in names if candidate.endswith(f"/{name}")), None)
 
 
 def shown_names(trial: str) -> tuple[str, str]:
@@ -38,7 +38,7 @@ def shown_names(trial: str) -> tuple[str, str]:
     (('PPO_CartPole_a1b2c_00003', 'a1b2c_00003'), ('mine', 'mine'))
     """
     last = trial.rpartition("/")[2]
-    found = re.match(r"(.+_[0-9a-f]{5}_\d{5})_\d+_", last)
-    name = found[1] if found else last
+    match = re.match(r"(.+_[0-9a-f]{5}_\d{5})_\d+_", last)
+    name = match[1] if match else last
     id = re.fullmatch(r".+_([0-9a-f]{5}_\d{5})", name)
     return name, id[1] if id else name

@@ -95,24 +95,24 @@ def explained(what: str, error: Exception) -> str:
 
 def pending(result: Mapping[Any, Any]) -> dict[str, int]:
     """Return what is to come with a later result, by its key, for each section that a result of RLlib has."""
-    found = {}
+    pending_counts = {}
     for key, holder in ((NUM_PENDING, result), (NUM_UNANSWERED, result.get("evaluation"))):
         env_runners = holder.get("env_runners") if isinstance(holder, Mapping) else None
         if isinstance(env_runners, Mapping):
             counts = [one.get(key) for one in env_runners.values() if isinstance(one, Mapping)]
-            found[key] = max((count for count in counts if isinstance(count, int)), default=0)
-    return found
+            pending_counts[key] = max((count for count in counts if isinstance(count, int)), default=0)
+    return pending_counts
 
 
 def take_problems(result: dict[Any, Any]) -> list[Problem]:
     """Return the problems that a result reports, at any depth, and put their texts (one string) in their place."""
-    found: list[Problem] = []
+    taken: list[Problem] = []
     for key, value in result.items():
         if isinstance(value, dict):
-            found += take_problems(value)
+            taken += take_problems(value)
         elif key == PROBLEMS and isinstance(value, tuple):
-            own = [problem for problem in value if isinstance(problem, Problem)]
-            if own:
-                result[key] = "; ".join(map(str, own))
-                found += own
-    return found
+            reported = [problem for problem in value if isinstance(problem, Problem)]
+            if reported:
+                result[key] = "; ".join(map(str, reported))
+                taken += reported
+    return taken

@@ -40,10 +40,10 @@ class Scores:
     @classmethod
     def of(cls, metrics: Sequence[Mapping[str, float]], clips: Sequence[float | None]) -> Scores:
         """Score trials by their last metrics, or else by the best return of a clip of each."""
-        known = known_returns(name for found in metrics for name in found)
-        if not known:
+        returns = known_returns(name for numbers in metrics for name in numbers)
+        if not returns:
             return cls(CLIP_LABEL, list(clips))
-        return cls(RETURNS[known[0]], [found.get(known[0]) for found in metrics])
+        return cls(RETURNS[returns[0]], [numbers.get(returns[0]) for numbers in metrics])
 
     def best_first(self, sign: int = 1) -> list[int]:
         """Return the trials' numbers, the highest score (``sign`` -1: the lowest) first, those without one last."""
@@ -53,8 +53,8 @@ class Scores:
 
 def known_returns(names: Iterable[str]) -> list[str]:
     """Return the metrics among ``names`` that say how good a policy is, best first."""
-    found = set(names)
-    return [name for name in RETURNS if name in found]
+    present = set(names)
+    return [name for name in RETURNS if name in present]
 
 
 def clip_rank(facts: Mapping[str, Any]) -> tuple[bool, bool, float]:

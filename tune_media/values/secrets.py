@@ -82,9 +82,9 @@ def redacted(text: str) -> str:
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}…"
     text = _PRIVATE_KEY.sub(rf"\1{HIDDEN}", text)
-    text = _PASSWORD.sub(lambda found: f"{found[1] or found[2] or found[3]}{HIDDEN}{'%40' if found[3] else '@'}", text)
+    text = _PASSWORD.sub(lambda match: f"{match[1] or match[2] or match[3]}{HIDDEN}{'%40' if match[3] else '@'}", text)
     text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
-    text = _ASSIGNED.sub(lambda found: f"{next(filter(None, found.groups()))}{HIDDEN}", text)
+    text = _ASSIGNED.sub(lambda match: f"{next(filter(None, match.groups()))}{HIDDEN}", text)
     return _TOKEN.sub(HIDDEN, _BEARER.sub(rf"\1{HIDDEN}", text))
 
 
@@ -134,5 +134,5 @@ def error_text(error: BaseException) -> str:
 
 def _secrets_of_environment() -> set[str]:
     whole = {value for name, value in os.environ.items() if _IN_ENVIRONMENT.search(name)}
-    parts = {next(filter(None, found)) for value in os.environ.values() for found in _URI_WITH_PASSWORD.findall(value)}
+    parts = {next(filter(None, uri)) for value in os.environ.values() for uri in _URI_WITH_PASSWORD.findall(value)}
     return {value for value in whole | parts if len(value) >= _MIN_LENGTH}
