@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.gym.arguments import Arguments
+from tune_media.gym.episode_statistics import EpisodeStatistics, Reward, as_reward, by_objective, total
 from tune_media.gym.fixed_length import FixedLengthClips
-from tune_media.gym.replays import WrapperTaping
-from tune_media.gym.statistics import EpisodeStatistics, Reward, as_reward, by_objective, total
+from tune_media.gym.wrapper_arguments import Arguments
+from tune_media.gym.wrapper_taping import WrapperTaping
 from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from tune_media.gym.statistics import KEY
+from tune_media.gym.episode_statistics import KEY
 from tune_media.values.convert import as_array
 
 

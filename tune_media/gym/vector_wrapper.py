@@ -9,11 +9,11 @@ import gymnasium as gym
 import numpy as np
 from typing_extensions import override
 
-from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
 from tune_media.gym.autoreset import Autoreset
+from tune_media.gym.episode_statistics import Reward
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import Reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
+from tune_media.gym.wrapper_arguments import Arguments, check_is_env, takes_arguments
 from tune_media.values.convert import as_array
 
 _CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info that are collected by default

@@ -26,8 +26,8 @@ from tune_media.storage.index_lines import INDEX_PATH, content_of, read_index
 from tune_media.values.checks import as_shown
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory, thinned
 from tune_media.values.medium import new_id
-from tune_media.values.names import safe_name
 from tune_media.values.number import whole_number
+from tune_media.values.safe_names import safe_name
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import TRAIN
 from tune_media.values.strict_json import json_bytes, parse_json

@@ -8,10 +8,10 @@ from typing import Any
 import gymnasium as gym
 from typing_extensions import override
 
-from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
+from tune_media.gym.episode_statistics import KEY, Reward
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import KEY, Reward
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes
+from tune_media.gym.wrapper_arguments import Arguments, check_is_env, takes_arguments
 from tune_media.recording.rendering import describe, inside
 
 

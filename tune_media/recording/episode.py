@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
-from tune_media.recording.clips import Clips, Render
+from tune_media.recording.episode_clips import Clips, Render
 from tune_media.recording.own_frames import NEVER, OwnFrames
 from tune_media.recording.pictures import Pictures
 from tune_media.recording.series import EpisodeValues

@@ -18,9 +18,9 @@ from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.collector import Collector
 from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode_starts import Starts
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
-from tune_media.recording.starts import Starts
 from tune_media.recording.success import in_info, why_unknown
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts

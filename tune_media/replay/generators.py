@@ -99,7 +99,7 @@ class EnvGenerators:
 
     def walk(self) -> None:
         """Find the generators and the classes."""
-        walk = _Walk(layers_of(self._env))
+        walk = _GeneratorWalk(layers_of(self._env))
         self._paths, self.classes = tuple(walk.paths), tuple(walk.classes)
 
     def places(self) -> list[GeneratorPlace]:
@@ -271,7 +271,7 @@ def set_states(env: Any, states: Mapping[str, Any]) -> None:
             game.restore_state(type(game.clone_state())(states[name]))
 
 
-class _Walk:
+class _GeneratorWalk:
     """Walks through the objects of an env, breadth first, and notes where its generators are.
 
     Attributes:

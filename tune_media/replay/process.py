@@ -112,7 +112,7 @@ class RenderProcess:
             is_first: Whether it is also found out if a frame looks otherwise when others were rendered before it.
 
         Returns:
-            The facts of a ``Verdict``, as far as they were found out.
+            The facts of a ``ReplayVerdict``, as far as they were found out.
 
         Raises:
             RenderError: As of ``render``.
@@ -159,7 +159,7 @@ class RenderProcess:
         self.kill()
 
     def _asked(self, request: Mapping[str, Any], on_step: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-        """Return the answer to a request; see ``Stage.answer``.
+        """Return the answer to a request; see ``RecipePlayer.answer``.
 
         Raises:
             RenderError: The answer is an error, or the process died.

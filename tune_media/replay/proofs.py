@@ -1,6 +1,6 @@
 """Finds out whether an env repeats its episodes: plays some again of which all frames were rendered.
 
-What is compared is just what every later replay must pass; see ``Stage.prove``.
+What is compared is just what every later replay must pass; see ``RecipePlayer.prove``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tune_media.replay.player import RenderError
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict
+from tune_media.replay.verdicts import ReplayVerdict
 
 NEEDED = 3
 """The number of episodes that are proven before clips are made of tapes."""
@@ -30,7 +30,7 @@ class Proofs:
     Attributes:
         count, seconds: How many episodes were played, and how long that took.
         is_later: Whether one of them was not the first one of its env, which alone proves little.
-        ages, length: See ``Verdict``.
+        ages, length: See ``ReplayVerdict``.
     """
 
     count: int = 0
@@ -39,7 +39,9 @@ class Proofs:
     ages: bool = False
     length: int = 0
 
-    def add(self, samples: Sequence[TapedClip], pool: RenderPool, views: set[str] | None = None) -> Verdict | None:
+    def add(
+        self, samples: Sequence[TapedClip], pool: RenderPool, views: set[str] | None = None
+    ) -> ReplayVerdict | None:
         """Play some episodes, those first that came after most others on their env; return the verdict, if it is known.
 
         Args:
@@ -60,7 +62,7 @@ class Proofs:
             self.ages |= facts["ages"]
             self.length = max(self.length, facts["length"])
             if self.seconds > _SECONDS or (self.count >= NEEDED and self.is_later):
-                return Verdict(True, ages=self.ages, length=self.length)
+                return ReplayVerdict(True, ages=self.ages, length=self.length)
         return None
 
 

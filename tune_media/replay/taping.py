@@ -7,8 +7,8 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from tune_media.recording.clips import Render
 from tune_media.recording.episode import OnTape, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode_clips import Render
 from tune_media.recording.own_frames import FramePlan, OwnFrames
 from tune_media.recording.pictures import ALONE, SPARSE, STEPS, Pictures
 from tune_media.recording.plan import Plan
@@ -19,7 +19,7 @@ from tune_media.replay.generators import EnvGenerators, RenderGuard
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
-from tune_media.replay.verdicts import Verdict, refuse
+from tune_media.replay.verdicts import ReplayVerdict, refuse
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.secrets import error_text
 
@@ -72,7 +72,7 @@ class Taping:
         """Whether episodes are put on tape."""
         return self.mode != DIRECT or self.plan.tapes
 
-    def is_proven(self, verdict: Verdict) -> None:
+    def is_proven(self, verdict: ReplayVerdict) -> None:
         """Make clips of tapes from now on: the env is known to repeat its episodes."""
         if self.mode == AUTO:
             self.mode, self._how = REPLAY, SPARSE if verdict.ages else ALONE

@@ -17,7 +17,7 @@ from tune_media.replay.recipe import differences, facts_of_renderer
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReplayVerdict:
     """Whether the episodes of a recipe's env can be played again.
 
     Attributes:
@@ -37,13 +37,13 @@ _SEEN: set[str] = set()
 _LOCK = threading.Lock()
 
 
-def verdict_on(recipe: str) -> Verdict | None:
+def verdict_on(recipe: str) -> ReplayVerdict | None:
     """Return the verdict on a recipe; None if there is none yet."""
     found = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
-    return None if found is None else Verdict(**json.loads(found))
+    return None if found is None else ReplayVerdict(**json.loads(found))
 
 
-def decide(recipe: str, verdict: Verdict) -> bool:
+def decide(recipe: str, verdict: ReplayVerdict) -> bool:
     """Write the verdict on a recipe; return whether it is news. «Cannot be played again» is final."""
     if not verdict.repeats:
         return share_value(f"refused {recipe}", json.dumps(asdict(verdict)), may_replace=False)
@@ -62,7 +62,7 @@ def refuse(recipe: str, reason: str, *, lost: int = 0) -> bool:
     with _LOCK:
         _REFUSED[recipe] = _REFUSED.get(recipe, 0) + lost
         _SEEN.add(recipe)
-    return decide(recipe, Verdict(False, reason))
+    return decide(recipe, ReplayVerdict(False, reason))
 
 
 def is_refused_here(recipe: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.results.rounds import round_digits, section_round
+from tune_media.results.content_ids import round_digits, section_round
 from tune_media.values.convert import as_numbers
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series

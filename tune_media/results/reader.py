@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.results.content_ids import ContentIds, Place, place_of
 from tune_media.results.raw_clips import RawVideo, advice, id_parts_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
-from tune_media.results.rounds import ContentIds, Place, place_of
 from tune_media.values.convert import converted
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.image import Image
@@ -52,10 +52,10 @@ def replace_media(
     ``unread`` gets the key of each value that cannot be read, and the remedy. ``windows`` are the places that were a
     window in the trial's results so far, and change. What ``place`` raises is passed on.
     """
-    _Walk(result, place, raw_fps, unread, set() if windows is None else windows).run()
+    _ResultWalk(result, place, raw_fps, unread, set() if windows is None else windows).run()
 
 
-class _Walk:
+class _ResultWalk:
     """One walk through a result. It reads each container once, and a value that raises costs only itself."""
 
     def __init__(

@@ -30,9 +30,9 @@ from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.rllib import ray_names
-from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.env_runner_requests import begin_round, recordings_of
 from tune_media.rllib.record import EpisodeRecorder
+from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode
 from tune_media.selection import as_selectors

@@ -15,11 +15,11 @@ from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
-from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
+from tune_media.rllib.env_runner_taping import EnvRunnerTaping
 from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
-from tune_media.rllib.replays import EnvRunnerTaping
+from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
@@ -89,7 +89,7 @@ class EnvRunnerRecording:
         # is_evaluating: a training env runner plays an evaluation, whose episodes are left out
         # is_known: the recorder of an Algorithm has sent a request
         self.is_evaluating = self.is_known = self._has_warned = False
-        self._last: Answer | None = None
+        self._last: EpisodesReply | None = None
 
     @property
     def wants_frame_check(self) -> bool:
@@ -262,7 +262,7 @@ class EnvRunnerRecording:
         if self._section == TRAIN:
             self.replays.begin_round()
 
-    def answer(self, received: Collection[str]) -> Answer:
+    def answer(self, received: Collection[str]) -> EpisodesReply:
         """Return the finished episodes, without those of an answer whose serial is in ``received``."""
         last = self._last
         problems, abandoned, unseen_ends = self.recorder.problems.take(), self.recorder.abandoned, self._unseen_ends
@@ -278,7 +278,7 @@ class EnvRunnerRecording:
             if not self._fetched.is_open(episode.record.id)
         ]
         in_time = {episode.record.id for episode in data if not episode.is_late}
-        self._last = Answer(
+        self._last = EpisodesReply(
             self._index,
             self._id,
             new_id(),

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tune_media.recording.winners import Winners
-from tune_media.rllib.answer import Answer, FirstAnswer
 from tune_media.rllib.env_runner import EnvRunnerRecording
+from tune_media.rllib.replies import EpisodesReply, FirstReply
 from tune_media.values.medium import new_id
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def begin_round(env_runner: Any, name: str) -> tuple[int, str] | None:
     return _answered(env_runner, name, lambda recording: recording.begin_round(env_runner), lambda recording: None)
 
 
-def ask(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
+def ask(env_runner: Any, name: str, received: Collection[str]) -> EpisodesReply | None:
     """Return the finished episodes of an env runner that the Algorithm has not received; None if it does not record."""
     return _answered(env_runner, name, lambda recording: recording.answer(received), _only_problems)
 
@@ -51,10 +51,10 @@ def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[
     return Winners() if taken is None else taken
 
 
-def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
+def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> EpisodesReply | None:
     """Return the finished episodes of an env runner with all candidates, and drop them."""
 
-    def hand_over(recording: EnvRunnerRecording) -> Answer:
+    def hand_over(recording: EnvRunnerRecording) -> EpisodesReply:
         answer = recording.answer(received)
         recording.end_round()
         return replace(answer, kept=recording.take(answer.candidates, [episode.record.id for episode in answer.data]))
@@ -73,14 +73,14 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
     _answered(env_runner, name, leave_out, lambda recording: None)
 
 
-def before_training(env_runner: Any, name: str) -> FirstAnswer:
+def before_training(env_runner: Any, name: str) -> FirstReply:
     """Return what an env runner's recording reports before it plays."""
 
-    def first_answer(recording: EnvRunnerRecording) -> FirstAnswer:
+    def first_answer(recording: EnvRunnerRecording) -> FirstReply:
         recipe = recording.replays.recipe if recording.wants_frame_check else None
-        return FirstAnswer(recording.recorder.problems.take(), recipe)
+        return FirstReply(recording.recorder.problems.take(), recipe)
 
-    return _answered(env_runner, name, first_answer, lambda recording: FirstAnswer()) or FirstAnswer()
+    return _answered(env_runner, name, first_answer, lambda recording: FirstReply()) or FirstReply()
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:
@@ -112,7 +112,7 @@ def _answered(
         return if_it_fails(recording)
 
 
-def _only_problems(recording: EnvRunnerRecording) -> Answer:
+def _only_problems(recording: EnvRunnerRecording) -> EpisodesReply:
     """Return an answer without episodes; these come with the next one."""
     index, id = recording.place
-    return Answer(index, id, new_id(), problems=recording.recorder.problems.take())
+    return EpisodesReply(index, id, new_id(), problems=recording.recorder.problems.take())

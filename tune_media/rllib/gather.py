@@ -15,9 +15,9 @@ from typing import Any
 from tune_media.recording.choosing import DATA
 from tune_media.recording.plan import Plan
 from tune_media.recording.winners import Winners
-from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.env_runner_requests import ask, ask_and_take, begin_round, take
+from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.requests import LOCAL, Replies, Requests
 from tune_media.rllib.round_choice import Collected, Round, RoundChoice
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
@@ -61,7 +61,7 @@ class EnvRunnerClient:
             self.recordings |= dict(pair for pair in found if pair is not None)
             self._begun = None
 
-    def arrived(self, answers: Sequence[Answer]) -> list[int]:
+    def arrived(self, answers: Sequence[EpisodesReply]) -> list[int]:
         """Hold the answers that have arrived; return the indices of the env runners whose episodes are missing."""
         now = {answer.env_runner: answer.recording for answer in answers}
         gone = [index for index, id in self.recordings.items() if now.get(index) != id]
@@ -129,9 +129,9 @@ class AsyncGather:
         choice = RoundChoice(self._plan, replace(of_round, reported=ReportedEpisodes()), answers, problems=problems)
         return self._with_pending(choice.collected(taken), of_round)
 
-    def _sorted(self, replies: Replies) -> tuple[list[Answer], list[Problem]]:
+    def _sorted(self, replies: Replies) -> tuple[list[EpisodesReply], list[Problem]]:
         """Return the answers, marked by the rounds in which they were asked for, and the problems."""
-        found: dict[_AskedRound, list[Answer]] = {}
+        found: dict[_AskedRound, list[EpisodesReply]] = {}
         for index, answer in replies.answers.items():
             asked = self._asked.pop(index)
             if answer is not None:
@@ -172,7 +172,7 @@ class _AskedRound:
     def __init__(self, of_round: Round) -> None:
         self._round, self._left = of_round, of_round.reported.count
 
-    def marked(self, answers: Sequence[Answer], sees_all: bool) -> list[Answer]:
+    def marked(self, answers: Sequence[EpisodesReply], sees_all: bool) -> list[EpisodesReply]:
         """Return answers with those of their episodes marked as late that RLlib does not count."""
         if self._round.section != EVALUATION:
             return list(answers)

@@ -13,8 +13,8 @@ from tune_media.recording.recorder import NOT_RECORDED
 from tune_media.recording.winners import Winners, result_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
+from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.episodes import LEFT_OUT, MAX_TAPE_BYTES, EpisodeData, thinned, with_progress
@@ -58,7 +58,7 @@ class RoundChoice:
         self,
         plan: Plan,
         of_round: Round,
-        answers: Sequence[Answer],
+        answers: Sequence[EpisodesReply],
         gone: Sequence[int] = (),
         problems: Sequence[Problem] = (),
     ) -> None:

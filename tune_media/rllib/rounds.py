@@ -12,13 +12,13 @@ from typing import Any
 
 from tune_media.ray_compat import experiment_of
 from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST
-from tune_media.replay.verdicts import Verdict, decide, take_refused, verdict_on
+from tune_media.replay.verdicts import ReplayVerdict, decide, take_refused, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.env_runner_requests import before_training, evaluates, go_on_from
 from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, collect
 from tune_media.rllib.problem_reports import ProblemReports
-from tune_media.rllib.proofs import Prover
+from tune_media.rllib.prover import Prover
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import endless, unmatched_paths
 from tune_media.rllib.round_choice import Collected, Round
@@ -263,7 +263,7 @@ class Rounds:
         with self._guard("loading the recorder's state"):
             self._window.set_state(state["windows"])
             for recipe, known in state.get("verdicts", {}).items():
-                decide(recipe, Verdict(**known))
+                decide(recipe, ReplayVerdict(**known))
             for section, seen in self._seen.items():
                 seen.starts = {**seen.starts, **state["starts"].get(section, {})}
             self.env_runners_are_new(algorithm.env_runner_group, TRAIN)

@@ -10,7 +10,7 @@ from typing import Any
 from tune_media.experiment.results import json_file
 from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.values.names import safe_name
+from tune_media.values.safe_names import safe_name
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import finite
 

@@ -21,8 +21,8 @@ from tune_media.recording.pictures import SPARSE, STEPS, Pictures
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
-from tune_media.replay.rendering import frames_at, raise_if_other, render_tape
 from tune_media.replay.tape import Tape
+from tune_media.replay.tape_rendering import frames_at, raise_if_other, render_tape
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
@@ -44,7 +44,7 @@ Tell = Callable[..., None]
 """Writes an answer: the contents behind it, and its facts."""
 
 
-class Stage:
+class RecipePlayer:
     """Plays the tapes of one recipe.
 
     Args:
@@ -136,7 +136,7 @@ class Stage:
             is_first: Whether it is also found out if a frame looks otherwise when others were rendered before it.
 
         Returns:
-            The facts of a ``Verdict``.
+            The facts of a ``ReplayVerdict``.
 
         Raises:
             RenderError: The replay is not the episode, or the env is another one if it is rendered.

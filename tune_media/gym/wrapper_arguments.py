@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tune_media.recording.arguments import as_indices, check_recording
+from tune_media.recording.argument_checks import as_indices, check_recording
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import (
     FRAME_MODE,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import Clips
+from tune_media.recording.episode_clips import Clips
 from tune_media.recording.pictures import Pictures
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.generators import RenderGuard

@@ -19,7 +19,7 @@ from tune_media.replay.proofs import compare, note_proofs, proofs_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict, decide, is_first, verdict_on
+from tune_media.replay.verdicts import ReplayVerdict, decide, is_first, verdict_on
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
@@ -140,5 +140,5 @@ class Prover:
                 "render='auto': episodes are rendered while they run, since the env does not repeat its episodes in "
                 f"another process: {redacted(str(error))}"
             )
-            if decide(recipe, Verdict(False, reason)):
+            if decide(recipe, ReplayVerdict(False, reason)):
                 self._found.put(reason)

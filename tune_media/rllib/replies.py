@@ -12,7 +12,7 @@ from tune_media.values.problems import Problem
 
 
 @dataclass(frozen=True)
-class Answer:
+class EpisodesReply:
     """The finished episodes of one env runner, as it reports them."""
 
     env_runner: int
@@ -36,7 +36,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class FirstAnswer:
+class FirstReply:
     """What an env runner reports before it plays."""
 
     problems: list[Problem] = field(default_factory=list)
