@@ -1,4 +1,4 @@
-"""The process that plays tapes, from the inside: answers a ``RenderProcess``, each tape in a process of its own.
+"""The process that plays tapes, from the inside: answers a ``RenderProcess``, each tape in a separate process.
 
 ``main`` reads the recipe once, and with it the user's modules. For each request it forks: what an env leaves behind in
 classes, modules, libraries and child processes ends with the fork, so no tape knows of another one.

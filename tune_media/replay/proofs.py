@@ -25,16 +25,11 @@ _SECONDS = 30.0  # of playing, after which fewer are enough
 
 @dataclass
 class Proofs:
-    """The proofs of one recipe so far, until there is a verdict.
+    """The proofs of one recipe so far, until there is a verdict."""
 
-    Attributes:
-        count, seconds: How many episodes were played, and how long that took.
-        is_later: Whether one of them was not the first one of its env, which alone proves little.
-        ages, length: See ``ReplayVerdict``.
-    """
-
-    count: int = 0
-    seconds: float = 0.0
+    count: int = 0  # how many episodes were played
+    seconds: float = 0.0  # how long that took
+    # one of them was not the first of its env: state that leaks between episodes shows only in the second
     is_later: bool = False
     ages: bool = False
     length: int = 0
@@ -42,16 +37,9 @@ class Proofs:
     def add(
         self, samples: Sequence[TapedClip], pool: RenderPool, views: set[str] | None = None
     ) -> ReplayVerdict | None:
-        """Play some episodes, those first that came after most others on their env; return the verdict, if it is known.
-
-        Args:
-            views: See ``compare``.
-
-        Raises:
-            RenderError: One cannot be played again, or shows other frames.
-        """
+        """Play some episodes, those late on their env first; return the verdict, if it is known. Raises RenderError."""
         tapes = [(Tape.unpacked(sample.tape), sample) for sample in samples]
-        for tape, sample in sorted(tapes, key=lambda one: -one[0].number):
+        for tape, sample in sorted(tapes, key=lambda item: -item[0].number):
             if not tape.pictures.are_all:
                 continue
             began = time.monotonic()
@@ -68,25 +56,21 @@ class Proofs:
 
 def proofs_of(recipe: str) -> Proofs:
     """Return the proofs that the trials of this Ray job have made of a recipe."""
-    known = shared_value(f"proofs {recipe}")
-    return Proofs() if known is None else Proofs(**json.loads(known))
+    stored = shared_value(f"proofs {recipe}")
+    return Proofs() if stored is None else Proofs(**json.loads(stored))
 
 
 def note_proofs(recipe: str, proofs: Proofs) -> None:
-    """Let the other trials go on from here."""
+    """Let the other trials continue from here."""
     share_value(f"proofs {recipe}", json.dumps(asdict(proofs)), may_replace=True)
 
 
 def compare(
     sample: TapedClip, pool: RenderPool, *, is_first: bool = False, views: set[str] | None = None
 ) -> dict[str, Any]:
-    """Play an episode again of which all frames were rendered; return what ``RenderProcess.prove`` does.
+    """Play an episode of which all frames were rendered again; return what ``RenderProcess.prove`` does.
 
-    Args:
-        views: The names of the views, which must be known before the first frame. None: they need not be.
-
-    Raises:
-        RenderError: It cannot be played again, or shows other frames or views.
+    ``views`` are names that must be known before the first frame, if any. Raises RenderError also for other views.
     """
     shown = Tape.unpacked(sample.tape).pictures.views
     if views is not None and shown != views:
