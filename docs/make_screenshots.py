@@ -7,17 +7,13 @@ python docs/make_screenshots.py FOLDER/cliff_walking
 from __future__ import annotations
 
 import io
-import runpy
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -170,40 +166,9 @@ def make_gif(experiment: str) -> None:
     print(path, path.stat().st_size // 1000, "kB")
 
 
-def make_learning() -> None:
-    """Make the picture of "watch it learn": a Q-learner of the example, with a checkpoint every 20 episodes."""
-    play = runpy.run_path(str(FOLDER.parent / "examples" / "cliff_walking.py"))["play"]
-    rng, values = np.random.default_rng(0), np.zeros((48, 4))
-    with tempfile.TemporaryDirectory() as folder:
-        trial = Path(folder, "cliff_walking", "q_learning")
-        for number in range(4):
-            for _ in range(20):
-                play(make_cliff({}), values, {"method": "q_learning", "epsilon": 0.05}, rng)
-            checkpoint = trial / f"checkpoint_{number:06d}"
-            checkpoint.mkdir(parents=True)
-            np.save(checkpoint / "values.npy", values)
-        (trial / "params.json").write_text("{}")
-        found = tm.evaluate(trial.parent, checkpoint="all", seeds=7, policy=load_values, env=make_cliff)
-        path = FOLDER / "learning.png"
-        Image.open(found.learning[1]).convert("RGB").quantize(COLORS).save(path, optimize=True)
-    print(path, path.stat().st_size // 1000, "kB")
-
-
-def make_cliff(env_config: dict[str, Any]) -> Any:
-    """Make the env of the example."""
-    return gym.make("CliffWalking-v1", render_mode="rgb_array", max_episode_steps=200)
-
-
-def load_values(folder: str) -> Any:
-    """Return the policy of a checkpoint; among equal actions it takes the first one."""
-    values = np.load(Path(folder, "values.npy"))
-    return lambda state: int(values[state].argmax())
-
-
 def main(experiment: str) -> None:
     """Make all pictures."""
     make_gif(experiment)
-    make_learning()
     server = make_watch_server(experiment, port=0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://localhost:{server.port}/"

@@ -122,9 +122,9 @@ def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
     assert printed.split("\n")[:2] == ["7.0 5 5", "200"]
 
 
-PLAYS, RLLIB = "Playing checkpoints (evaluate, gate, report, fork, blame)", "tune-media[rllib]"
+PLAYS, RLLIB = "Playing checkpoints (evaluate, gate, fork)", "tune-media[rllib]"
 NEEDS = {
-    **{f"tm.{name}": (PLAYS, RLLIB) for name in ("blame", "evaluate", "fork", "gate", "report")},
+    **{f"tm.{name}": (PLAYS, RLLIB) for name in ("evaluate", "fork", "gate")},
     **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("Media", "JsonMedia", "TBXMedia")},
     **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("WandbMedia", "MLflowMedia")},
     "tm.rllib": ("tune_media.rllib", RLLIB),

@@ -26,12 +26,10 @@ _NAMES = {
     "MLflowMediaLoggerCallback": "callbacks.mlflow.callback",
     "TBXMediaLoggerCallback": "callbacks.tensorboard.callback",
     "WandbMediaLoggerCallback": "callbacks.wandb.callback",
-    "blame": "evaluation.blame",
     "evaluate": "evaluation.evaluate",
     "fork": "evaluation.fork",
     "gate": "evaluation.gate",
     "load": "viewing.catalog",
-    "report": "evaluation.report",
     "short_trial_names": "trial_names",
 }
 _ELSEWHERE = {  # names that people look for here
@@ -62,14 +60,12 @@ __all__ = [
     "VideoOptions",
     "WandbMediaLoggerCallback",
     "__version__",
-    "blame",
     "evaluate",
     "export",
     "fork",
     "gate",
     "gym",
     "load",
-    "report",
     "rllib",
     "selection",
     "short_trial_names",
@@ -84,11 +80,9 @@ if TYPE_CHECKING:
     from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
     from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
     from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
-    from tune_media.evaluation.blame import blame
     from tune_media.evaluation.evaluate import evaluate
     from tune_media.evaluation.fork import fork
     from tune_media.evaluation.gate import gate
-    from tune_media.evaluation.report import report
     from tune_media.trial_names import short_trial_names
     from tune_media.values.artifact import Artifact
     from tune_media.values.episode_record import EpisodeRecord

@@ -414,7 +414,6 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> Non
 @click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_gallery.")
 @click.option("--only", multiple=True, help="Only clips of this key or section, such as best; may be repeated.")
 @click.option("--steps", is_flag=True, help="With the steps of trajectories, if they were kept.")
-@click.option("--single-file", metavar="PAGE", help="Write one .html file instead, with up to 60 MB of clips inside.")
 @click.option("--errors/--no-errors", default=True, help="Say why trials failed, without folders and passwords.")
 @click.option("--yes", is_flag=True, help="Do not ask before copying more than a gigabyte.")
 def gallery(
@@ -422,22 +421,15 @@ def gallery(
     output: str | None,
     only: tuple[str, ...],
     steps: bool,
-    single_file: str | None,
     errors: bool,
     yes: bool,
 ) -> None:
     """Write the clips of EXPERIMENT, a folder or a URI, as a folder with a page that opens without a server.
 
-    \b
-    Examples:
-      tune-media gallery ~/ray_results/my_sweep -o sweep
-      tune-media gallery ~/ray_results/my_sweep --single-file sweep.html
+    Example: tune-media gallery ~/ray_results/my_sweep -o sweep
     """
     from tune_media.viewing.gallery import Gallery, default_folder, human_size
 
-    if single_file and output:
-        raise click.UsageError("-o names a folder, --single-file a file: pass one of them.")
-    page = _file_to_write(single_file, ".html", option="--single-file") if single_file else None
     made = Gallery.of(experiment, only, errors=errors)
     if not made.count and not only:
         raise click.ClickException(_nothing(experiment, "No clip or picture"))
@@ -445,22 +437,13 @@ def gallery(
         raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; {hint}")
     if not made.count:
         raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
-    if page:
-        with click.progressbar(length=made.count, label="Reading") as bar:
-            count = made.write_page(page, bar.update, steps=steps)
-        left_out = made.count - count - len(made.missing)
-        media = f"{counted(count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
-        told = f"{media} in {page} ({human_size(page.stat().st_size)})"
-        more = f"; {left_out} more did not fit: -o FOLDER takes all, --only some" if left_out else ""
-        click.echo(f"{told}{more}")
-    else:
-        folder = local_path("-o", output) if output else default_folder(made.title)
-        media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
-        click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
-        if made.nbytes > _MUCH and not yes:
-            click.confirm("Copy them?", abort=True)
-        with click.progressbar(length=made.count, label="Copying") as bar:
-            page = made.write(folder, bar.update, steps=steps)
+    folder = local_path("-o", output) if output else default_folder(made.title)
+    media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
+    click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
+    if made.nbytes > _MUCH and not yes:
+        click.confirm("Copy them?", abort=True)
+    with click.progressbar(length=made.count, label="Copying") as bar:
+        page = made.write(folder, bar.update, steps=steps)
     if made.missing:
         click.echo(f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}", err=True)
     click.echo(f"Open {page.resolve().as_uri()}")
@@ -670,8 +653,6 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
         click.echo(f"\n{tables(found)}\n")
         for remark in remarks(found):
             click.echo(remark)
-        for path in found.learning:
-            click.echo(f"Watch it learn: {path}")
         click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {_address(found.path, experiment)}\n")
     failed = [one for one in found.checkpoints if one.error]
     if failed:
@@ -769,84 +750,20 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     sys.exit(found.exit_code)
 
 
-@main.command(cls=_UsersCommand, short_help="One page about two policies on the same seeds, to be mailed.")
-@click.argument("base", metavar="A")
-@click.argument("candidate", metavar="[B]", required=False)
-@click.option("-o", "--output", default="report.html", show_default=True, help="The page, an .html file.")
-@click.option("--metric", help="return, success, length, or a custom metric. Default: return.")
-@click.option("--mode", type=click.Choice(["max", "min"]), help="What is better. Default: max.")
-@click.option("--seeds", help="The seeds, such as 0:100. Default: 0:40.")
-@click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
-@_plays_on_seeds
-@click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which it has clips.")
-@click.option("--folder", help="For the episodes. Default: reports/B-DIGEST here.")
-@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON, and nothing else.")
-def report(base: str, candidate: str | None, output: str, as_json: bool, **options: Any) -> None:
-    """Write one HTML page about A and B on the same seeds: who wins, where, and what differs with it.
-
-    A is the base, and B the candidate. Each is the folder of a checkpoint, an experiment (its best trial),
-    EXPERIMENT:TRIAL, or an evaluation that is there. A alone is the folder of a gate or of a report, of which nothing
-    is played again. The page has the clips inside. Checkpoints are executable: compare only those of people whom you
-    trust.
-
-    \b
-    Exit codes:
-      0  the page is written
-      1  the two cannot be compared, or not be played
-      2  wrong usage
-
-    \b
-    Examples:
-      tune-media report runs/main runs/mine --workers 4
-      tune-media report runs/main runs/mine --env-config wind=0,5 -o wind.html
-      tune-media report gates/mine-3f2a91 -o gate.html
-    """
-    from tune_media.evaluation.report import ReportProgress
-    from tune_media.evaluation.report import report as make
-    from tune_media.evaluation.request import parsed_env_config
-    from tune_media.values.strict_json import json_bytes
-
-    class Shown(ReportProgress):
-        """Prints how far it is."""
-
-        def plays(self, base: str, candidate: str) -> None:
-            _say_whose_code_runs(_CODE, base, candidate)
-
-        def played(self, condition: str, seeds: int, of: int) -> None:
-            if sys.stderr.isatty():
-                click.echo(f"\r\x1b[K{condition} {seeds}/{of} seeds", nl=False, err=True)
-
-    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    page = _file_to_write(output, ".html", ".htm")
-    conditions = parsed_env_config(options.pop("env_config"))
-    found = make(base, candidate, output=page, env_config=conditions, progress=Shown(), **options)
-    if as_json:
-        click.echo(json_bytes(found.facts()))
-        return
-    click.echo(found.sentence)
-    for problem in found.problems:
-        click.echo(f"Note: {_in_shell(problem)}.")
-    folder = _address(found.path, base, candidate)
-    click.echo(f"\nOpen it:  {found.page.resolve().as_uri()}\nAll episodes:  tune-media watch --open {folder}")
-
-
 @main.command(cls=_UsersCommand, short_help="Let another policy go on with an episode.")
 @click.argument("episode", metavar="EXPERIMENT:EPISODE")
 @click.option(
-    "--at", type=click.IntRange(0), metavar="K", help="The steps that are played before the policy takes over."
+    "--at", required=True, type=click.IntRange(0), metavar="K", help="The steps before the policy takes over."
 )
 @click.option("--policy", required=True, metavar="CHECKPOINT", help="What takes over: a checkpoint, or an experiment.")
-@click.option("--times", type=click.IntRange(1), help="Continuations. Default: 1; with --blame 20 from each step.")
-@click.option("--blame", "blames", is_flag=True, help="Find the step from which on the policy could not save it.")
+@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="Continuations.")
 @click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
 @_plays
 @click.option("--env", metavar="MODULE:FUNCTION", help="Makes the env, if how it is made is not stored.")
 @click.option("--policy-loader", metavar="MODULE:FUNCTION", help="Loads a policy of another library than RLlib.")
-@click.option("--clips", type=click.IntRange(0), help="Continuations that get clips. Default: 5; with --blame 1.")
+@click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Continuations that get clips.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
-def fork(
-    episode: str, at: int | None, times: int | None, blames: bool, clips: int | None, as_json: bool, **options: Any
-) -> None:
+def fork(episode: str, as_json: bool, **options: Any) -> None:
     """Play the first K steps of an episode as they were, and let another policy go on.
 
     EXPERIMENT is the folder of an experiment or of an evaluation, EPISODE the id of an episode that has a tape, or
@@ -862,42 +779,29 @@ def fork(
     \b
     Examples:
       tune-media fork my_sweep:worst --at 120 --policy runs/main --times 20
-      tune-media fork my_sweep:5c1e --policy runs/main:PPO_3 --blame
+      tune-media fork my_sweep:5c1e --at 0 --policy runs/main:PPO_3
     """
-    from tune_media.evaluation import blame as blaming
-    from tune_media.evaluation import fork as forking
+    from tune_media.evaluation.fork import ForkProgress, sentence
+    from tune_media.evaluation.fork import fork as play
     from tune_media.values.strict_json import json_bytes
 
-    if blames == (at is not None):
-        raise click.UsageError("Pass --at K, or --blame, which looks for the step itself.")
-
-    class Shown(forking.ForkProgress):
-        """Prints whose code runs, and the line of each step."""
+    class Shown(ForkProgress):
+        """Prints whose code runs."""
 
         def runs(self, experiment: str, policy: str) -> None:
             _say_whose_code_runs(_CODE, experiment, policy)
 
-        def continued(self, found: forking.Continuations, metric: str) -> None:
-            if blames:
-                click.echo(f"taken over after step {found.at}: {forking.shown(found, metric)}", err=True)
-
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    given: dict[str, Any] = {name: value for name, value in (("times", times), ("clips", clips)) if value is not None}
-    if at is None:
-        blamed = blaming.blame(episode, progress=Shown(), **given, **options)
-        facts, text, path, link = blamed.facts(), blaming.told(blamed), blamed.path, blamed.link
-    else:
-        forked = forking.fork(episode, at=at, progress=Shown(), **given, **options)
-        facts, text, path, link = forked.facts(), forking.sentence(forked), forked.path, forked.link
+    forked = play(episode, progress=Shown(), **options)
     if as_json:
-        click.echo(json_bytes(facts))
+        click.echo(json_bytes(forked.facts()))
         return
-    click.echo(_in_shell(text))
-    for problem in facts["problems"]:
+    click.echo(_in_shell(sentence(forked)))
+    for problem in forked.problems:
         click.echo(f"Note: {_in_shell(problem)}.")
-    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {_address(path, episode)}\n")
-    if link:
-        click.echo(f"and then in the browser:\n\n    http://localhost:6007/{link}\n")
+    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {_address(forked.path, episode)}\n")
+    if forked.link:
+        click.echo(f"and then in the browser:\n\n    http://localhost:6007/{forked.link}\n")
 
 
 @main.command(cls=_UsersCommand, short_help="Save a clip as a GIF, or log a sweep or make a dataset.")

@@ -87,3 +87,14 @@ def test_the_command_says_whose_code_runs_before_it_reads_a_checkpoint_and_takes
     result = CliRunner().invoke(main, [*command[:3], "nobody", *command[4:]])
     assert "There is no trial 'nobody'" in result.output
     assert "This runs code" not in result.output
+
+
+def test_of_one_seed_each_checkpoint_has_one_clip(tmp_path):
+    trial = tmp_path / "sweep" / "trial"
+    for push in (0, 1):
+        folder = trial / f"checkpoint_{push:06d}"
+        folder.mkdir(parents=True)
+        (folder / "push.txt").write_text(str(push))
+    (trial / "params.json").write_text("{}")
+    clips = list(tm.evaluate(tmp_path / "sweep", checkpoint="all", seeds=7, **FUNCTIONS).catalog)
+    assert [(row["training_iteration"], row["key"]) for row in clips] == [(1, "episodes/best"), (2, "episodes/best")]

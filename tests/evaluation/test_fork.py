@@ -1,4 +1,4 @@
-"""Another policy goes on with an episode: in the same world, from any step; and the step that is to blame is found."""
+"""Another policy goes on with an episode: in the same world, from any step."""
 
 import json
 import random
@@ -18,7 +18,6 @@ from tests.support.browser import served, viewer_page
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.encoding import decode_video
-from tune_media.evaluation.blame import search
 from tune_media.replay.tape import Tape
 from tune_media.viewing.comparison import returns_by_seed
 
@@ -61,28 +60,6 @@ class Trapped(gym.Env):
         return np.full((32, 48, 3), min(255, 8 * self.steps), np.uint8)
 
 
-class Braking(gym.Env):
-    """Drives towards a wall; it is lost long before it is hit."""
-
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    action_space = gym.spaces.Discrete(3)
-
-    def __init__(self, config=None):
-        self.wall = config["wall"]
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.steps, self.place, self.speed = 0, 0, 0
-        return np.array([0, 0], np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        self.speed = max(0, self.speed + int(action) - 1)
-        self.place += self.speed
-        hit, done = self.place > self.wall, self.steps == 60
-        return np.array([self.place, self.speed], np.float32), 1.0, hit, done and not hit, {"is_success": not hit}
-
-
 class Drawing(Trapped):
     """Draws from a generator that nobody seeds, so that no episode is repeated."""
 
@@ -108,11 +85,6 @@ class Misstep:
 
 def load_misstep(folder):
     return Misstep(**json.loads(Path(folder, "policy.json").read_text()))
-
-
-def load_braking(folder):
-    brakes = json.loads(Path(folder, "policy.json").read_text())["brakes"]
-    return lambda observation: 0 if brakes else 2
 
 
 def written(folder, **policy):
@@ -242,85 +214,13 @@ def test_an_env_that_does_not_repeat_its_episodes_is_refused_with_the_step(tmp_p
     assert not list(Path(tmp_path, "played", "evaluations").glob("fork-*/at-*/result.json"))
 
 
-MISTAKES = [
-    *(
-        {"fatal": fatal, "config": {"delay": delay}}
-        for fatal, delay in [(1, 9), (2, 0), (7, 5), (12, 12), (17, 3), (29, 0)]
-    ),
-    *(
-        {"fatal": fatal, "config": {"delay": delay, "tells": False}}
-        for fatal, delay in [(1, 3), (5, 2), (11, 6), (14, 1)]
-    ),
-    *({"fatal": fatal, "config": {"delay": 4}, "slips": slips} for fatal, slips in [(3, 0.2), (9, 0.5), (16, 0.4)]),
-    *({"fatal": fatal, "config": {"delay": 2, "tells": False}, "slips": 0.1} for fatal in (6, 13, 15)),
-    *({"wall": wall} for wall in (9, 40, 100, 300)),
-]
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: "-".join(map(str, mistake.values())))
-def test_the_step_that_is_to_blame_is_found(mistake, tmp_path):
-    mistake = dict(mistake)
-    wall = mistake.pop("wall", None)
-    if wall is None:
-        config, slips = mistake.pop("config"), mistake.get("slips", 0.0)
-        truth, better = mistake["fatal"], written(tmp_path / "better", slips=slips)
-        episode, how = played(tmp_path / "worse", config=config, **mistake), {"policy_loader": load_misstep}
-    else:
-        truth, better = first_lost(wall), written(tmp_path / "better", brakes=True)
-        episode = played(tmp_path / "worse", Braking, {"wall": wall}, load_braking, brakes=False)
-        how, slips = {"policy_loader": load_braking}, 0.0
-    found = tm.blame(episode, policy=better, times=6 if slips else 2, clips=0, **how)
-    assert abs(found.step - truth) <= 2
-    assert found.between[0] <= truth <= found.between[1]
-    if not slips:
-        assert found.between == (truth, truth)
-    assert found.metric == ("return" if wall is None and not config.get("tells", True) else "success")
-    told = json.loads(Path(found.path, "blame.json").read_text())
-    assert told["step"] == found.step and [one["at"] for one in told["curve"]] == sorted(
-        {one.at for one in found.curve}
-    )
-
-
-def first_lost(wall):
-    """Return after how many steps of acceleration no brake helps."""
-    for steps in range(60):
-        speed, place = steps, sum(range(steps + 1))
-        if place + sum(range(speed)) > wall:
-            return steps
-    raise AssertionError
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_the_search_looks_at_few_steps_and_at_both_sides_of_the_change(noise):
-    draw = random.Random(1)
-    for truth in range(1, 400, 7):
-        seen = []
-
-        def look(at, truth=truth, seen=seen):
-            seen.append(at)
-            unsure = abs(at - truth) < 20 and draw.random() < noise
-            return (0 if unsure else 1 if at < truth else -1), at < truth
-
-        search(look, 400)
-        assert {truth - 1, truth} <= set(seen)
-        assert len(seen) == len(set(seen)) < (20 if not noise else 45)
-
-
-def test_a_policy_that_is_no_better_leaves_no_step_to_blame(episode, tmp_path):
-    found = tm.blame(episode, policy=written(tmp_path / "same", fatal=3), times=2, policy_loader=load_misstep, clips=0)
-    assert found.step is None and len(found.curve) == 1
-    won = played(tmp_path / "won")
-    with pytest.raises(ValueError, match="succeeded: there is nothing to blame"):
-        tm.blame(won, policy=tmp_path / "same", policy_loader=load_misstep)
-
-
 def test_what_the_clips_lack_is_told_once_and_the_original_is_shown_first(episode, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)  # as if it was not installed
-    found = tm.blame(episode, policy=written(tmp_path / "better"), times=2, policy_loader=load_misstep)
+    found = tm.fork(episode, at=11, policy=written(tmp_path / "better"), times=2, policy_loader=load_misstep)
     (problem,) = found.problems
     assert problem.startswith("the clips do not show where they fork")
     (ticked,) = parse_qs(found.link.removeprefix("#"))["ticked"]
-    assert [one.split("\t")[0] for one in ticked.split("\n")] == ["original", "at-11", "at-12"]
+    assert [one.split("\t")[0] for one in ticked.split("\n")] == ["original", "at-11"]
 
 
 def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
@@ -329,16 +229,10 @@ def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
     assert run.exit_code == 0, run.output
     assert "continued by" in run.stdout and "success 1 (1 continuation)" in run.stdout
     assert "tune-media watch" in run.stdout and "#view=compare&ticked=" in run.stdout
-    run = CliRunner().invoke(main, ["fork", episode, "--blame", "--times", "2", "--clips", "0", "--json", *loader])
+    run = CliRunner().invoke(main, ["fork", episode, "--at", "5", "--clips", "0", "--json", *loader])
     assert run.exit_code == 0, run.output
-    assert json.loads(run.stdout)["step"] == 12
-    run = CliRunner().invoke(main, ["fork", episode, "--blame", "--times", "2", "--clips", "0", *loader])
-    assert "From step 12 on" in run.stdout
-    for wrong, code, told in (
-        (["--at", "99"], 1, "--at takes less than"),
-        ([], 2, "--blame"),
-        (["--at", "3", "--blame"], 2, ""),
-    ):
+    assert json.loads(run.stdout)["continued"]["successes"] == [True]
+    for wrong, code, told in ((["--at", "99"], 1, "--at takes less than"), ([], 2, "--at")):
         run = CliRunner().invoke(main, ["fork", episode, *loader, *wrong])
         assert run.exit_code == code and told in run.output
 
@@ -361,64 +255,20 @@ def clip_of(folder, **conditions):
 SHOWN_STEP = "Number(document.querySelector('.track input').value)"  # a frame for each step
 
 
-@pytest.fixture(scope="module")
-def blamed(tmp_path_factory):
-    """From which step on a policy that slips could not save an episode, from few continuations; and its evaluation."""
-    folder = tmp_path_factory.mktemp("blamed")
-    episode = played(folder / "played", config={"delay": 6}, fatal=12, slips=0.3, clips=["best"])
-    found = tm.blame(episode, policy=written(folder / "better", slips=0.3), times=3, policy_loader=load_misstep)
-    return found, episode.removesuffix(":best")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_the_time_line_of_a_clip_shows_the_step_that_is_to_blame(browser, blamed, tmp_path, host):
-    blamed, evaluation = blamed
-    first, last = blamed.between
-    assert blamed.step == 12 and first < 12 < last  # three continuations leave much open
-    with served(host, evaluation, tmp_path) as url, viewer_page(browser, host) as viewer:
-        opened(viewer, url, **clip_of(evaluation, episode_id=blamed.episode))
-        assert viewer.all(".moment.blame") == ["✗\ntoo late for better from here on\nstep 12"]
-        (told,) = viewer.all(".blamed figcaption")
-        assert (
-            told == f"From step 12 on, better could not save this episode (it may be any step from {first} to {last})."
-        )
-        assert str(Path(blamed.path).parents[2]) not in viewer.frame.content()  # a gallery is for others, too
-        shares = "(e) => [e.style.left, e.style.width]"
-        (mark,), (unsure,) = (viewer.all(f".mark.{kind}", f"({shares})(e)") for kind in ("blame", "unsure"))
-        assert [float(mark[0].rstrip("%")), float(unsure[0].rstrip("%"))] == pytest.approx(
-            [1200 / 18, 100 * first / 18], 1e-3
-        )
-        assert unsure[1]
-        viewer.frame.click(".moment.blame")
-        viewer.wait(f"{SHOWN_STEP} === 12")
-        legend = "[...document.querySelectorAll('.blamed .u-legend .u-value')].map((e) => e.innerText).join(' ')"
-        viewer.wait(f"{legend} === '12 0 0.5'")
-        viewer.press(",")
-        viewer.wait(f"{SHOWN_STEP} === 11 && {legend} === '11 1 0.5'")
-        viewer.frame.locator(".mark.blame").click()
-        viewer.wait(f"{SHOWN_STEP} === 12")
-        viewer.frame.locator(".blamed .u-over").click(position={"x": 3, "y": 40})
-        viewer.wait(f"{SHOWN_STEP} === 0")
-        assert host == "gallery" or viewer.axe_violations() == {}
-        assert viewer.errors == []
-
-
-@pytest.mark.slow
-def test_only_the_episode_itself_is_blamed_and_a_continuation_shows_its_fork(browser, blamed, tmp_path):
-    blamed, evaluation = blamed
-    how = {"env": Trapped, "policy": load_misstep, "clips": ["best"]}
-    other = tm.evaluate(Path(evaluation).parents[1], seeds=6, **how).path
-    for folder, wanted, kinds in (
-        (other, {}, []),
-        (blamed.path, {"trial": "original"}, ["blame"]),
-        (blamed.path, {"trial": "at-11"}, ["fork"]),
+def test_only_a_continuation_shows_its_fork(browser, tmp_path):
+    episode = played(tmp_path / "played", config={"delay": 6}, fatal=12, slips=0.3, clips=["best"])
+    better = written(tmp_path / "better", slips=0.3)
+    fork = tm.fork(episode, at=11, policy=better, times=3, policy_loader=load_misstep)
+    for folder, wanted, is_fork in (
+        (episode.removesuffix(":best"), {}, False),
+        (fork.path, {"trial": "original"}, False),
+        (fork.path, {"trial": "at-11"}, True),
     ):
         with served("watch", folder, tmp_path) as url, viewer_page(browser, "watch") as viewer:
             opened(viewer, url, **clip_of(folder, **wanted))
-            assert [kind for kind in ("fork", "blame") if viewer.all(f".moment.{kind}")] == kinds
-            assert len(viewer.all(".blamed")) == kinds.count("blame")
-            if kinds == ["fork"]:
+            assert bool(viewer.all(".moment.fork")) == is_fork
+            if is_fork:
                 viewer.frame.click("text=forked here")
                 viewer.wait(f"{SHOWN_STEP} === 11")
             assert viewer.errors == []

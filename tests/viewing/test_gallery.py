@@ -154,35 +154,6 @@ def test_a_gallery_says_why_a_trial_failed_but_names_no_folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_single_file_has_the_clips_and_needs_nothing_else(tmp_path, browser):
-    sweep = failed_sweep(tmp_path / "exp")
-    result = run(sweep, "--single-file", tmp_path / "sent" / "page.html")
-    assert result.exit_code == 0, result.output
-    assert "8 media of 2 trials in" in result.output
-    page = tmp_path / "sent" / "page.html"
-    assert str(tmp_path) not in page.read_text()
-    with viewer_page(browser, "gallery") as viewer:
-        asked = []
-        viewer.page.on("request", lambda request: asked.append(request.url))
-        viewer.open(page.as_uri())
-        viewer.wait("[...document.querySelectorAll('.card video')].filter((e) => e.readyState >= 2).length === 2")
-        assert viewer.frame.title() == "exp"
-        assert any("no such file" in text for text in viewer.all(".card .error"))
-        viewer.frame.click("button:text('All episodes')")
-        viewer.wait("document.querySelectorAll('table.episodes tbody tr').length === 8")
-        viewer.frame.click("button[aria-label='Play the clip']")
-        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
-        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
-        with viewer.page.expect_download() as download:
-            viewer.frame.click("button:text('Filmstrip')")
-        assert download.value.suggested_filename.endswith("_filmstrip.png")
-        assert "view=clip" in viewer.page.url  # a link, as in any page
-        assert {url.split(":")[0] for url in asked} <= {"file", "data", "blob"}
-        assert len([url for url in asked if url.startswith("file:")]) == 1
-        assert viewer.errors == []
-
-
-@pytest.mark.slow
 def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(experiment, tmp_path, browser):
     run(experiment, "-o", tmp_path / "out")
     with viewer_page(browser, "gallery") as viewer:
@@ -197,35 +168,17 @@ def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(experime
         assert viewer.errors == []
 
 
-def test_a_single_file_has_room_for_some_clips_the_best_first(experiment, tmp_path):
-    gallery = Gallery.of(str(experiment))
-    sizes = sorted(line["bytes"] for _, line in gallery.files.values())
-    assert gallery.write_page(tmp_path / "page.html", max_bytes=3 * sizes[-1]) in (3, 4)
-    held = (tmp_path / "page.html").read_text().split("<script>")[1].split("</script>")[0]
-    best = max((line for trial in gallery.trials for line in trial.lines), key=lambda line: line["episode_return"])
-    assert best["path"] in held
-    assert held.count("data:video/mp4") in (3, 4)
-    both = run(experiment, "--single-file", tmp_path / "a.html", "-o", tmp_path / "b")
-    assert (both.exit_code, "pass one of them" in both.output) == (2, True)
-    assert run(experiment, "--single-file", tmp_path / "folder").exit_code == 2
-
-
-def test_the_home_is_expanded_in_the_name_of_either_gallery(experiment, tmp_path, monkeypatch):
+def test_the_home_is_expanded_in_the_name_of_a_gallery(experiment, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    assert run(experiment, "-o", "~/folder").exit_code == run(experiment, "--single-file", "~/page.html").exit_code == 0
+    assert run(experiment, "-o", "~/folder").exit_code == 0
     assert (tmp_path / "home" / "folder" / "index.html").exists()
-    assert (tmp_path / "home" / "page.html").exists()
     assert not (tmp_path / "~").exists()
 
 
-def test_without_media_both_kinds_of_galleries_say_the_same(experiment, tmp_path):
+def test_a_gallery_without_media_is_not_written(experiment, tmp_path):
     (tmp_path / "none" / "trial").mkdir(parents=True)
     (tmp_path / "none" / "trial" / "result.json").write_text('{"training_iteration": 1}\n')
     for source, *only in ((tmp_path / "none",), (experiment, "--only", "bets")):
-        folder, page = (
-            run(source, *only, *to) for to in (("-o", tmp_path / "x"), ("--single-file", tmp_path / "x.html"))
-        )
-        assert (folder.exit_code, folder.output) == (page.exit_code, page.output)
-        assert folder.exit_code == 1
-    assert not (tmp_path / "x").exists() and not (tmp_path / "x.html").exists()
+        assert run(source, *only, "-o", tmp_path / "x").exit_code == 1
+    assert not (tmp_path / "x").exists()

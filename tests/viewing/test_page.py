@@ -9,7 +9,6 @@ from tests.support.browser import served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.values.safe_names import shown_names
 from tune_media.viewing.configurations import short
-from tune_media.viewing.episode_files import EpisodeFiles
 
 pytestmark = pytest.mark.slow
 
@@ -325,10 +324,9 @@ def test_all_curves_are_on_one_chart(browser, seeds, tmp_path):
         assert viewer.errors == []
 
 
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
+def test_all_episodes_are_a_table(browser, seeds, tmp_path):
     frame = tm.load(seeds).episodes()
-    with served(host, seeds, tmp_path) as url, viewer_page(browser, host) as viewer:
+    with served("watch", seeds, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
         viewer.frame.click("text=All episodes")
         viewer.wait("document.querySelectorAll('.episodes tbody tr').length > 0")
@@ -353,40 +351,6 @@ def test_all_episodes_are_a_table(browser, seeds, host, tmp_path):
         viewer.frame.click(".episodes td button")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
         assert viewer.errors == []
-        viewer.page.go_back()
-        viewer.wait("document.querySelector('.episodes')")
-        if host == "gallery":
-            assert_answers(viewer, EpisodeFiles().table(tm.load(seeds).trials))
-
-
-FILTERS = ["return < 8 and seed = None", "lr=0.1..0.15 (seed!=3 | length>=5)", "not trial=failed", "FAILED return=..10"]
-
-
-def assert_answers(viewer, table):
-    """A gallery, which has no server, answers as the server does."""
-    ask = "(wanted) => tuneMedia.app.instance.source.episodes(wanted)"
-    with pytest.raises(Exception, match="did you mean “episode_return”"):
-        viewer.frame.evaluate(ask, {"where": "episod_return < 8"})
-    for where in FILTERS:
-        wanted = {"where": where, "sort": "return", "descending": 1, "limit": 7, "offset": 2, "histogram": "return"}
-        found, expected = (
-            viewer.frame.evaluate(ask, wanted),
-            table.rows(where, "return", descending=True, offset=2, limit=7),
-        )
-        counted = table.histogram("return", where)
-        assert 0 < expected["count"] < expected["total"], where
-        assert {name: found[name] for name in expected} == expected, where
-        assert (found["histogram"]["counts"], found["histogram"]["outliers"]) == (
-            counted["counts"],
-            counted["outliers"],
-        )
-        assert found["histogram"]["edges"] == pytest.approx(counted["edges"])
-    other = viewer.frame.evaluate(ask, {"where": "seed=1", "histogram": "return", "histogram_where": ""})
-    assert other["histogram"]["counts"] == table.histogram("return")["counts"]  # of other rows than those of the page
-    found, expected = viewer.frame.evaluate(ask, {"strangest": 5}), table.strangest(5)
-    assert (found["rows"], found["places"]) == (expected["rows"], expected["places"])
-    assert [name for name, _ in found["why"]] == [name for name, _ in expected["why"]]
-    assert [z for _, z in found["why"]] == pytest.approx([z for _, z in expected["why"]])
 
 
 def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(browser, seeds, tmp_path):

@@ -2,4 +2,4 @@
 
 from tune_media.ray_compat import check_ray
 
-check_ray("Playing checkpoints (evaluate, gate, report, fork, blame)", "tune-media[rllib]")
+check_ray("Playing checkpoints (evaluate, gate, fork)", "tune-media[rllib]")

@@ -1,9 +1,13 @@
-"""The clips of a report: both episodes of a seed, cut around the first step at which they differ."""
+"""The seeds on which two policies differ most, and the clips of both, cut around the first step at which they differ.
+
+Nothing calls it yet: the gate's own page will.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -30,12 +34,9 @@ class CutClip:
     Attributes:
         src: The clip as a data URI.
         end: Its last frame as a data URI, for print.
-        first: The step that its first frame shows.
-        last: The step that its last frame shows.
-        stride: Between two frames.
-        frames: How many there are.
-        fps: How many of them a second has.
-        length: The steps of the whole episode.
+        first, last: The steps that its first and its last frame show.
+        stride: The number of steps between two frames.
+        length: The number of steps of the whole episode.
     """
 
     src: str
@@ -48,6 +49,16 @@ class CutClip:
     length: int
 
 
+def decisive_seeds(scores: Mapping[int, tuple[float, float]]) -> list[int]:
+    """Return the seeds on which two scores differ by more than rounding, the largest difference first.
+
+    >>> decisive_seeds({0: (1.0, 1.0), 1: (1.0, 3.0), 2: (9.0, 4.0), 3: (0.3, 0.1 + 0.2)})
+    [2, 1]
+    """
+    differing = [seed for seed, both in scores.items() if not math.isclose(*both, rel_tol=1e-10, abs_tol=1e-12)]
+    return sorted(differing, key=lambda seed: -abs(scores[seed][1] - scores[seed][0]))
+
+
 def decisive(
     pairs: Sequence[tuple[TapedEpisode | None, TapedEpisode | None]], renderer: ClipRenderer
 ) -> Iterator[dict[str, Any]]:
@@ -58,10 +69,10 @@ def decisive(
     """
     renderer.selectors = (Selector("decisive", list, None),)
     for both in pairs:
-        tapes = [None if one is None else Tape.unpacked(one.tape()) for one in both]
+        tapes = [None if episode is None else Tape.unpacked(episode.tape()) for episode in both]
         differs_at = None if None in tapes else first_difference(*tapes)  # type: ignore[arg-type]
-        videos = [None if one is None else _video(one, renderer) for one in both]
-        ends = [one.frames for one in videos if one is not None]
+        videos = [None if episode is None else _video(episode, renderer) for episode in both]
+        ends = [video.frames for video in videos if video is not None]
         cut = [
             None if video is None or episode is None else vars(_cut(video, episode, differs_at or 0, min(ends)))
             for video, episode in zip(videos, both, strict=True)
@@ -75,12 +86,12 @@ def first_difference(ours: Tape, theirs: Tape) -> int:
     Of most steps a tape has one byte of the checksum, which is the same of two other observations once in 256 times;
     the next step tells.
 
-    >>> one, other = Tape(seed=1), Tape(seed=1)
-    >>> for tape, actions in ((one, [0, 1]), (other, [0, 0])):
+    >>> ours, theirs = Tape(seed=1), Tape(seed=1)
+    >>> for tape, actions in ((ours, [0, 1]), (theirs, [0, 0])):
     ...     tape.began(5)
     ...     for action in actions:
     ...         tape.stepped(action, 7)
-    >>> first_difference(one, other)
+    >>> first_difference(ours, theirs)
     2
     """
     shorter = min(len(ours), len(theirs))

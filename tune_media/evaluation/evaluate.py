@@ -19,17 +19,14 @@ from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.recording.success import Success
 from tune_media.selection import Selector, as_selectors
-from tune_media.storage.filesystem import read_if_there, write_atomically
+from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import a_count, name_some, suggests_names
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
-from tune_media.values.video import Video
 from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
 
-LEARNING = ("learning.mp4", "learning.png")
-"""The files of a trial, beside its clips, that show one seed through all its checkpoints."""
 _VERSION = 1
 
 
@@ -68,8 +65,7 @@ def evaluate(
         trials: ``"all"``, ``"best:5"`` for the five with the highest scores, a trial's name, a part of it that no
             other has, or several of these.
         checkpoint: ``"last"``, ``"best"`` (by the score of the result that it was saved with), ``"all"``, or a number:
-            3 is ``checkpoint_000003``. With ``"all"`` and one seed, the clips of each trial become one clip and one
-            picture, too: ``Evaluation.learning``.
+            3 is ``checkpoint_000003``.
         episodes: The number of episodes of each checkpoint; their seeds are 0, 1, ... Default: 40.
         seeds: The seeds instead: ``"0:40"``, 7, or a list. A seed decides the env's reset, and what the policy draws.
         explore: Whether policies explore. None: as in the evaluations of the training; RLlib's explore unless
@@ -138,11 +134,10 @@ def evaluate(
     ]
     _play(parts, jobs, workers, progress, name, len(parts) * len(request.seeds))
     with contextlib.closing(ClipRenderer(selectors, video)) as renderer:
-        finished = {part.store.folder for part in parts if not part.missing(request.seeds) and part.finish(renderer)}
+        for part in parts:
+            if not part.missing(request.seeds):
+                part.finish(renderer)
     found.problems += renderer.problems
-    if request.shows_learning and selectors:
-        for folder in dict.fromkeys(part.store.folder for part in parts if part.rows()):
-            _show_learning(found, folder, folder in finished)
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
     found.checkpoints = compared([part.line() for part in parts], returns, successes)
     return found
@@ -166,28 +161,6 @@ def _play(
         if is_over and batch.part not in finished:
             finished.add(batch.part)
             progress.finished(part.line())
-
-
-def _show_learning(found: Evaluation, folder: str, is_new: bool) -> None:
-    """Put the clips in a trial's folder, one of each checkpoint, into one clip and one picture beside them.
-
-    They are made again if there are new clips.
-    """
-    rows = [row for row in load(folder, found.filesystem) if row["kind"] == Video.kind]
-    rows = [row for row in rows if row["key"] == rows[0]["key"]]  # of several views the first one
-    if len(rows) < 2:
-        return
-    paths = [posixpath.join(folder, name) for name in LEARNING]
-    if is_new or read_if_there(found.filesystem, paths[-1]) is None:
-        try:
-            from tune_media.viewing.learning import learning_clip, learning_picture  # they load PyAV
-
-            write_atomically(found.filesystem, paths[0], learning_clip(rows).data)
-            write_atomically(found.filesystem, paths[1], learning_picture(rows).data)
-        except ImportError as error:
-            found.problems.append(f"the clips of all checkpoints are not put into one: {error}")
-            return
-    found.learning += paths
 
 
 def _experiment_of(trials: Sequence[TrialFiles]) -> str:

@@ -84,7 +84,6 @@ class Evaluation:
         filesystem: The filesystem of the experiment.
         checkpoints: A line for each checkpoint under each condition, in the order of the trials.
         problems: What is missing besides, such as clips, each in a sentence.
-        learning: The paths of the clips and the pictures that show one seed through all checkpoints of a trial.
 
     Example:
         ``evaluate("~/ray_results/my_sweep", episodes=40).to_pandas()``
@@ -95,7 +94,6 @@ class Evaluation:
     filesystem: pyarrow.fs.FileSystem
     checkpoints: list[EvaluatedCheckpoint] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    learning: list[str] = field(default_factory=list)
 
     @property
     def best(self) -> EvaluatedCheckpoint | None:
@@ -118,7 +116,7 @@ class Evaluation:
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON; a checkpoint has the columns of ``to_pandas``."""
-        known = {name: getattr(self, name) for name in ("name", "path", "problems", "learning")}
+        known = {name: getattr(self, name) for name in ("name", "path", "problems")}
         return {**known, "checkpoints": self._lines()}
 
     def _lines(self) -> list[dict[str, Any]]:

@@ -8,9 +8,8 @@ import functools
 import math
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -63,7 +62,7 @@ _NUMBER = re.compile(r"^seed \d+: ")  # of a continuation, in the error of a job
 
 @dataclass(frozen=True)
 class Continuations:
-    """How the episodes end with which a policy goes on from one step.
+    """The ends of the episodes with which a policy goes on from one step.
 
     Attributes:
         at: The number of steps before the policy takes over.
@@ -93,17 +92,17 @@ class Continuations:
             won = sum(map(bool, self.successes))
             ends = wilson(won, len(self.successes)) if self.count > 1 else (math.nan, math.nan)
             return Estimate(won / len(self.successes), *ends)
-        found = estimate(np.array(self.returns))
-        return found if self.count > 1 else Estimate(found.value)
+        mean = estimate(np.array(self.returns))
+        return mean if self.count > 1 else Estimate(mean.value)
 
     def facts(self, metric: str) -> dict[str, Any]:
         """Return them as JSON."""
-        found = self.outcome(metric)
-        ends = {"low": found.low, "high": found.high} if self.count > 1 else {"low": None, "high": None}
+        outcome = self.outcome(metric)
+        ends = {"low": outcome.low, "high": outcome.high} if self.count > 1 else {"low": None, "high": None}
         of_each = {"returns": self.returns, "lengths": self.lengths, "successes": self.successes}
         return {
             "at": self.at,
-            "value": found.value,
+            "value": outcome.value,
             **ends,
             "continuations": self.count,
             **{name: list(values) for name, values in of_each.items()},
@@ -167,9 +166,6 @@ class ForkProgress:
     def runs(self, experiment: str, policy: str) -> None:
         """Code that is stored with the episode and with the policy is run next."""
 
-    def continued(self, found: Continuations, metric: str) -> None:
-        """All continuations from a step have been played."""
-
 
 @suggests_names
 def fork(
@@ -232,31 +228,34 @@ def fork(
     a_count("a number of steps", 0).check("fork(at=...)", at)
     a_count("a number of continuations").check("fork(times=...)", times)
     a_count("a number of clips", 0).check("fork(clips=...)", clips)
-    how = (explore, connectors, env, policy_loader, success, workers)
-    with Forks("fork", episode, policy, checkpoint, *how, filesystem, progress) as forks:
-        if at >= forks.steps:
-            raise ValueError(
-                f"fork(at=...) takes less than the {forks.steps} steps of the episode, got {as_shown(at)}."
-            )
-        forks.put_into(f"fork-{forks.name}-at-{at}", {FORKED_AT: at})
-        found = forks.play(at, times)
-        lines = forks.add_clips(at, min(clips, found.count), video)
-        metric = forks.metric([found])
-        forks.progress.continued(found, metric)
-        return Fork(
-            forks.episode.id,
-            forks.policy,
-            metric,
-            forks.original,
-            found,
-            forks.is_same(at),
-            forks.path,
-            forks.compare_link(lines),
-            forks.problems,
-        )
+    check_success(success)
+    check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
+    a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
+    load_policy = function_named("fork", "policy_loader", policy_loader)
+    side, stored = _policy_side(policy, checkpoint, load_policy, filesystem)
+    taped = _taped_episode(episode, filesystem)
+    make = function_named("fork", "env", env)
+    settings = PlayerSettings(explore, connectors, success=success)
+    (progress or ForkProgress()).runs(taped.trial.experiment, side.name)
+    player = ForkPlayer(ForkRequest(taped, at, side, stored, settings, load_policy, make, workers))
+    with ray_started(workers) if workers else contextlib.nullcontext():
+        player.begin()
+        continuations = player.play(times)
+        lines = player.add_clips(min(clips, continuations.count), video)
+    return Fork(
+        taped.id,
+        side.name,
+        _metric(player.original, continuations),
+        player.original,
+        continuations,
+        player.is_same(),
+        player.path,
+        _compare_link(lines),
+        player.problems,
+    )
 
 
-def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> TapedEpisode:
+def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> TapedEpisode:
     """Return the episode that a text names.
 
     Raises:
@@ -273,11 +272,11 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None = None
             f"{as_shown(episode)}."
         )
     there = load(experiment, filesystem).taped_episodes()
-    found = choose([there], id)
-    if len(found) != 1:
-        why = f"{len(found)} episodes are meant by {id!r}" if there else "none of its episodes has a tape"
+    chosen = choose([there], id)
+    if len(chosen) != 1:
+        why = f"{len(chosen)} episodes are meant by {id!r}" if there else "none of its episodes has a tape"
         raise ValueError(f"{experiment!r} has no such episode: {why}.")
-    return found[0]
+    return chosen[0]
 
 
 def _policy_side(
@@ -301,109 +300,81 @@ def _policy_side(
     return side, side.checkpoint
 
 
-class Forks:
-    """Continues an episode from any of its steps, and stores what becomes of it.
-
-    Args:
-        caller: The function that has the arguments, for the messages.
-        episode, policy, checkpoint, explore, connectors, env, policy_loader: As of ``fork``.
-        success, workers, filesystem, progress: As of ``fork``.
+@dataclass(frozen=True)
+class ForkRequest:
+    """Which episode is continued, from which step, by whom, and how.
 
     Attributes:
-        episode: The episode.
-        policy: The checkpoint that takes over, as it was given.
-        steps: The length of the episode.
-        name: Its id, as a part of a folder's name.
-        original: What it came to.
+        at: The number of steps before the policy takes over.
+        load_policy: Loads the policy of another library's checkpoint; None: it is one of RLlib's.
+        make: Makes the env instead; None: as when the episode was taped.
+        workers: The number of Ray tasks at a time. 0: all is played in this process.
+    """
+
+    episode: TapedEpisode
+    at: int
+    side: Side
+    checkpoint: StoredCheckpoint
+    settings: PlayerSettings
+    load_policy: LoadPolicy | None
+    make: Callable[[Any], Any] | None
+    workers: int
+
+
+class ForkPlayer:
+    """Continues an episode from one of its steps, and stores the continuations beside the episode itself.
+
+    Attributes:
+        original: How the episode itself ended.
         path: The folder that everything goes to.
-        progress: As given.
 
     Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: An argument cannot work, or the episode cannot be continued.
-        TypeError: An argument is of the wrong type.
+        ValueError: The episode cannot be continued, or has no such step.
         OSError: The storage does not answer.
     """
 
-    def __init__(
-        self,
-        caller: str,
-        episode: Any,
-        policy: Any,
-        checkpoint: Any,
-        explore: Any,
-        connectors: Any,
-        env: Any,
-        policy_loader: Any,
-        success: Any,
-        workers: Any,
-        filesystem: pyarrow.fs.FileSystem | None,
-        progress: ForkProgress | None,
-    ) -> None:
-        check_success(success)
-        check_each(caller, {"explore": explore, "connectors": connectors}, HOW)
-        a_count("a number of Ray tasks", 0).check(f"{caller}(workers=...)", workers)
-        self._settings, self._workers = PlayerSettings(explore, connectors, success=success), workers
-        self._load = function_named(caller, "policy_loader", policy_loader)
-        self._side, self._checkpoint = _policy_side(policy, checkpoint, self._load, filesystem)
-        self.policy, self.episode = self._side.name, _taped_episode(episode, filesystem)
-        self.progress, self._problems = progress or ForkProgress(), list[str]()
-        make = function_named(caller, "env", env)
-        self.progress.runs(self.episode.trial.experiment, self.policy)
-        row = self.episode.row
+    def __init__(self, request: ForkRequest) -> None:
+        self._request = request
+        episode, row = request.episode, request.episode.row
         try:
-            self._tape = self.episode.tape()
+            self._tape = episode.tape()
             self._taped = Tape.unpacked(self._tape)
-            self._recipe = _recipe(self.episode, make)
+            self._recipe = _recipe(episode, request.make)
         except Exception as error:  # of the user's code, too, which a recipe runs
-            told = str(error) if isinstance(error, (RenderError, ValueError)) else error_text(error)
-            raise ValueError(f"episode {self.episode.id} cannot be continued: {told}") from error
-        self.steps, self.name = len(self._taped), short_id(self.episode.id)
-        self.original = Continuations(
-            self.steps, (float(row["episode_return"]),), (self.steps,), (row["success"],), distinct=1
-        )
-        self._filesystem, self.path = self.episode.trial.filesystem, ""
-        self._parts: dict[int, EvaluationPart] = {}
-        self._open = contextlib.ExitStack()
-        self._renderer: ClipRenderer | None = None
-
-    def __enter__(self) -> Forks:
-        if self._workers:
-            self._open.enter_context(ray_started(self._workers))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.close()
+            reason = str(error) if isinstance(error, (RenderError, ValueError)) else error_text(error)
+            raise ValueError(f"episode {episode.id} cannot be continued: {reason}") from error
+        at, steps = request.at, len(self._taped)
+        if at >= steps:
+            raise ValueError(f"fork(at=...) takes less than the {steps} steps of the episode, got {as_shown(at)}.")
+        self.original = Continuations(steps, (float(row["episode_return"]),), (steps,), (row["success"],), distinct=1)
+        name = f"fork-{short_id(episode.id)}-at-{at}-{name_digest(str(self._facts()))[:6]}"
+        self.path = posixpath.join(evaluations_of(episode.trial.experiment), name)
+        self._continued = self._new_part(f"at-{at:0{len(str(steps))}}", request.side.trial, request.checkpoint, at)
+        iteration, step = int(row["training_iteration"] or 0), int(row["step"] or 0)
+        checkpoint = StoredCheckpoint(episode.trial.filesystem, episode.trial.path, 0, iteration, step)
+        self._original = self._new_part(ORIGINAL, episode.trial, checkpoint, steps)
+        self._problems: list[str] = []
 
     @property
     def problems(self) -> list[str]:
         """What is missing, and what a reader must know, each once."""
         return list(dict.fromkeys(self._problems))
 
-    def put_into(self, name: str, facts: Mapping[str, Any]) -> None:
-        """Put everything into an evaluation of the episode's experiment, with these facts, and the episode itself, too.
+    def begin(self) -> None:
+        """Write what is played, and store the episode itself, so that the viewer can compare both."""
+        episode, path = self._request.episode, posixpath.join(self.path, FACTS_FILE)
+        if not json_file(episode.trial.filesystem, path):
+            facts = {"v": VERSION, "forked_from": episode.id, FORKED_AT: self._request.at, **self._facts()}
+            write_atomically(episode.trial.filesystem, path, json_bytes(facts) + b"\n")
+        if self._original.rows():
+            return
+        data = EpisodeData(episode.record, tape=self._tape, recipe=self._recipe.hash)
+        played_as = PlayedAs(episode.row["explored"], None)
+        self._original.add(Played(0, [data], {self._recipe.hash: self._recipe.content}, played_as))
+        self._original.write_result()
 
-        A digest of the policy and of how it is played is added to its name.
-        """
-        known = {
-            "policy": {"name": self.policy, **self._side.facts()},
-            "explore": self._settings.explore,
-            "connectors": self._settings.connectors,
-            "code": [code_digest(one) for one in (self._load, self._settings.success)],
-            "recipe": self._recipe.hash,
-        }
-        evaluations = evaluations_of(self.episode.trial.experiment)
-        self.path = posixpath.join(evaluations, f"{name}-{name_digest(str(known))[:6]}")
-        path = posixpath.join(self.path, FACTS_FILE)
-        if not json_file(self._filesystem, path):
-            told = {"v": VERSION, "forked_from": self.episode.id, **facts, **known}
-            write_atomically(self._filesystem, path, json_bytes(told) + b"\n")
-        self._store_original()
-
-    def play(self, at: int, times: int) -> Continuations:
-        """Let the policy go on from a step, and store the episodes.
+    def play(self, times: int) -> Continuations:
+        """Let the policy go on, and store the episodes.
 
         A policy that does not explore goes on twice; if both episodes are the same, there are no others.
 
@@ -411,32 +382,27 @@ class Forks:
             ValueError: The env does not repeat the first steps, or the policy cannot be played.
             OSError: The storage does not answer.
         """
-        self._play(at, range(min(times, 2)))
-        part, contents = self._part(at), self._contents(at)
-        is_known = len(set(contents)) == 1 and part.played_as is not None and part.played_as.explore is False
-        if times > 2 and not is_known:
-            self._play(at, range(times))
-            contents = self._contents(at)
+        self._play(range(min(times, 2)))
+        part, contents = self._continued, self._contents()
+        are_all_equal = len(set(contents)) == 1 and part.played_as is not None and part.played_as.explore is False
+        if times > 2 and not are_all_equal:
+            self._play(range(times))
+            contents = self._contents()
         part.write_result()
         rows = sorted((row for row in part.rows() if row["seed"] < times), key=lambda row: row["seed"])
-        notes = [str(row["note"]).removeprefix(self._note(at)).removeprefix("; ") for row in rows]
+        notes = [str(row["note"]).removeprefix(self._note).removeprefix("; ") for row in rows]
         self._problems += filter(None, notes)
         returns, lengths = ([row[f"episode_{name}"] for row in rows] for name in ("return", "length"))
         successes = tuple(row["success"] for row in rows)
         contents = contents[: len(rows)]
         distinct = len(set(contents)) if len(contents) == len(rows) else len(rows)
-        return Continuations(at, tuple(returns), tuple(lengths), successes, distinct)
+        return Continuations(self._request.at, tuple(returns), tuple(lengths), successes, distinct)
 
-    def metric(self, found: Sequence[Continuations]) -> str:
-        """Return what episodes are measured by: success if it is known of all, otherwise the return."""
-        is_known = all(one is not None for of in (self.original, *found) for one in of.successes)
-        return SUCCESS if is_known else RETURN
+    def is_same(self) -> bool:
+        """Return whether the first continuation has the actions, rewards and checksums of the episode."""
+        return self._contents()[:1] == [_content(self._taped)]
 
-    def is_same(self, at: int) -> bool:
-        """Return whether the first continuation from a step has the actions, rewards and checksums of the episode."""
-        return self._contents(at)[:1] == [_content(self._taped)]
-
-    def add_clips(self, at: int, count: int, video: VideoOptions | None) -> list[tuple[str, str]]:
+    def add_clips(self, count: int, video: VideoOptions | None) -> list[tuple[str, str]]:
         """Make clips of the first continuations, and of the episode itself.
 
         Returns:
@@ -444,85 +410,68 @@ class Forks:
         """
         if not count:
             return []
-        if self._renderer is None:
-            self._renderer = self._open.enter_context(contextlib.closing(ClipRenderer(())))
-            self._renderer.problems = self._problems
-        renderer = self._renderer
-        renderer.selectors = (Selector(_SELECTOR, functools.partial(_first, count), None),)
-        found = []
-        for part, mark in ((self._parts[-1], None), (self._part(at), ForkMark(at))):
-            renderer.video = video or self._video(mark)
-            part.add_clips(renderer, with_notes=mark is not None)
-            lines = part.store.clips(part.checkpoint.training_iteration)
-            found += [(posixpath.basename(part.store.folder), str(line["path"])) for line in lines]
-        return found
+        lines = []
+        with contextlib.closing(
+            ClipRenderer([Selector(_SELECTOR, functools.partial(_first, count), None)])
+        ) as renderer:
+            renderer.problems = self._problems
+            for part, mark in ((self._original, None), (self._continued, ForkMark(self._request.at))):
+                renderer.video = video or self._video(mark)
+                part.add_clips(renderer, with_notes=mark is not None)
+                trial = posixpath.basename(part.store.folder)
+                lines += [(trial, str(line["path"])) for line in part.store.clips(part.checkpoint.training_iteration)]
+        return lines
 
-    def compare_link(self, clips: Sequence[tuple[str, str]]) -> str:
-        """Return the end of the address at which the viewer compares the first clip of each trial, in their order."""
-        of_each: dict[str, str] = {}
-        for trial, path in clips:
-            of_each.setdefault(trial, f"{trial}\t{path}")
-        ticked = "\n".join(of_each.values())
-        return f"#{urlencode({'view': 'compare', 'ticked': ticked})}" if len(of_each) > 1 else ""
+    def _facts(self) -> dict[str, Any]:
+        """Return the policy and how it is played, as JSON."""
+        request = self._request
+        return {
+            "policy": {"name": request.side.name, **request.side.facts()},
+            "explore": request.settings.explore,
+            "connectors": request.settings.connectors,
+            "code": [code_digest(function) for function in (request.load_policy, request.settings.success)],
+            "recipe": self._recipe.hash,
+        }
 
-    def _play(self, at: int, numbers: range) -> None:
+    def _play(self, numbers: range) -> None:
         """Play the continuations that are missing."""
-        part, place, row = self._part(at), self.episode.place(), self.episode.row
-        point = ForkPoint(
-            self._tape, at, self._recipe, (place["env_runner"], place["env_index"]), abs(int(row["seed"] or 0))
-        )
-        settings = dataclasses.replace(self._settings, fork=point)
-        load_policy = None if self._side.is_rllib else self._load
+        request, part = self._request, self._continued
+        episode, place = request.episode, request.episode.place()
+        seed = abs(int(episode.row["seed"] or 0))
+        point = ForkPoint(self._tape, request.at, self._recipe, (place["env_runner"], place["env_index"]), seed)
+        settings = dataclasses.replace(request.settings, fork=point)
+        load_policy = None if request.side.is_rllib else request.load_policy
         jobs = [job for number in numbers for job in part.jobs(0, (number,), settings, load_policy)]
         if not jobs:
             return
-        found = []
-        with contextlib.closing(played(jobs, self._workers)) as batches:
+        done = []
+        with contextlib.closing(played(jobs, request.workers)) as batches:
             for batch in batches:
                 if batch.error is not None:
                     raise ValueError(
-                        f"episode {self.episode.id} cannot be continued from step {at} by {self.policy}: "
+                        f"episode {episode.id} cannot be continued from step {request.at} by {request.side.name}: "
                         f"{_NUMBER.sub('', batch.error)}"
                     )
-                found.append(batch)
-        whole = joined_batches(found)
-        noted = [_with_note(episode, self._note(at)) for episode in whole.episodes]
+                done.append(batch)
+        whole = joined_batches(done)
+        noted = [_with_note(data, self._note) for data in whole.episodes]
         part.add(dataclasses.replace(whole, episodes=noted))
 
-    def _note(self, at: int) -> str:
-        return f"continues episode {self.episode.id} from step {at} on"
+    @property
+    def _note(self) -> str:
+        return f"continues episode {self._request.episode.id} from step {self._request.at} on"
 
-    def _part(self, at: int) -> EvaluationPart:
-        """Return what stores the continuations from a step."""
-        if at not in self._parts:
-            folder = f"at-{at:0{len(str(self.steps))}}"
-            self._parts[at] = self._new_part(folder, self._side.trial, self._checkpoint, {FORKED_AT: at})
-        return self._parts[at]
-
-    def _new_part(
-        self, name: str, trial: TrialFiles, checkpoint: StoredCheckpoint, added: Mapping[str, Any]
-    ) -> EvaluationPart:
-        folder = posixpath.join(self.path, name)
-        store = EvaluatedTrial(self._filesystem, folder, f"{name}-{name_digest(folder)[:6]}")
-        facts = {} if name == ORIGINAL else {"forked_from": self.episode.id, **added}
+    def _new_part(self, name: str, trial: TrialFiles, checkpoint: StoredCheckpoint, at: int) -> EvaluationPart:
+        episode, folder = self._request.episode, posixpath.join(self.path, name)
+        store = EvaluatedTrial(episode.trial.filesystem, folder, f"{name}-{name_digest(folder)[:6]}")
+        added = {FORKED_AT: at}
+        facts = {} if name == ORIGINAL else {"forked_from": episode.id, **added}
         return EvaluationPart(trial, EnvCondition(), checkpoint, store, {}, added, facts)
 
-    def _store_original(self) -> None:
-        """Store the episode beside its continuations, so that the viewer can compare them."""
-        episode, row = self.episode, self.episode.row
-        iteration, step = int(row["training_iteration"] or 0), int(row["step"] or 0)
-        checkpoint = StoredCheckpoint(episode.trial.filesystem, episode.trial.path, 0, iteration, step)
-        part = self._parts[-1] = self._new_part(ORIGINAL, episode.trial, checkpoint, {FORKED_AT: self.steps})
-        if part.rows():
-            return
-        data = EpisodeData(episode.record, tape=self._tape, recipe=self._recipe.hash)
-        part.add(Played(0, [data], {self._recipe.hash: self._recipe.content}, PlayedAs(row["explored"], None)))
-        part.write_result()
-
-    def _contents(self, at: int) -> list[tuple[Any, ...]]:
-        """Return what the tapes of the continuations from a step have, in their order."""
-        taped = sorted(self._part(at).taped(), key=lambda one: int(one.row["seed"]))
-        return [_content(Tape.unpacked(one.tape())) for one in taped]
+    def _contents(self) -> list[tuple[Any, ...]]:
+        """Return the steps of the continuations, in their order."""
+        taped = sorted(self._continued.taped(), key=lambda episode: int(episode.row["seed"]))
+        return [_content(Tape.unpacked(episode.tape())) for episode in taped]
 
     def _video(self, mark: ForkMark | None) -> VideoOptions | None:
         """Return how clips are made: as of the episode, with the fork written in if that is possible."""
@@ -533,8 +482,23 @@ class Forks:
         except ImportError as error:
             self._problems.append(f"the clips do not show where they fork: {error}")
             return None
-        own = LoadedRecipe.of(self._recipe.content).video or VideoOptions()
-        return dataclasses.replace(own, every=self._taped.every, overlay=(*own.overlay, mark))
+        options = LoadedRecipe.of(self._recipe.content).video or VideoOptions()
+        return dataclasses.replace(options, every=self._taped.every, overlay=(*options.overlay, mark))
+
+
+def _metric(original: Continuations, continuations: Continuations) -> str:
+    """Return what both are measured by: success if it is known of all episodes, otherwise the return."""
+    is_known = None not in (*original.successes, *continuations.successes)
+    return SUCCESS if is_known else RETURN
+
+
+def _compare_link(clips: Sequence[tuple[str, str]]) -> str:
+    """Return the end of the address at which the viewer compares the first clip of each trial, in their order."""
+    by_trial: dict[str, str] = {}
+    for trial, path in clips:
+        by_trial.setdefault(trial, f"{trial}\t{path}")
+    ticked = "\n".join(by_trial.values())
+    return f"#{urlencode({'view': 'compare', 'ticked': ticked})}" if len(by_trial) > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -573,7 +537,7 @@ def _recipe(episode: TapedEpisode, env: Callable[[Any], Any] | None) -> Recipe:
 
 
 def _content(tape: Tape) -> tuple[Any, ...]:
-    """Return what two tapes of the same steps have in common."""
+    """Return the steps of a tape: equal for two tapes of the same steps."""
     actions = tuple(repr(part) for part in tape.actions.packed())
     return (tape.checks.packed(), actions, None if tape.rewards is None else tape.rewards.tobytes())
 
@@ -587,27 +551,26 @@ def _first(count: int, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
     return sorted(records, key=lambda record: record.seed or 0)[:count]
 
 
-def sentence(found: Fork) -> str:
+def sentence(fork: Fork) -> str:
     """Return a fork in a sentence.
 
     >>> before, after = (Continuations(at, (value,), (9,), (None,), 1) for at, value in ((9, 9.0), (3, 20.0)))
     >>> sentence(Fork("e1", "runs/b", "return", before, after, False, "folder"))
     'Episode e1 (return 9, 9 steps), continued by runs/b from step 3 on: return 20 (1 continuation).'
     """
-    before, after = found.original, found.continuations
-    told = (
-        "the same episode again, to the last bit" if found.is_same and after.count == 1 else shown(after, found.metric)
-    )
-    was = f"{shown(before, found.metric, counts=False)}, {counted(before.at, 'step')}"
-    return f"Episode {found.episode} ({was}), continued by {found.policy} from step {after.at} on: {told}."
+    before, after = fork.original, fork.continuations
+    was = f"{_shown(before, fork.metric)}, {counted(before.at, 'step')}"
+    became = f"{_shown(after, fork.metric)} ({counted(after.count, 'continuation')})"
+    if fork.is_same and after.count == 1:
+        became = "the same episode again, to the last bit"
+    return f"Episode {fork.episode} ({was}), continued by {fork.policy} from step {after.at} on: {became}."
 
 
-def shown(found: Continuations, metric: str, *, counts: bool = True) -> str:
-    """Return an outcome with its interval, and the number of continuations.
+def _shown(continuations: Continuations, metric: str) -> str:
+    """Return an outcome with its interval.
 
-    >>> shown(Continuations(3, (5.0, 7.0), (9, 9), (True, False), 2), "success")
-    'success 0.5 [0.0945, 0.905] (2 continuations)'
+    >>> _shown(Continuations(3, (5.0, 7.0), (9, 9), (True, False), 2), "success")
+    'success 0.5 [0.0945, 0.905]'
     """
-    one = found.outcome(metric)
-    figures = with_interval(one.value, one.low, one.high, digits=3)
-    return f"{metric} {figures}" + (f" ({counted(found.count, 'continuation')})" if counts else "")
+    outcome = continuations.outcome(metric)
+    return f"{metric} {with_interval(outcome.value, outcome.low, outcome.high, digits=3)}"

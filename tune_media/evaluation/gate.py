@@ -28,10 +28,8 @@ from tune_media.values.options import VideoOptions
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
-FILE = "gate.json"
 _SMALL = 0.01  # of what one seed may cost
 _CLIPS = 5
-_SEEDS = "0:200"
 _LISTED = 100  # seeds
 
 
@@ -236,10 +234,8 @@ def gate(
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds)
     match = Match.of(
-        "gate",
         base,
         candidate,
-        _SEEDS,
         seeds=seeds,
         checkpoint=checkpoint,
         explore=explore,
@@ -251,8 +247,8 @@ def gate(
         filesystem=filesystem,
     )
     request, facts = match.request, {**match.facts(), **measure.facts()}
-    place = folder_of(output, "gates", candidate, facts)
-    note(place, FILE, facts)
+    place = folder_of(output, candidate, facts)
+    note(place, facts)
     progress = progress or GateProgress()
     progress.plays(*match.sides)
     level = 1 - (1 - LEVEL) / len(request.conditions)
@@ -272,7 +268,7 @@ def gate(
                     part.add_clips(renderer)
                     part.write_result()
         found = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
-    note(place, FILE, facts, found.facts())
+    note(place, facts, found.facts())
     return found
 
 

@@ -26,6 +26,8 @@ from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.places import Folder, folder_at
 
 VERSION = 1
+FILE = "gate.json"
+_SEEDS = "0:200"
 _CHUNK = 10  # seeds that one side plays before the other does
 _IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a function", "versions": "Ray or tune_media"}
 
@@ -51,10 +53,8 @@ class Match:
     @classmethod
     def of(
         cls,
-        caller: str,
         base: Any,
         candidate: Any,
-        default_seeds: str,
         *,
         seeds: Any,
         checkpoint: Any,
@@ -68,29 +68,23 @@ class Match:
     ) -> Match:
         """Check the arguments of ``tune_media.gate`` that say what is played.
 
-        Args:
-            caller: The function that has them, for messages.
-            base, candidate: What is compared.
-            default_seeds: The seeds unless they are given, or a side is an evaluation, which has its own.
-            seeds, checkpoint, explore, connectors, env, env_config, policy, success, filesystem: As of ``gate``.
-
         Raises:
             FileNotFoundError: There is no such folder.
             ValueError: An argument cannot work, or both play in different envs.
             TypeError: An argument is of the wrong type.
             OSError: The storage does not answer.
         """
-        make, load = function_named(caller, "env", env), function_named(caller, "policy", policy)
+        make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
         which = as_checkpoint(checkpoint)
         ours, theirs = (side_of(one, which, filesystem, is_foreign=load is not None) for one in (base, candidate))
         there = [side.seeds() for side in (ours, theirs) if side.checkpoint is None]
         if there and seeds is None:
             seeds = [seed for seed in there[0] if all(seed in other for other in there)]
-        seeds = default_seeds if seeds is None else seeds
+        seeds = _SEEDS if seeds is None else seeds
         request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
         if there and request.conditions != (EnvCondition(),):
             raise ValueError(
-                f"{caller}(env_config=...) takes nothing if a side is an evaluation: that has its own conditions."
+                "gate(env_config=...) takes nothing if a side is an evaluation: that has its own conditions."
             )
         for condition in request.conditions if load is None else ():
             check_same_env(ours, theirs, dict(condition.overrides), is_given=make is not None)
@@ -129,20 +123,14 @@ class Match:
         return played(jobs, workers)
 
 
-def folder_of(output: str | None, kind: str, candidate: Any, facts: Mapping[str, Any]) -> Folder:
-    """Return where the episodes go: the folder that is given, or ``<kind>/<candidate>-<digest>`` here."""
-    default = f"{kind}/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
+def folder_of(output: str | None, candidate: Any, facts: Mapping[str, Any]) -> Folder:
+    """Return where the episodes go: the folder that is given, or ``gates/<candidate>-<digest>`` here."""
+    default = f"gates/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
     return folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
 
 
-def note(
-    place: Folder,
-    file: str,
-    facts: Mapping[str, Any],
-    found: Mapping[str, Any] | None = None,
-    option: str = "output=, or -o",
-) -> None:
-    """Write what was asked for, and what was found, to a file of the folder.
+def note(place: Folder, facts: Mapping[str, Any], verdict: Mapping[str, Any] | None = None) -> None:
+    """Write what was asked for, and the verdict, to ``gate.json`` in the folder.
 
     The same may go on with more seeds than before.
 
@@ -151,15 +139,15 @@ def note(
         OSError: The storage does not answer.
     """
     facts = json_object(json_bytes(facts))  # as it is read: a tuple is a list
-    path = posixpath.join(place.path, file)
+    path = posixpath.join(place.path, FILE)
     before = json_file(place.filesystem, path).get("request")
-    kind = posixpath.splitext(file)[0]
     if not isinstance(before, dict):
         there = place.filesystem.get_file_info(pyarrow.fs.FileSelector(place.path, allow_not_found=True))
-        others = [info.base_name for info in there if not info.base_name.startswith(f"{file}.")]  # of a killed process
+        others = [info.base_name for info in there if not info.base_name.startswith(f"{FILE}.")]  # of a killed process
         if others:  # an experiment's trials, or episodes of nobody knows which policies
             raise ValueError(
-                f"{place.path!r} has files of no {kind} ({name_some(sorted(others))}); pass another folder: {option}."
+                f"{place.path!r} has files of no gate ({name_some(sorted(others))}); "
+                "pass another folder: output=, or -o."
             )
     else:
         seeds = list(before.get("seeds") or [])
@@ -167,8 +155,8 @@ def note(
         changed += ["seeds"] if seeds != list(facts["seeds"])[: len(seeds)] else []
         if changed:
             raise ValueError(
-                f"{place.path!r} has a {kind} that was asked for something else "
-                f"({', '.join(changed)}); pass another folder: {option}."
+                f"{place.path!r} has a gate that was asked for something else "
+                f"({', '.join(changed)}); pass another folder: output=, or -o."
             )
-    written = {"v": VERSION, "request": facts, **(found or {})}
+    written = {"v": VERSION, "request": facts, **(verdict or {})}
     write_atomically(place.filesystem, path, json_bytes(written) + b"\n")

@@ -32,7 +32,6 @@ class Pairs:
         seeds: The seeds, in order.
         measure: What is compared.
         level: That of each end of the interval.
-        plays_all: Whether all seeds are played, and count, also after it is sure.
 
     Attributes:
         standing: How it stands.
@@ -47,10 +46,7 @@ class Pairs:
         seeds: Sequence[int],
         measure: Measure,
         level: float,
-        *,
-        plays_all: bool = False,
     ) -> None:
-        self._plays_all = plays_all
         self._parts, self._seeds, self._measure, self._level = parts, seeds, measure, level
         self.standing = Standing(UNDECIDED, 0)
         self.scores: dict[int, tuple[float, float]] = {}
@@ -73,7 +69,7 @@ class Pairs:
 
     @property
     def _has_enough(self) -> bool:
-        return not self._plays_all and self.standing.verdict != UNDECIDED
+        return self.standing.verdict != UNDECIDED
 
     def _look(self) -> None:
         rows = [{row["seed"]: row for row in part.rows()} for part in self._parts]
@@ -88,8 +84,7 @@ class Pairs:
             return
         ours, theirs = np.array(scores).T
         self.standing = standing(ours, theirs, self._measure.margin, self._measure.bounds, self._level)
-        counting = common if self._plays_all else common[: self.standing.seeds]
-        self.scores = dict(zip(counting, scores, strict=False))
+        self.scores = dict(zip(common[: self.standing.seeds], scores, strict=False))
 
     def _check_alike(self, recipes: Sequence[Any]) -> None:
         """Raise a ValueError if the policies play in several ways, or in several envs.

@@ -117,17 +117,11 @@ class EvaluationPart:
         self.store.note_played_as(iteration, played.played_as)
         self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
-    def finish(self, renderer: ClipRenderer) -> bool:
-        """Make the clips that are missing, and write the result, in the shape of RLlib's, if there is none yet.
-
-        Returns:
-            Whether there was none.
-        """
-        if self.played_as is None or self.store.result(self.checkpoint.training_iteration) is not None:
-            return False
-        self.add_clips(renderer)
-        self.write_result()
-        return True
+    def finish(self, renderer: ClipRenderer) -> None:
+        """Make the clips that are missing, and write the result, in the shape of RLlib's, if there is none yet."""
+        if self.played_as is not None and self.store.result(self.checkpoint.training_iteration) is None:
+            self.add_clips(renderer)
+            self.write_result()
 
     def write_result(self) -> None:
         """Write the result of the episodes that are stored, in place of an earlier one."""

@@ -51,8 +51,12 @@ class EnvCondition:
 
     @property
     def suffix(self) -> str:
-        """What a trial's folder has behind its name under this condition."""
-        return suffix_of(self.label)
+        """What a trial's folder has behind its name under this condition.
+
+        >>> EnvCondition().suffix, EnvCondition((("wind", 5),)).suffix
+        ('', '_wind=5')
+        """
+        return "_" + safe_name(self.label, max_length=_MAX_LABEL) if self.label else ""
 
 
 @dataclass(frozen=True)
@@ -135,11 +139,6 @@ class Request:
         parts += [safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name]
         parts += [] if self.success is None else [f"success-{name_digest(self.success)[:6]}"]
         return "-".join(parts)
-
-    @property
-    def shows_learning(self) -> bool:
-        """Whether it is one seed through all checkpoints of each trial."""
-        return self.checkpoint == ALL and len(self.seeds) == 1
 
     def settings(self, condition: EnvCondition, env: Any, success: Any) -> PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""
@@ -224,15 +223,6 @@ def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, .
         for name, values in env_config.items()
     ]
     return tuple(EnvCondition(combination) for combination in itertools.product(*choices))
-
-
-def suffix_of(label: str) -> str:
-    """Return what a trial's folder has behind its name under the condition with a label.
-
-    >>> suffix_of(""), suffix_of("wind=5")
-    ('', '_wind=5')
-    """
-    return "_" + safe_name(label, max_length=_MAX_LABEL) if label else ""
 
 
 def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.recording.episode_clips import Clips, Render
 from tune_media.recording.own_frames import NEVER, OwnFrames
-from tune_media.recording.pictures import Pictures
+from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.recording.series import EpisodeValues
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
@@ -202,18 +202,19 @@ class RunningEpisode:
         """Return whether its tape has the whole episode."""
         return self.tape is not None and self.tape.fault is None and len(self.tape) == self.episode_length
 
-    def note_pictures(self, every: int) -> None:
-        """Put the checksums of its own frames, rendered with stride ``every``, on its tape.
+    def note_pictures(self, video: VideoOptions | None) -> None:
+        """Put the checksums of its own frames on its tape, which another recorder may share until it is packed.
 
-        Another recorder may share the tape until it is packed.
+        Without ``video``, no frames are wanted, and a replay is compared by its steps only.
         """
         if self.tape is not None:
-            self.tape.every = every
+            self.tape.every = 1 if video is None else video.every
         if self.tape is not None and self.clips is not None:
             self.clips.pictures.are_all = not self.clips.are_cut
             self.tape.pictures = self.clips.pictures
         elif self.tape is not None:
-            self.tape.pictures = Pictures() if self.own is None else self.own.pictures
+            without = Pictures(STEPS) if video is None else Pictures()
+            self.tape.pictures = without if self.own is None else self.own.pictures
 
     def packed_tape(self) -> bytes | None:
         """Return its tape as it is stored, if that has the whole episode."""

@@ -235,7 +235,7 @@ class Recorder:
                         on_end(episode, record, leads)
                     if not episode.is_candidate and episode.note is not None:
                         self.candidates.note(record.id, episode.note)
-                episode.note_pictures(1 if self.plan.video is None else self.plan.video.every)
+                episode.note_pictures(self.plan.video)
             on_tape, tape = episode.start.on_tape, episode.packed_tape()
             if on_tape is not None and tape is not None:
                 self.candidates.add_tape(record.id, tape, on_tape.recipe)

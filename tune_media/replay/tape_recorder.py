@@ -109,7 +109,7 @@ class TapeRecorder:
             self.generators.begin_episode()
             layers = layers_of(self._env) if seed is None else ()
             generators = Snapshot(self.generators.places(), layers)
-        except Exception as error:  # the env's resets thread changes it
+        except Exception as error:  # the env's own thread changes it
             self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
         if [type(layer) for layer in inside(self._env)] != self._layers:
             self._fault = self._fault or "its wrappers were exchanged after it was made"

@@ -55,7 +55,7 @@ class EnvRunnerClient:
         self._begun = self.requests.ask(group, request)
 
     def hold_begun(self, timeout: float | None) -> None:
-        """Hold the env runners that have begun the round: they have answered before they played."""
+        """Store the replies to ``begin_round``: these env runners replied before they played."""
         if self._begun is not None:
             found = self.requests.arrived(timeout, only=self._begun).answers.values()
             self.recordings |= dict(pair for pair in found if pair is not None)

@@ -285,7 +285,7 @@ def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
     for one in worker.policy_map.values():
         if one.agent_connectors is not None:
             one.agent_connectors.in_eval()
-        # the policies' policy_config configurations are those of the training, whatever evaluation_config says
+        # the policies' own configurations are those of the training, whatever evaluation_config says
         policy_config = one.config.copy(copy_frozen=False) if hasattr(one.config, "is_frozen") else dict(one.config)
         policy_config["explore"] = bool(config.explore)
         one.config = policy_config

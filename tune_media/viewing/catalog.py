@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import logging
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from tune_media.values.number import counted
 from tune_media.values.safe_names import shown_names
 from tune_media.values.score import RETURNS, Scores
 from tune_media.values.secrets import error_text
-from tune_media.viewing import comparison, data_frames, figure, notebook
+from tune_media.viewing import comparison, data_frames, figure
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import Judged, titles
 from tune_media.viewing.places import (
@@ -119,7 +120,9 @@ class Catalog(Sequence[CatalogRow]):
 
     def _repr_html_(self) -> str:
         title = posixpath.basename(self.path.rstrip("/"))
-        return notebook.as_html(title, self, self.best_first())
+        told = f"{counted(len(self), 'medium', 'media')} of {counted(len(self.trials), 'trial')} in {title}"
+        table: str = self.to_pandas()._repr_html_()  # type: ignore[operator]
+        return f"<p>{html.escape(told)}; `tune-media watch` shows them</p>{table}"
 
     @property
     def reports(self) -> list[tuple[TrialFiles, str]]:

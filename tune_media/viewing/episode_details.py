@@ -14,7 +14,6 @@ import pyarrow.compute
 import pyarrow.fs
 import pyarrow.parquet
 
-from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Actions, Tape
 from tune_media.storage.episode_files import parquet_name, steps_name, taped_rows, values_of
@@ -22,7 +21,6 @@ from tune_media.storage.filesystem import file_info, open_file, read_if_there
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import finite, parse_json
-from tune_media.viewing.forks import blames_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,28 +32,24 @@ _REWARD = "reward"
 _PARTS = ("series", "every", "values", "metrics", "actions")
 
 
-def episode_details(
-    trial: TrialFiles, line: Line, *, with_steps: bool = True, listings: Listings | None = None
-) -> dict[str, Any]:
+def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
     """Return everything known of a clip's episode.
 
     Args:
         trial: The trial.
         line: The clip's line of the index.
         with_steps: Whether to read the trajectory, too.
-        listings: Lists the folder of the evaluations. None: it is listed for this clip.
 
     Returns:
         ``record`` (the index line), ``series`` (lists of numbers by name; the rewards are among them), ``every`` (the
         stride of thinned series), ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers
-        by name, one a step), ``blames`` (see ``blames_of``), ``steps`` (columns by name, row t belongs to frame t) and
+        by name, one a step), ``steps`` (columns by name, row t belongs to frame t) and
         ``steps_note``.
     """
-    details: dict[str, Any] = {"record": finite(line), **{name: {} for name in _PARTS}, "blames": []}
+    details: dict[str, Any] = {"record": finite(line), **{name: {} for name in _PARTS}}
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
-    details["blames"] = blames_of(trial, episode, listings or Listings())
     if trial.is_loop and "episode_return" not in line:  # it was broken off, so that none of its many reports has it
         return details
     reports = [one for one in trial.report_lines if all(one.get(name) == line.get(name) for name in _ROUND)]
@@ -83,7 +77,7 @@ def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any
     record = _read(_record, trial, parquet_name(report), episode)
     if not record:
         return None
-    details = {"record": record, **{name: {} for name in _PARTS}, "blames": blames_of(trial, episode, Listings())}
+    details = {"record": record, **{name: {} for name in _PARTS}}
     row = _read(_from_parquet, trial, report, episode)
     return details | row | _read(_steps, trial, steps_name(report), episode)
 

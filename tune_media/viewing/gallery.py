@@ -1,4 +1,4 @@
-"""``tune-media gallery``: the viewer as a folder, or as a single file, that opens from disk, without a server."""
+"""``tune-media gallery``: the viewer as a folder that opens from disk, without a server."""
 
 from __future__ import annotations
 
@@ -6,32 +6,26 @@ import contextlib
 import logging
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from tune_media.experiment.results import RESULTS
-from tune_media.experiment.state import Listings
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.checks import did_you_mean
-from tune_media.values.score import Scores, clip_rank, known_returns
+from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
-from tune_media.viewing.comparison import clip_scores
-from tune_media.viewing.conditions import Texts
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
-from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, page, static_files
 from tune_media.viewing.payload import (
     CLIP,
-    column,
     config_payload,
     configurations_key,
     configurations_payload,
@@ -39,11 +33,8 @@ from tune_media.viewing.payload import (
     index_payload,
     json_content,
     metrics_payload,
-    shown_lines,
-    shown_params,
 )
 from tune_media.viewing.places import find_folders
-from tune_media.viewing.single_page import data_uri, single_page
 from tune_media.viewing.trials import LogDirectory, Trials
 
 logger = logging.getLogger(__name__)
@@ -52,9 +43,7 @@ POSTER = ".jpg"
 _MARK = "data/index.js"  # a folder that has it is a gallery
 _THREADS = 4
 _KINDS = ("video", "image")  # that the page shows; other media would be published unseen
-_NOT_COPIED = ("index.html", "tensorboard.js", "report.html", "report.css", "report.js")
-_MAX_EPISODES = 100_000  # in the table of a gallery: some 50 MB
-MAX_PAGE = 60_000_000  # bytes of clips in a single file, which is then a third larger: 80 MB open in two seconds
+_NOT_COPIED = ("index.html", "tensorboard.js", "report.html")
 _QUOTED_PATH = re.compile(r"""(['"`])[^'"`\n]*[/\\]([^'"`\n/\\]*)\1""")
 _PATH = re.compile(r"""(?:[a-zA-Z][\w+.-]*:/|~|\b[a-zA-Z]:)?(?:[/\\][^\s/\\'"`:;,()<>\[\]]+)+[/\\]""")
 _MAX_JUDGED = 4000  # trials times metrics whose configurations a gallery holds
@@ -155,75 +144,6 @@ class Gallery:
         content = page("index.html", self.title, "files").encode("utf-8", "replace")
         return _write(output / "index.html", content)
 
-    def write_page(
-        self,
-        output: Path,
-        progress: Callable[[int], None] = lambda done: None,
-        *,
-        steps: bool = False,
-        max_bytes: int = MAX_PAGE,
-    ) -> int:
-        """Write a single HTML file with the clips inside, as many as there is room for, see ``inside``.
-
-        Args:
-            output: The file.
-            progress: Called with the number of clips that were looked at since the last call.
-            steps: Whether to write the steps of trajectories, too.
-            max_bytes: Of all clips.
-
-        Returns:
-            The number of clips in it.
-        """
-        ranked = Scores.of([trial.last_metrics for trial in self.trials], clip_scores(self.trials)).best_first()
-        inside, media = self.inside([self.trials[number] for number in ranked], max_bytes, progress=progress)
-        content = single_page(inside.data(steps=steps, posters=""), media, self.title)
-        _write(output, content.encode("utf-8", "replace"))
-        return len(media)
-
-    def inside(
-        self,
-        best_first: Sequence[TrialFiles],
-        max_bytes: int,
-        max_clips: int | None = None,
-        progress: Callable[[int], None] = lambda done: None,
-    ) -> tuple[Gallery, dict[str, str]]:
-        """Choose the clips that a page has inside, as many as there is room for.
-
-        The best clip of each trial comes first, then the best and the last ones of each key, and then all others, the
-        newest first; those of the trials with the highest scores come before the others.
-
-        Args:
-            best_first: The trials, that with the highest score first.
-            max_bytes: Of all clips.
-            max_clips: The most clips. None: there is no bound.
-            progress: Called with the number of clips that were looked at since the last call.
-
-        Returns:
-            The gallery of these clips, and their contents as data URIs by ``<trial id>/<path>``.
-        """
-        best = [(trial, max(lines, key=clip_rank)) for trial in best_first if (lines := self._lines_of(trial))]
-        shown = [(trial, line) for trial in best_first for line in shown_lines(self._lines_of(trial))]
-        rest = [(trial, line) for trial in best_first for line in reversed(self._lines_of(trial))]
-        media: dict[str, str] = {}
-        room = max_bytes
-        for (id, path), (trial, line) in {
-            (trial.id, line["path"]): (trial, line) for trial, line in best + shown + rest
-        }.items():
-            if len(media) == max_clips:
-                break
-            progress(1)
-            size = line.get("bytes")
-            fits = room > 0 and not (isinstance(size, int) and size > room)  # one that does not is not read
-            content = self._content(trial, path) if fits else None
-            if content is not None and len(content) <= room:
-                media[f"{id}/{path}"] = data_uri(content, path)
-                room -= len(content)
-        held = {
-            trial.id: [line for line in self._lines_of(trial) if f"{trial.id}/{line['path']}" in media]
-            for trial in self.trials
-        }
-        return Gallery(self.title, self.trials, self.only, self.missing, statuses=self.statuses, lines=held), media
-
     def _content(self, trial: TrialFiles, path: str) -> bytes | None:
         """Return the content of a clip; None, and note it, if it cannot be read."""
         with contextlib.suppress(OSError, ValueError, pa.ArrowException):  # a storage that does not answer
@@ -245,17 +165,14 @@ class Gallery:
         if line.get("kind") == "video":
             _write_poster(target, content)
 
-    def data(self, *, steps: bool, is_whole: bool = True, posters: str = POSTER) -> Iterator[tuple[str, bytes]]:
+    def data(self, *, steps: bool) -> Iterator[tuple[str, bytes]]:
         """Yield the data that the page reads, as JSON, each with its name.
 
         Args:
             steps: Whether to add the steps of trajectories.
-            is_whole: False for a page without posters and without the table of all episodes, whose configurations are
-                judged by the mean returns only.
-            posters: What the name of a poster ends with, after that of its clip; empty if there are none.
         """
         metrics = [trial.last_metrics for trial in self.trials]
-        more = {"posters": posters} if is_whole and posters else {}
+        more = {"posters": POSTER}
         yield (
             "first",
             json_content(
@@ -269,7 +186,7 @@ class Gallery:
         yield "curves", json_content({name: curves.of(self.trials, name) for name in known})
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
         names = sorted({name for found in metrics for name in found}.difference(known))
-        others = names if is_whole and len(names) * len(self.trials) <= _MAX_JUDGED else []
+        others = names if len(names) * len(self.trials) <= _MAX_JUDGED else []
         wanted = [(name, "") for name in (*known, *others)] + [(CLIP, section) for section in sections]
         judged = {
             configurations_key(name, section, sign): configurations_payload(
@@ -279,40 +196,10 @@ class Gallery:
             for sign in (1, -1)
         }
         yield "configurations", json_content(judged)
-        if is_whole:
-            yield from self._episodes()
-        listings = Listings()
         for trial in self.trials:
-            clips = {
-                line["path"]: episode_details(trial, line, with_steps=steps, listings=listings)
-                for line in self._lines_of(trial)
-            }
+            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             details = {"curves": self._curves(trial), "config": config_payload(trial), "clips": clips}
             yield f"trial-{trial.id}", json_content(details)
-
-    def _episodes(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the table of all episodes, a file a column, so that the page reads only what it shows."""
-        table = EpisodeFiles().table(self.trials)
-        rows = table.found()
-        if len(rows) > _MAX_EPISODES:
-            newest = np.argsort(table.numbers("step")[rows], kind="stable")[-_MAX_EPISODES:]
-            rows, left_out = rows[np.sort(newest)], len(rows) - _MAX_EPISODES
-        else:
-            left_out = 0
-        shown = {f"config/{name}" for name in shown_params(self.trials)}
-        names = [name for name in table.names if not name.startswith("config/") or name in shown]
-        texts = [name for name in names if isinstance(table.column(name), Texts)]
-        about = {"count": len(rows), "left_out": left_out, "columns": names, "texts": texts}
-        yield "episodes", json_content(about)
-        for number, name in enumerate(names):
-            yield f"episodes-{number}", json_content(column(table.values_of(name, rows)))
-        copied = {(trial.name, line["path"]) for trial, line in self.files.values()}
-        of_trials = table.values_of("trial", rows) if names else []
-        clips = [table.clips.get(row) for row in rows.tolist()]
-        shown_clips = [path if (trial, path) in copied else None for trial, path in zip(of_trials, clips, strict=True)]
-        yield "episodes-clips", json_content(column(shown_clips))
-        tapes = np.full(len(table), -1) if table.tapes is None else table.tapes
-        yield "episodes-tapes", json_content(column([True if tape >= 0 else None for tape in tapes[rows].tolist()]))
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
         if trial.id not in self.lines:

@@ -1,11 +1,11 @@
-"""Single HTML files that have everything inside: the viewer with its scripts, data and clips, and a report."""
+"""Single HTML files that have everything inside: styles, scripts, data and clips."""
 
 from __future__ import annotations
 
 import base64
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tune_media.viewing.front_end import SHOWN, STATIC, page
@@ -16,29 +16,10 @@ _STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 
 
-def single_page(data: Iterable[tuple[str, bytes]], media: Mapping[str, str], title: str, source: str = "page") -> str:
-    """Return the viewer's page with all that it needs inside.
-
-    Args:
-        data: What the page reads, as ``Gallery.data`` yields it.
-        media: The clips as data URIs, by ``<trial id>/<path>``.
-        title: The title of the page.
-        source: ``"page"``, or ``"notebook"`` for a frame without an address.
-
-    >>> "<title>a &amp; b</title>" in single_page([], {}, "a & b")
-    True
-    """
-    contents = b",".join(json_content(name) + b":" + content for name, content in data)
-    held = b"window.tuneMedia={held:{data:{%s},media:%s}};" % (contents, json_content(media))
-    return _with_inside(page("index.html", title, source), held)
-
-
 def report_page(facts: Mapping[str, Any], title: str) -> str:
-    """Return the page of a report with all that it needs inside.
+    """Return the page of some facts, ``tuneMedia.facts``, with all that it needs inside.
 
-    Args:
-        facts: What ``static/report.js`` shows.
-        title: The title of the page.
+    Nothing calls it yet: the gate's own page will.
 
     >>> "<title>a &amp; b</title>" in report_page({}, "a & b")
     True

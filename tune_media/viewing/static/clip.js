@@ -21,7 +21,6 @@
       super();
       this.state = { details: null, problem: null, frame: 0, toggled: new Set() };
       this.chart = null;
-      this.blamed = [];
       this.held = tm.model.memo();
       this.insideHeld = tm.model.memo();
     }
@@ -58,7 +57,6 @@
       const step = stepOf(clip, frame);
       this.chart?.setCursor(step);
       this.terms?.setCursor(step);
-      for (const chart of this.blamed) chart?.setCursor(step);
       app.timeline?.setStep(step);
       if (frame !== this.state.frame) this.setState({ frame });
     }
@@ -82,8 +80,7 @@
       const isSummed = app.state.stack ? app.state.stack === SUM : hasSpike(parts);
       const stacked = parts.map(({ name, x, y }) => ({ label: name, color: colorOfTerm(inside, name), x, y: isSummed ? sumsOf(y) : y }));
       const clips = [{ clip }];
-      const curves = inside.blames.map(tm.forks.curveOf);
-      return { ...inside, curves, all, terms, clips, shown: new Set(shown.map(({ name }) => name)), chart: align(lines), isSummed, stack: align(stacked) };
+      return { ...inside, all, terms, clips, shown: new Set(shown.map(({ name }) => name)), chart: align(lines), isSummed, stack: align(stacked) };
     }
 
     /** Stack the terms that the user chooses, instead of those that add up to the reward. */
@@ -127,7 +124,6 @@
             ${hasStrip && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip).replace(/\.\w+$/, ""))} title="Save the filmstrip as a picture">Filmstrip as PNG</button>`}</div>
           ${hasStrip && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips} moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
           ${problem && html`<p class="problem">The episode's data could not be read: ${problem}</p>`}
-          <${tm.forks.Blames} app=${app} clip=${clip} blames=${plotted.blames} curves=${plotted.curves} refs=${(at, chart) => { this.blamed[at] = chart; }} onGo=${(step) => this.goTo(step)} />
           ${details && html`<${Terms} view=${this} plotted=${plotted} app=${app} clip=${clip} />`}
           ${plotted.all.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>
             ${plotted.all.map(({ name }) => html`<button class="chip" aria-pressed=${plotted.shown.has(name)} onClick=${() => this.toggle(name)}>${name}</button>`)}</div>`}
@@ -146,9 +142,8 @@
   function insideOf(details, clip) {
     const series = seriesOf(details, clip);
     const terms = rewardTerms(series);
-    const blames = details?.blames || NOTHING;
-    const moments = details ? [...momentsOf(series, terms, clip, details.record), ...tm.forks.forkMoments(clip), ...tm.forks.blameMoments(blames, clip)] : NOTHING;
-    return { series, terms, blames, candidates: termCandidates(series), moments: moments.sort((a, b) => a.step - b.step) };
+    const moments = details ? [...momentsOf(series, terms, clip, details.record), ...tm.forks.forkMoments(clip)] : NOTHING;
+    return { series, terms, candidates: termCandidates(series), moments: moments.sort((a, b) => a.step - b.step) };
   }
 
   const NOTHING = [];

@@ -17,10 +17,7 @@
     const sides = trials.map((trial) => `${experimentOf(app)}:${lastPart(trial.name)}`);
     return {
       title: "Play both on equal seeds",
-      commands: [
-        ["May the second replace the first? This stops as soon as it is sure.", ["gate", ...sides]],
-        ["Where do they differ, and why? This writes one page.", ["report", ...sides, "-o", "report.html"]],
-      ],
+      commands: [["May the second replace the first? This stops as soon as it is sure.", ["gate", ...sides]]],
     };
   }
 
@@ -32,7 +29,6 @@
       needs: "the episode needs a tape, and CHECKPOINT is the folder of a checkpoint, or an experiment",
       commands: [
         [`From step ${step} on, with other draws, too:`, [...words, "--at", String(step), "--times", "5"]],
-        ["From which step on could it not save the episode?", [...words, "--blame"]],
       ],
     };
   }

@@ -48,16 +48,12 @@
     };
   }
 
-  /**
-   * Data from a gallery's folder, or those that the page holds itself: {data: {name: content}, media: {path: URI}}. A
-   * page from disk may not fetch, so each file is a script that delivers its content.
-   */
-  function filesSource(held = null) {
+  /** Data from a gallery's folder. A page from disk may not fetch, so each file is a script that delivers its content. */
+  function filesSource() {
     const waiting = new Map();
     tm.deliver = (name, content) => waiting.get(name)?.(content);
     const loaded = new Map();
     function load(name) {
-      if (held) return name in held.data ? Promise.resolve(held.data[name]) : Promise.reject(new Error(`${name} is not in this page`));
       if (!loaded.has(name)) {
         loaded.set(name, new Promise((resolve, reject) => {
           waiting.set(name, resolve);
@@ -83,10 +79,9 @@
     }
     return {
       live: false,
-      first: async () => ({ ...(await load("first")), files: held?.media }),
-      index: once(async () => ({ ...(await load("index")), files: held?.media })),
+      first: () => load("first"),
+      index: once(() => load("index")),
       metrics: once(() => load("metrics")),
-      episodes: held && !held.data.episodes ? undefined : tm.episodeColumns.table(load),
       curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || curvesOf(metric),
       configurations: async ({ key, by }) => (by.length ? null : new Map(Object.entries(await load("configurations"))).get(key) || null),
       trial: async (trial) => (await details(trial)).curves,
@@ -127,28 +122,6 @@
       isSelected: () => true,
       onSelection() {},
       onShown() {},
-    };
-  }
-
-  /** A frame in a notebook: it has no address, so the link is kept while the frame is there. The theme is the notebook's. */
-  function notebookHost() {
-    let link = "";
-    const outer = () => {
-      try {
-        return window.parent.document.body;
-      } catch (error) {
-        return document.body; // of another origin
-      }
-    };
-    return {
-      ...pageHost(),
-      name: "notebook",
-      readLink: () => link,
-      writeLink(wanted) { link = wanted; },
-      onLink() {},
-      address: () => "",
-      isDark: () => outer().dataset.jpThemeLight === "false" || outer().classList.contains("vscode-dark"),
-      onTheme: (listener) => new MutationObserver(listener).observe(outer(), { attributes: true }),
     };
   }
 
@@ -223,5 +196,5 @@
     return channel;
   }
 
-  tm.hosts = { serverSource, filesSource, pageHost, notebookHost, tensorBoardHost };
+  tm.hosts = { serverSource, filesSource, pageHost, tensorBoardHost };
 })((window.tuneMedia = window.tuneMedia || {}));

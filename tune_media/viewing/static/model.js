@@ -58,7 +58,7 @@
       }
 
       get url() {
-        return payload.files?.[`${this.trial.id}/${this.path}`] || this.trial.url + encodePath(this.path);
+        return this.trial.url + encodePath(this.path);
       }
 
       get poster() {

@@ -11,7 +11,7 @@
   const SHOT_HEIGHT = 200; // pixels of a frame at the most
   const FRAME_MS = 200; // a frame that was sought is on the screen by then
   const LABEL = 22; // height of a label of the picture that is saved
-  const SIGNS = { high: "▲", low: "▼", limit: "▮", still: "◼", end: "●", difference: "◆", fork: "↱", blame: "✗" };
+  const SIGNS = { high: "▲", low: "▼", limit: "▮", still: "◼", end: "●", difference: "◆", fork: "↱" };
 
   let shooting = Promise.resolve(); // one strip after the other: each seek costs a decoder some time
 
@@ -153,7 +153,7 @@
     render({ app }) {
       return html`<div><${tm.ui.Dialog} app=${app} label="Filmstrip">
         <h2>Filmstrip</h2>
-        <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a screenshot. The page that <code>tune-media gallery --single-file</code> makes can save it.</p>
+        <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a screenshot. <code>tune-media watch</code> can save it.</p>
         <div class="picture-place" tabindex="0" role="img" aria-label="The frames of the clips, with their steps"></div>
       <//></div>`;
     }
@@ -222,7 +222,7 @@
             <i class=${`mark ${own.kind}`} title=${own.text} onClick=${() => onGo(own.step)} style=${{ left: at(own.step), ...(own.color ? { "--mark": own.color } : {}),
               ...(own.until ? { width: `calc(${at(own.until)} - ${at(own.step)})` } : { marginLeft: `${-6 - 13 * before(own)}px` }) }}>${own.until ? "" : SIGNS[own.kind]}</i>`)}</div>
           ${clips.map(({ clip, color }) => clip.kind === "video" && html`<div class="strip-row" key=${clip.path + clip.trial.id} style=${color ? { "--row": color } : {}}><${Filmstrip} clip=${clip} last=${last} /></div>`)}
-          ${moments.filter(({ kind }) => kind === "fork" || kind === "blame").map(({ step, kind }) => html`<i class=${`line ${kind}`} style=${{ left: at(step) }}></i>`)}
+          ${moments.filter(({ kind }) => kind === "fork").map(({ step }) => html`<i class="line fork" style=${{ left: at(step) }}></i>`)}
           <i class="playhead"></i>
           <input type="range" min="0" max=${Math.max(0, (master.frames || 1) - 1)} value=${frameOf(master, this.step || 0)} aria-label="Env step of the episode" onInput=${(event) => onGo(stepOf(master, Number(event.target.value)))} />
         </div>
