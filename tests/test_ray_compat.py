@@ -25,7 +25,7 @@ from ray.tune.schedulers import PopulationBasedTraining
 import tune_media
 from tune_media import ray_compat
 from tune_media.ray_compat import donor_of
-from tune_media.results.rounds import EVALUATION_IS_NEW
+from tune_media.results.content_ids import EVALUATION_IS_NEW
 
 
 def test_checkpoints_keep_their_metrics_where_we_look():
@@ -132,10 +132,10 @@ def test_an_old_ray_is_named_with_the_command_that_updates_it(monkeypatch, versi
 
 def test_an_old_ray_is_named_if_the_recorder_is_imported_by_its_module(monkeypatch):
     monkeypatch.setattr("ray.__version__", "2.40.0")
-    for module in ("tune_media.rllib", "tune_media.rllib.callback"):
+    for module in ("tune_media.rllib", "tune_media.rllib.recorder_callback"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(ImportError, match=r"Ray 2\.40\.0 is installed: pip install -U"):
-        importlib.import_module("tune_media.rllib.callback")
+        importlib.import_module("tune_media.rllib.recorder_callback")
 
 
 @pytest.mark.parametrize("version", ["2.50.1", "2.60.0", "2.61.0.dev0", "3.0.0rc1"])

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tune_media.values.checks import as_shown
-from tune_media.values.names import safe_name
+from tune_media.values.safe_names import safe_name
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial

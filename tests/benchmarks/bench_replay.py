@@ -45,9 +45,9 @@ from tune_media.replay.generators import RenderGuard, Snapshot
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict, decide
+from tune_media.replay.verdicts import ReplayVerdict, decide
 from tune_media.rllib import env_runner_requests, record_episodes
-from tune_media.rllib.callback import EpisodeRecorderCallback
+from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 
 EPISODES, TRAINING_STEPS = 10, 100
 
@@ -181,7 +181,7 @@ def on_tape(env: Callable[[Any], gym.Env], envs: int, *, is_long: bool = False) 
     algo = algorithm(env, envs, record_episodes(strict=True))
     if is_long:
         (recipe,) = algo.eval_env_runner_group.foreach_env_runner(_recipe_of, local_env_runner=False)
-        decide(recipe, Verdict(True, length=1000))
+        decide(recipe, ReplayVerdict(True, length=1000))
     until = time.monotonic() + 600
     while not any(isinstance(clip, TapedClip) for clip in clips_in(algo.evaluate())):
         assert time.monotonic() < until, "no tape is proven"

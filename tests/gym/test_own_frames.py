@@ -13,7 +13,7 @@ from tune_media.encoding import decode_video
 from tune_media.recording.own_frames import FramePlan, OwnFrames
 from tune_media.recording.pictures import ALONE, SPARSE, Pictures
 from tune_media.replay.tape import Tape
-from tune_media.replay.verdicts import Verdict
+from tune_media.replay.verdicts import ReplayVerdict
 
 STEPS = 5  # of each episode
 
@@ -31,7 +31,7 @@ def recorded(kind, *, is_proven=True, **options):
     options = {"keep": "all", "render": "auto", "env_fn": kind, "collect": False, **options}
     env = tm.gym.RecordEpisodes(kind(), **options)
     if is_proven:
-        env._recording._replays.is_proven(Verdict(True, length=STEPS))
+        env._recording._replays.is_proven(ReplayVerdict(True, length=STEPS))
     env.reset(seed=1)
     return env
 

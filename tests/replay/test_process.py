@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.support.fork_workers import VARIABLE
-from tune_media.recording.clips import Clips
+from tune_media.recording.episode_clips import Clips
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import RenderError
 from tune_media.replay.process import RenderProcess

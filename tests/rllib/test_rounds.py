@@ -8,7 +8,7 @@ from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, p
 from tune_media.recording.episode import EpisodeStart
 from tune_media.recording.plan import Plan
 from tune_media.rllib import env_runner_requests
-from tune_media.rllib.callback import EpisodeRecorderCallback
+from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 from tune_media.rllib.rounds import Rounds
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import as_selectors

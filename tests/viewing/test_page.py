@@ -7,7 +7,7 @@ import pytest
 import tune_media as tm
 from tests.support.browser import served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
-from tune_media.values.names import shown_names
+from tune_media.values.safe_names import shown_names
 from tune_media.viewing.configurations import short
 
 pytestmark = pytest.mark.slow

@@ -15,10 +15,10 @@ from tune_media.callbacks.maker import KILLED
 from tune_media.callbacks.outbox import TAPE, NewRow
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
+from tune_media.results.content_ids import Place
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import FoundMedium, replace_media
-from tune_media.results.rounds import Place
 from tune_media.storage.entry import (
     DROPPED,
     FAILED,

@@ -27,7 +27,7 @@ from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict, decide, verdict_on
+from tune_media.replay.verdicts import ReplayVerdict, decide, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
 from tune_media.storage.retention import StoredFile, surplus_of_trial, value_of_line
 from tune_media.values.plain import pack, unpack
@@ -335,7 +335,7 @@ class TapeRenderer(OutboxThread):
         """Count a clip that cannot be rendered, and have the env runners record directly."""
         entry, reason = waiting.entry, redacted(str(error))
         try:
-            decide(waiting.row.recipe, Verdict(False, reason))
+            decide(waiting.row.recipe, ReplayVerdict(False, reason))
         except Exception as fault:
             self._faults.report(_PROCESS_NAME, "telling the env runners to record directly", fault)
         told = RuntimeError(

@@ -27,11 +27,7 @@ _CODECS: dict[str, dict[str, str]] = {
 
 @functools.cache
 def working_codec() -> str:
-    """Return the name of the first codec that opens and encodes. It is tried out once in each process.
-
-    Raises:
-        RuntimeError: No codec works.
-    """
+    """Return the first codec that encodes, tried out once in each process. Raises RuntimeError if none does."""
     failures = []
     for name in _CODECS:
         try:
@@ -51,15 +47,7 @@ def working_codec() -> str:
 
 
 def options_of(codec: str, crf: int = 23, preset: str = "veryfast", *, is_lean: bool = False) -> dict[str, str]:
-    """Return FFmpeg's options of an encoder.
-
-    Args:
-        crf, preset, is_lean: See ``VideoEncoder``.
-
-    Example:
-        >>> options_of("libx264", crf=20)
-        {'crf': '20', 'preset': 'veryfast'}
-    """
+    """Return FFmpeg's options of an encoder; see ``VideoEncoder``."""
     if codec == "libx264":
         return {"crf": str(crf), "preset": preset, **({"tune": "zerolatency"} if is_lean else {})}
     return _CODECS[codec] | ({"crf": str(crf)} if codec == "libvpx-vp9" else {})
@@ -68,11 +56,7 @@ def options_of(codec: str, crf: int = 23, preset: str = "veryfast", *, is_lean: 
 def add_stream(
     container: OutputContainer, codec: str, rate: Fraction, size: tuple[int, int], options: dict[str, str]
 ) -> VideoStream:
-    """Add a video stream to an open file.
-
-    Args:
-        size: Width and height, pixels, even.
-    """
+    """Add a video stream to an open file; its width and height are even."""
     stream = cast("VideoStream", container.add_stream(codec, rate=rate, options=options))
     (stream.width, stream.height), stream.pix_fmt = size, "yuv420p"
     stream.codec_context.thread_count = 1  # faster than "auto" at the size of most envs

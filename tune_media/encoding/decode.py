@@ -17,14 +17,7 @@ from tune_media.encoding.frames import Frame
 
 @contextlib.contextmanager
 def open_video(video: bytes | str, name: str = "") -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Open an encoded clip for a ``with`` block, in which all errors of FFmpeg become a ``ValueError``.
-
-    Args:
-        video: The bytes of the video file, or its path.
-
-    Raises:
-        ValueError: FFmpeg cannot read it as a video.
-    """
+    """Open a clip (bytes or a path) for a ``with`` block, in which all errors of FFmpeg become a ``ValueError``."""
     what = f"{name!r} is" if name else f"These {len(video)} bytes are"
     try:
         with av.open(video if isinstance(video, str) else io.BytesIO(video), "r") as container:
@@ -38,25 +31,14 @@ def open_video(video: bytes | str, name: str = "") -> Iterator[tuple[InputContai
 
 
 def decode_video(data: bytes, name: str = "") -> Iterator[Frame]:
-    """Yield the frames of an encoded clip, one at a time.
-
-    Yields:
-        Each frame: height x width x 3, uint8, RGB.
-
-    Raises:
-        ValueError: FFmpeg cannot read the bytes as a video, or not all of them.
-    """
+    """Yield the frames of a clip, HWC uint8 RGB, one at a time. Raises ValueError."""
     with open_video(data, name) as (container, stream):
         for picture in container.decode(stream):
             yield np.asarray(picture.to_ndarray(format="rgb24"), np.uint8)
 
 
 def probe_video(data: bytes, name: str = "") -> EncodedVideo:
-    """Read the size, length and speed of an encoded clip. Its packets are counted, its frames are not decoded.
-
-    Raises:
-        ValueError: FFmpeg cannot read the bytes as a video.
-    """
+    """Read the size, length and speed of a clip; its packets are counted, not decoded. Raises ValueError."""
     with open_video(data, name) as (container, stream):
         frames = sum(packet.size > 0 for packet in container.demux(stream))
         fps = float(stream.average_rate or stream.base_rate or 0)
@@ -64,14 +46,7 @@ def probe_video(data: bytes, name: str = "") -> EncodedVideo:
 
 
 def header_of(path: str) -> dict[str, float]:
-    """Return ``width``, ``height``, ``frames`` and ``fps`` of a clip's file, as its header has them.
-
-    Args:
-        path: The file; only its header is read.
-
-    Raises:
-        ValueError: FFmpeg cannot read the file as a video, for example because it is still being written.
-    """
+    """Return ``width``, ``height``, ``frames`` and ``fps`` from a clip's header; ValueError if it is not whole."""
     with open_video(path, path) as (container, stream):
         fps = float(stream.average_rate or stream.base_rate or 0)
         frames = stream.frames or sum(packet.size > 0 for packet in container.demux(stream))

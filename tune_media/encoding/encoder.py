@@ -43,33 +43,19 @@ SAME = "the same"
 
 @dataclass(frozen=True)
 class EncodedVideo:
-    """A finished mp4 and its properties.
-
-    Attributes:
-        data: The mp4 file. Its index is in front, so that it starts to play before all of it has arrived.
-        width: Pixels, even: a frame with an odd width is padded by its last column.
-        height: Pixels, even: a frame with an odd height is padded by its last row.
-        codec: FFmpeg's name of the encoder.
-        note: A remark for the viewer, for example that the clip was cut, or None.
-        still: What all its frames are, if it has several: ``black``, ``of one colour``, or ``the same``. None: they
-            differ.
-        frame_stride: Env steps from one frame to the next; the final frame of an episode may follow sooner. None: not
-            known.
-        compared: What of a replay was compared with the episode that it shows. None: it is no replay.
-        recipe_hash: The hash of the recipe of the env in which the episode was replayed.
-    """
+    """A finished mp4, whose index is in front, so that it starts to play before all of it has arrived."""
 
     data: bytes
-    width: int
-    height: int
+    width: int  # even: a frame with an odd width is padded by its last column
+    height: int  # even: a frame with an odd height is padded by its last row
     frames: int
     fps: float
-    codec: str
-    note: str | None = None
-    frame_stride: int | None = None
-    compared: str | None = None
-    recipe_hash: str | None = None
-    still: str | None = None
+    codec: str  # FFmpeg's name of the encoder
+    note: str | None = None  # for the viewer, for example that the clip was cut
+    frame_stride: int | None = None  # env steps per frame; the final frame of an episode may follow sooner
+    compared: str | None = None  # what of a replay was compared with its episode; None: it is no replay
+    recipe_hash: str | None = None  # of the env in which the episode was replayed
+    still: str | None = None  # if all frames are ``black``, ``of one colour``, or ``the same``
 
 
 class _State(enum.Enum):
@@ -81,37 +67,16 @@ class _State(enum.Enum):
 
 
 class VideoEncoder:
-    """Encodes one clip: call ``feed`` for each frame, then ``finish`` or ``cancel``.
+    """Encodes one clip: call ``feed`` for each frame, then ``finish`` or ``cancel``. Raises TypeError or ValueError.
 
-    An encoder belongs to the thread that feeds it. One that is dropped is cancelled.
+    It belongs to the thread that feeds it; one that is dropped is cancelled. Sizes and quality are as of
+    ``VideoOptions``.
 
-    Args:
-        fps: Frames per second of the clip, positive.
-        height: Height to scale to, pixels. None: as rendered, or in proportion to ``width``.
-        width: Width to scale to, pixels. None: as rendered, or in proportion to ``height``.
-        crf: Constant rate factor of x264 and VP9; lower is better and larger.
-        preset: x264's speed preset, from ``ultrafast`` to ``veryslow``.
-        max_frames: Frames after which the clip is cut, with a note that says so. None: never.
-        keyframes_every: Every how many frames there is one that can be decoded alone. None: as the encoder likes.
-        is_lean: Whether x264 looks at one frame at a time. It takes a third of the memory and two thirds of the time
-            then, and its files are 15 to 45 % larger.
-        holds: Whether the frames are held until ``finish``, which encodes them (not leanly: one clip at a time): a clip
-            that is cancelled costs a tenth then. Frames that take more memory than an encoder, that would keep
-            ``finish`` for seconds, or that compress badly, are encoded as they arrive.
-
-    Attributes:
-        frame_stride: Env steps from one frame to the next, for ``EncodedVideo``. None: not known.
-
-    Raises:
-        TypeError: ``fps`` is not a number.
-        ValueError: ``fps`` is not positive and finite.
-
-    Example:
-        >>> encoder = VideoEncoder(fps=30)
-        >>> for step in range(5):
-        ...     encoder.feed(np.full((48, 64, 3), 40 * step, np.uint8))
-        >>> encoder.finish().frames
-        5
+    ``keyframes_every``: every how many frames there is one that can be decoded alone; None: as the encoder likes.
+    ``is_lean``: x264 looks at one frame at a time: a third of the memory, two thirds of the time, 15 to 45 % larger
+    files. ``holds``: frames are held until ``finish``, which encodes them (not leanly: one clip at a time), so that a
+    cancelled clip costs a tenth. Frames that take more memory than an encoder, that would keep ``finish`` for seconds,
+    or that compress badly, are encoded as they arrive.
     """
 
     def __init__(
@@ -128,7 +93,7 @@ class VideoEncoder:
         holds: bool = False,
     ) -> None:
         self.fps = _checked_fps(fps)
-        self.frame_stride: int | None = None
+        self.frame_stride: int | None = None  # env steps per frame, for ``EncodedVideo``
         self._height, self._width = height, width
         self._crf, self._preset, self._max_frames = crf, preset, max_frames
         self._keyframes_every, self._is_lean, self._holds = keyframes_every, is_lean, holds
@@ -165,16 +130,9 @@ class VideoEncoder:
         return None if self._first is None or self._frames < 2 else look_of(self._first)
 
     def feed(self, frame: npt.ArrayLike, undrawn: npt.ArrayLike | None = None) -> None:
-        """Encode or hold one frame. The array can be reused afterwards.
+        """Encode or hold one uint8 frame, HWC (RGB, RGBA) or HW (grey), whose array can be reused afterwards.
 
-        Args:
-            frame: Height x width x channels (RGB or RGBA), or height x width (grey); uint8.
-            undrawn: The frame before anything was drawn into it, which tells whether the clip is a still. None: the
-                frame is that.
-
-        Raises:
-            ValueError: The array is not a picture.
-            RuntimeError: The clip is finished or cancelled.
+        ``undrawn`` is the frame before overlays, by which a still is known. Raises ValueError or RuntimeError.
         """
         if self._state not in (_State.READY, _State.OPEN):
             raise RuntimeError(f"This clip is {self._state.value}: start a new VideoEncoder for more frames.")
@@ -208,10 +166,7 @@ class VideoEncoder:
             self._notes.append(text)
 
     def end(self) -> bool:
-        """End the clip, if all its frames are held, and return whether they are: then only ``finish`` encodes them.
-
-        They take little memory from now on, and the encoder can be copied.
-        """
+        """End the clip; return whether its frames are held, which takes little memory until ``finish`` encodes them."""
         if self._held is None:
             return False
         self._held.end()
@@ -219,12 +174,7 @@ class VideoEncoder:
         return True
 
     def finish(self) -> EncodedVideo:
-        """Close the clip and return it.
-
-        Raises:
-            ValueError: No frame was fed.
-            RuntimeError: The clip was finished or cancelled before.
-        """
+        """Close the clip and return it. Raises ValueError or RuntimeError."""
         if self._state is _State.READY:
             raise ValueError("A clip needs at least one frame, and none was fed.")
         if self._state not in (_State.OPEN, _State.ENDED):
@@ -335,11 +285,7 @@ def _close_cancelled(container: OutputContainer) -> None:
 
 
 def look_of(still: Frame) -> str:
-    """Return what all frames of a still are.
-
-    >>> look_of(np.full((2, 2, 3), 255, np.uint8))
-    'of one colour'
-    """
+    """Return what all frames of a still are."""
     if (still != still[0, 0]).any():
         return SAME
     return "of one colour" if still.any() else "black"
@@ -354,21 +300,7 @@ def _checked_fps(fps: Any) -> float:
 
 
 def encode_video(frames: Iterable[npt.ArrayLike], fps: float, *, every: int = 1, **options: Any) -> EncodedVideo:
-    """Encode a clip from an array, a list or a generator of frames.
-
-    Args:
-        frames: Pictures as ``VideoEncoder.feed`` accepts them.
-        fps: Frames per second if every frame is kept.
-        every: Keep every n-th frame and the last one, at ``fps / every`` frames per second.
-        **options: Keywords of ``VideoEncoder``.
-
-    Raises:
-        ValueError: There is no frame, or one of them is not a picture.
-
-    Example:
-        >>> encode_video(np.zeros((5, 400, 600, 3), np.uint8), fps=30, height=64).width
-        96
-    """
+    """Encode every n-th frame and the last one, at ``fps / every`` frames per second. Raises ValueError."""
     encoder = VideoEncoder(_checked_fps(fps) / every, **options)
     try:
         for frame in every_nth(frames, every):

@@ -17,18 +17,7 @@ LAYOUTS = ("THWC", "TCHW", "THW")
 
 
 def as_rgb(frame: npt.ArrayLike) -> Frame:
-    """Check one picture and return it with three channels.
-
-    Args:
-        frame: Height x width x channels (1, 3 or 4), or height x width; uint8. An alpha channel is dropped.
-
-    Raises:
-        ValueError: The array has another type or shape. The message says how to convert it.
-
-    Example:
-        >>> as_rgb(np.zeros((48, 64), np.uint8)).shape
-        (48, 64, 3)
-    """
+    """Check one uint8 picture, HWC (1, 3 or 4 channels) or HW, and return it as HWC RGB. Raises ValueError."""
     array = np.asarray(frame)
     shape = array.shape
     if array.dtype != np.uint8:
@@ -51,15 +40,9 @@ def as_rgb(frame: npt.ArrayLike) -> Frame:
 def frames_in_layout(
     frames: Iterable[npt.ArrayLike], layout: str = "THWC", value_range: float = 255
 ) -> Iterator[npt.ArrayLike]:
-    """Convert the frames of a clip to pictures that ``VideoEncoder.feed`` accepts, one at a time.
+    """Convert the frames of a clip, time first, to pictures for ``VideoEncoder.feed``, one at a time.
 
-    Args:
-        frames: The clip, time first.
-        layout: One of ``LAYOUTS``.
-        value_range: The value of full brightness: 255, or 1.0 for floats in 0..1.
-
-    Raises:
-        ValueError: The layout or the range is not supported, or does not fit the frames.
+    ``value_range`` is full brightness: 255, or 1.0 for floats.
     """
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
@@ -85,11 +68,7 @@ def _converted(frames: Iterable[npt.ArrayLike], layout: str, value_range: float)
 
 
 def every_nth(frames: Iterable[npt.ArrayLike], every: int) -> Iterator[npt.ArrayLike]:
-    """Yield every n-th picture, beginning with the first, and the last one.
-
-    Args:
-        every: At least 1; 1 keeps all of them.
-    """
+    """Yield every n-th picture, beginning with the first, and the last one."""
     skipped = None
     for number, frame in enumerate(frames):
         skipped = frame if number % every else None
@@ -100,14 +79,7 @@ def every_nth(frames: Iterable[npt.ArrayLike], every: int) -> Iterator[npt.Array
 
 
 def resize(frame: npt.ArrayLike, height: int, width: int) -> Frame:
-    """Scale one picture to an exact size. Each new pixel is the average of the area it covers.
-
-    Args:
-        frame: A picture as ``as_rgb`` accepts it.
-
-    Raises:
-        ValueError: The array is not a picture.
-    """
+    """Scale one picture to an exact size; each new pixel is the average of the area it covers. Raises ValueError."""
     picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(as_rgb(frame)), format="rgb24")
     scaled = picture.reformat(width=width, height=height, interpolation="AREA")
     return np.asarray(scaled.to_ndarray(format="rgb24"), np.uint8)
@@ -116,16 +88,10 @@ def resize(frame: npt.ArrayLike, height: int, width: int) -> Frame:
 def target_size(
     source_width: int, source_height: int, width: int | None, height: int | None, *, keep_odd_sizes: bool = False
 ) -> tuple[int, int]:
-    """Return the width and height of a clip, in pixels.
+    """Return a clip's width and height, pixels; a missing one is in proportion. H.264 needs even ones: rounded up.
 
-    Args:
-        width: The requested width. None: in proportion to ``height``, or as rendered if both are None.
-        height: The requested height, likewise.
-        keep_odd_sizes: Whether odd sizes stay. By default they are rounded up, since H.264 needs even sizes.
-
-    Example:
-        >>> target_size(600, 400, width=None, height=65)
-        (98, 66)
+    >>> target_size(600, 400, width=None, height=65)
+    (98, 66)
     """
     if width is None and height is None:
         width, height = source_width, source_height

@@ -29,20 +29,11 @@ def gif_from_video(
     header: Callable[[int], Frame | None] = lambda width: None,
     name: str = "",
 ) -> bytes:
-    """Convert an encoded clip to an animated GIF that runs at the clip's own speed.
+    """Convert an encoded clip to an animated GIF that runs at the clip's own speed. Raises ValueError.
 
     GIF delays are whole hundredths of a second, and at least two. To keep the speed right, frames are left out: those
-    above ``max_fps``, and, in a long clip, as many as it takes to stay below ``max_frames``.
-
-    Args:
-        max_width: Maximum width, pixels. Wider clips are scaled down.
-        max_fps: Maximum number of frames per second. Above 50, it is 50.
-        header: Given the width of the GIF, returns a picture of that width, HWC uint8 RGB, to put above all frames, or
-            None for nothing.
-        name: The name of the video file, for the message of an error.
-
-    Raises:
-        ValueError: FFmpeg cannot read the bytes as a video.
+    above ``max_fps`` (50 at most), and, in a long clip, as many as it takes to stay below ``max_frames``. ``header``
+    gets the width of the GIF, and returns an HWC uint8 picture of that width to put above all frames, or None.
     """
     frames = probe_video(data, name).frames
     with open_video(data, name) as (source, stream):
@@ -111,9 +102,7 @@ def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int, last_
 
 
 def _times(frames: int, rate: Fraction, gif_rate: Fraction) -> dict[int, int]:
-    """Return the numbers of the frames that are shown, with their times in hundredths of a second.
-
-    The first frame of each interval of the GIF's rate is shown, when the interval begins.
+    """Return the frames that are shown with their times, hundredths of a second: the first of each interval of the GIF.
 
     >>> _times(6, Fraction(60), Fraction(50))
     {0: 0, 2: 2, 3: 4, 4: 6, 5: 8}

@@ -12,19 +12,14 @@ import numpy as np
 from tune_media.encoding.frames import Frame
 
 MOST_PIXELS = 400_000_000
-"""How many pixels are held of one clip: x264 encodes them in about 3 s, for which whoever takes the clip waits."""
+"""How many pixels are held of one clip: x264 encodes them in about 3 s, for which the taker of the clip waits."""
 _MOST_CHANGED = 1 / 4  # of a frame's bytes: HalfCheetah has 0.15; with noise, 0.36, holding takes as long as encoding
 _JUDGED_AFTER = 4  # frames
 _OBJECT_BYTES = 41  # what Python adds to each
 
 
 class HeldFrames:
-    """The frames of one clip, which all have one size; ``drain`` gives them back, bit by bit.
-
-    Args:
-        first: A frame of that size.
-        most_bytes: The memory that they take at the most.
-    """
+    """The frames of one clip, which all have the size of ``first``; ``drain`` gives them back, one by one."""
 
     def __init__(self, first: Frame, most_bytes: int) -> None:
         # by falling strides: some envs hand out transposed pictures, which are fastest in the order of their memory
@@ -55,12 +50,12 @@ class HeldFrames:
 
     def add(self, frame: Frame) -> None:
         """Hold a frame. The array can be reused afterwards."""
-        latest, own = self._latest, frame.transpose(self._axes)
+        latest, reordered = self._latest, frame.transpose(self._axes)
         assert latest is not None
-        np.subtract(own, latest, out=latest)  # modulo 256
+        np.subtract(reordered, latest, out=latest)  # modulo 256
         self._changes.append(_zstd().compress(latest.reshape(-1), asbytes=True))
         self._changed_bytes += len(self._changes[-1])
-        latest[...] = own
+        latest[...] = reordered
 
     def end(self) -> None:
         """Free what only further frames need."""

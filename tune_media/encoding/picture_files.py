@@ -15,11 +15,7 @@ _MAX_WIDTH = 480  # pixels of a JPEG
 
 
 def png_from_frame(frame: npt.ArrayLike) -> bytes:
-    """Encode a picture as ``as_rgb`` accepts it as PNG.
-
-    Raises:
-        ValueError: The array is not a picture.
-    """
+    """Encode a picture as ``as_rgb`` accepts it as PNG. Raises ValueError."""
     picture = _picture_of(frame)
     return _encoded("png", "rgb24", picture, picture.width, picture.height)
 

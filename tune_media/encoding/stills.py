@@ -9,17 +9,14 @@ from collections.abc import Callable, Iterable
 from tune_media.encoding.encoder import SAME, EncodedVideo, VideoEncoder
 
 SHOWS_NOTHING = "a clip shows nothing"
-"""What a problem says that is told of such a clip, before its reason."""
+"""The beginning of a problem about such a clip, before the reason."""
 _STILLS_IN_A_ROW = 3  # an agent that stands before a wall moves in another episode
 
 
 class Stills:
-    """Reports the clips of one env that show nothing.
+    """Reports why clips of one env show nothing, with the remedy.
 
     A still with a picture on it may be an agent that does not move: it is reported if the first clips all are.
-
-    Args:
-        report: Told the reason of each such clip, with the remedy.
     """
 
     def __init__(self, report: Callable[[str], object]) -> None:
@@ -37,11 +34,7 @@ class Stills:
 
 
 def reason_of(still: str) -> str:
-    """Return why clips show nothing, with the remedy.
-
-    Args:
-        still: What their frames are, as of ``EncodedVideo``.
-    """
+    """Return why clips show nothing, with the remedy; ``still`` is as of ``EncodedVideo``."""
     if still == SAME:
         return "all frames of each of the first clips are the same: render() may return an old picture"
     if os.environ.get("SDL_VIDEODRIVER") == "dummy":

@@ -30,7 +30,7 @@ from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, read_in
 from tune_media.storage.names import file_name, safe_key
 from tune_media.storage.own_files import delete_own
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
-from tune_media.values.names import name_digest
+from tune_media.values.safe_names import name_digest
 from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
 

@@ -41,10 +41,10 @@ from tune_media.values.checks import a_count, as_shown, check_each, suggests_nam
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
-from tune_media.values.names import name_digest
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 from tune_media.values.rates import wilson
+from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import load

@@ -21,7 +21,7 @@ from tune_media.evaluation.sides import Side, check_same_env, side_of
 from tune_media.experiment.results import json_file, json_object
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
-from tune_media.values.names import name_digest, safe_name
+from tune_media.values.safe_names import name_digest, safe_name
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.places import Folder, folder_at
 

@@ -23,7 +23,7 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.rllib.checkpoint_player import PlayerSettings
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
-from tune_media.values.names import name_digest
+from tune_media.values.safe_names import name_digest
 from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.taped_episodes import TapedEpisode
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tune_media.recording.arguments import MAX_SEEDS
+from tune_media.recording.argument_checks import MAX_SEEDS
 from tune_media.recording.success import check_success
 from tune_media.replay.own_code import facts_of_code
 from tune_media.rllib.checkpoint_player import CONNECTORS, PlayerSettings
 from tune_media.values.checks import FLAG, a_count, as_shown, check_each, one_of
 from tune_media.values.foreign import without_address
-from tune_media.values.names import name_digest, safe_name
+from tune_media.values.safe_names import name_digest, safe_name
 
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
 """The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""

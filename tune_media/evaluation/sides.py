@@ -19,7 +19,7 @@ from tune_media.storage.episode_files import RECIPE_FOLDER
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
-from tune_media.values.names import name_digest
+from tune_media.values.safe_names import name_digest
 from tune_media.viewing.catalog import load
 from tune_media.viewing.forks import EVALUATIONS
 from tune_media.viewing.places import Folder, find_folders, folder_at

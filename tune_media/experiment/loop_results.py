@@ -26,17 +26,13 @@ _MAX_RESULTS = 200  # of a section
 class LoopEpisodes:
     """The episodes of a loop, in the order in which they ended.
 
-    Attributes:
-        table: Their ``COLUMNS``.
-
-    Example:
-        >>> rows = [{"section": "train", "episode_return": float(n), "env_steps": 10 * n} for n in range(3)]
-        >>> table = pa.Table.from_pylist([{**dict.fromkeys(COLUMNS), "finished_at": 0.0, **row} for row in rows])
-        >>> [result["episode_return_mean"] for result in LoopEpisodes.of([table]).results]
-        [0.0, 0.5, 1.0]
+    >>> rows = [{"section": "train", "episode_return": float(n), "env_steps": 10 * n} for n in range(3)]
+    >>> table = pa.Table.from_pylist([{**dict.fromkeys(COLUMNS), "finished_at": 0.0, **row} for row in rows])
+    >>> [result["episode_return_mean"] for result in LoopEpisodes.of([table]).results]
+    [0.0, 0.5, 1.0]
     """
 
-    table: pa.Table
+    table: pa.Table  # their ``COLUMNS``
 
     @classmethod
     def of(cls, tables: Sequence[pa.Table]) -> LoopEpisodes:
@@ -52,9 +48,8 @@ class LoopEpisodes:
     def results(self) -> list[dict[str, Any]]:
         """Results as a trainable of Tune's would report them, in the order of their steps.
 
-        Each has the means over the last ``WINDOW`` episodes of a section: of the section ``train`` at the top, those of
-        another under its name, as RLlib has its evaluations. If an evaluation has several episodes at one step of the
-        training, the means are over these.
+        Each has the means over the last ``WINDOW`` episodes of a section: ``train`` at the top, others under their
+        names. If an evaluation has several episodes at one step of the training, the means are over these.
         """
         found: list[dict[str, Any]] = []
         for section in self.table["section"].unique().to_pylist():  # the episodes of an evaluation may have one step
@@ -81,8 +76,8 @@ class LoopEpisodes:
     def _own(self, section: str) -> pa.Table:
         return self.table.filter(pc.equal(self.table["section"], section))
 
-    def _window(self, section: str, own: pa.Table, end: int) -> pa.Table:
-        window = own[max(0, end - WINDOW) : end]
+    def _window(self, section: str, episodes: pa.Table, end: int) -> pa.Table:
+        window = episodes[max(0, end - WINDOW) : end]
         if section == TRAIN or not self._trains:  # then each process counts the steps of the evaluation itself
             return window
         steps = window["env_steps"].to_pylist()[::-1]

@@ -24,14 +24,6 @@ Numbers = npt.NDArray[np.float64]
 class MediaColumns:
     """Index lines ordered by step, section and key: what is often asked for in columns, the whole lines packed.
 
-    Attributes:
-        section: ``train``, ``evaluation`` or another section, of each line.
-        key: Its key.
-        kind: Its kind, such as ``video``.
-        step: Its step; NaN if the line has none.
-        episode_return: The return of its episode; NaN if it has none.
-        rolled_back: Whether the trial went back to a checkpoint before it.
-
     >>> line = b'{"section": "train", "key": "k", "kind": "video", "step": 3, "episode_return": 1.5}'
     >>> columns = MediaColumns.of_lines([(line, parse_json(line))])
     >>> columns.step, next(columns.lines([0]))["episode_return"]
@@ -41,9 +33,9 @@ class MediaColumns:
     section: list[str]
     key: list[str]
     kind: list[str]
-    step: Numbers
-    episode_return: Numbers
-    rolled_back: npt.NDArray[np.bool_]
+    step: Numbers  # NaN: none
+    episode_return: Numbers  # NaN: none
+    rolled_back: npt.NDArray[np.bool_]  # the trial went back to a checkpoint before it
     _packed: bytes
     _ends: Rows  # the end of each line in the unpacked bytes
 
@@ -76,16 +68,11 @@ class MediaColumns:
         )
 
     def best(self, rows: Rows | None = None, sign: int = 1) -> int | None:
-        """Return the row of the best clip, as ``tune_media.values.score.clip_rank`` has it; None if none has a return.
+        """Return the row of the best clip by ``clip_rank``, or of the lowest return (``sign`` -1); None: there is none.
 
-        Args:
-            rows: The rows that count. None: all.
-            sign: -1 for the lowest return.
-
-        Example:
-            >>> lines = [{"section": "train", "key": "a", "step": 1, "episode_return": x} for x in (1.0, 3.0, 2.0)]
-            >>> MediaColumns.of_lines([(b"{}", line) for line in lines]).best()
-            1
+        >>> lines = [{"section": "train", "key": "a", "step": 1, "episode_return": x} for x in (1.0, 3.0, 2.0)]
+        >>> MediaColumns.of_lines([(b"{}", line) for line in lines]).best()
+        1
         """
         rows = np.arange(len(self)) if rows is None else rows
         rows = rows[~np.isnan(self.episode_return[rows])]

@@ -23,16 +23,7 @@ def plain_config(config: Any, chosen: Any = None) -> Any:
     """Return hyperparameters as plain data: functions, classes and other objects become their text.
 
     A text that does not tell an object from others, since it has an address or names a local class, gets Tune's id of
-    the object: it is the same in all trials, trackers and readers, also after a restore.
-
-    Args:
-        config: The hyperparameters.
-        chosen: What Tune chose for them, see ``nested_choice``.
-
-    >>> plain_config({"lr": 0.1, "env": {"reward": len}, "sizes": (64, 64)})
-    {'lr': 0.1, 'env': {'reward': '<built-in function len>'}, 'sizes': (64, 64)}
-    >>> plain_config({"make": lambda: 1}, {"make": ("__ref_ph", "1b3f24bb")})
-    {'make': '<function <lambda> 1b3f24bb>'}
+    the object (``nested_choice``): it is the same in all trials, trackers and readers, also after a restore.
     """
     if isinstance(config, dict):
         named = ((whole_characters(shown(key, str)), value) for key, value in config.items())
@@ -56,20 +47,15 @@ def params_of_name(folder: str) -> dict[str, Any]:
     >>> params_of_name("CartPole-v1__ppo__3__1690000000"), params_of_name("PPO_1")
     ({'env_id': 'CartPole-v1', 'exp_name': 'ppo', 'seed': 3}, {})
     """
-    found = _CLEANRL.fullmatch(folder)
-    return {**found.groupdict(), "seed": int(found["seed"])} if found else {}
+    match = _CLEANRL.fullmatch(folder)
+    return {**match.groupdict(), "seed": int(match["seed"])} if match else {}
 
 
 def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
     """Return what Tune chose for a trial as a tree, with Tune's stand-ins for objects and sampled values.
 
-    Args:
-        evaluated: Tune's ``evaluated_params``, by path.
-        unresolved: The trial's config before Tune put objects and sampled values in: only there is said what a function
-            samples.
-
-    >>> nested_choice({"lr": 0.1, "env/size": 8}, {"decay": ("__fn_ph", "1b3f24bb"), "lr": 0.1})
-    {'decay': ('__fn_ph', '1b3f24bb'), 'lr': 0.1, 'env': {'size': 8}}
+    ``unresolved`` is the config before Tune put objects and sampled values in: only there is said what a function
+    samples.
     """
     tree: dict[str, Any] = _sampled(unresolved if isinstance(unresolved, Mapping) else {})
     for name, value in (evaluated if isinstance(evaluated, Mapping) else {}).items():
@@ -92,27 +78,23 @@ def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def searched_params(config: Mapping[str, Any], chosen: Any) -> dict[str, Any]:
-    """Return the hyperparameters that Tune chose (``nested_choice``), by path, with the values of ``plain_config``.
-
-    >>> searched_params({"lr": 0.1, "make": "<function <lambda> 1b3f24bb>"}, {"make": ("__ref_ph", "1b3f24bb")})
-    {'make': '<function <lambda> 1b3f24bb>'}
-    """
-    found: dict[str, Any] = {}
-    _add_searched(found, "", config, chosen)
-    return found
+    """Return the hyperparameters that Tune chose (``nested_choice``), by path, with the values of ``plain_config``."""
+    searched: dict[str, Any] = {}
+    _add_searched(searched, "", config, chosen)
+    return searched
 
 
-def _add_searched(found: dict[str, Any], name: str, value: Any, chosen: Any) -> None:
+def _add_searched(searched: dict[str, Any], name: str, value: Any, chosen: Any) -> None:
     if isinstance(chosen, Mapping) and chosen:
         for part, inner in chosen.items():
-            _add_searched(found, f"{name}/{part}" if name else str(part), _at(value, part), inner)
+            _add_searched(searched, f"{name}/{part}" if name else str(part), _at(value, part), inner)
     elif isinstance(value, Mapping) and value:  # one object was chosen that is a dict
         for part, inner in value.items():
-            _add_searched(found, f"{name}/{part}", inner, None)
+            _add_searched(searched, f"{name}/{part}", inner, None)
     elif value is not None or not _is_stand_in(chosen):
-        found[name] = chosen if value is None else value
+        searched[name] = chosen if value is None else value
     elif _is_object(chosen):
-        found[name] = f"<object {chosen[1]}>"
+        searched[name] = f"<object {chosen[1]}>"
 
 
 def _at(tree: Any, key: Any) -> Any:
@@ -146,16 +128,7 @@ def _object_text(text: str, chosen: Any) -> str:
 
 
 def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield scalars and lists by name, nested ones as ``outer/inner``; reprs without addresses.
-
-    A long list is cut, and ends with a checksum of the whole.
-
-    Example:
-        >>> dict(flat_values({"lr": 0.1, "model": {"hiddens": [64, 64], "module": object()}}))
-        {'lr': 0.1, 'model/hiddens': '[64, 64]'}
-        >>> dict(flat_values({"schedule": "<function warm at 0x7f01>"}))
-        {'schedule': '<function warm>'}
-    """
+    """Yield scalars and lists by name, nested ones as ``outer/inner``, without addresses; long ones end in a CRC."""
     for key, value in values.items():
         name = whole_characters(key)
         if isinstance(value, Mapping):
@@ -171,13 +144,8 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the hyperparameters that are not the same in all trials, outer ones first.
 
-    Memory addresses inside texts do not count as a difference. Nor does a trial without any: they are not written yet.
-
-    Example:
-        >>> differing([{"lr": 0.1, "env": "A", "f": "<f at 0x7f01>"}, {"lr": 0.2, "env": "A", "f": "<f at 0x7f02>"}])
-        ['lr']
-        >>> differing([{"lr": 0.1, "env": "A"}, {"lr": 0.2, "env": "A"}, {}])
-        ['lr']
+    Memory addresses do not count as a difference, nor does a trial without hyperparameters: it has not written them
+    yet.
     """
     written = [found for found in params if found]
     names = dict.fromkeys(name for found in written for name in found)

@@ -25,22 +25,11 @@ _EVALUATION = b'"evaluation"'
 
 @dataclass
 class Metric:
-    """One metric over a trial's results.
+    """One metric over a trial's results."""
 
-    Attributes:
-        last: Its value in the last result that has it.
-        largest: Its largest value.
-        smallest: Its smallest value.
-
-    >>> metric = Metric(3.0)
-    >>> metric.add(1.0)
-    >>> metric
-    Metric(last=1.0, largest=3.0, smallest=1.0)
-    """
-
-    last: float
-    largest: float = -math.inf
-    smallest: float = math.inf
+    last: float  # its value in the last result that has it
+    largest: float = -math.inf  # its largest value
+    smallest: float = math.inf  # its smallest value
 
     def __post_init__(self) -> None:
         self.add(self.last)
@@ -53,57 +42,36 @@ class Metric:
 def result_step(result: dict[str, Any]) -> int:
     """Return the step at which Ray's TensorBoard logger shows a result.
 
-    Example:
-        >>> result_step({"training_iteration": 3}), result_step({"training_iteration": 3, "timesteps_total": 400})
-        (3, 400)
+    >>> result_step({"training_iteration": 3}), result_step({"training_iteration": 3, "timesteps_total": 400})
+    (3, 400)
     """
     return whole_number(result.get("timesteps_total")) or whole_number(result.get("training_iteration"))
 
 
 def counting(iterations: Sequence[Any]) -> list[bool]:
-    """Return for each result whether it counts; the others were rolled back.
+    """Return whether each result counts, by the training iterations in the order of the file (None: it has none).
 
-    A trial that goes back to a checkpoint reports the iterations after it again. The earlier reports of these no longer
-    count.
-
-    Args:
-        iterations: The training iteration of each result, in the order of the file; None if a result has none.
-
-    Example:
-        >>> counting([1, 2, 3, 2, 3])
-        [True, False, False, True, True]
+    A trial that goes back to a checkpoint reports the iterations after it again; the earlier reports no longer count.
     """
     first_later = math.inf
-    found = []
+    flags = []
     for iteration in reversed(iterations):
         number = iteration if isinstance(iteration, int) and not isinstance(iteration, bool) else None
-        found.append(number is None or number < first_later)
+        flags.append(number is None or number < first_later)
         first_later = min(first_later, math.inf if number is None else number)
-    return found[::-1]
+    return flags[::-1]
 
 
 def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Path | None = None) -> list[bytes]:
-    """Return the lines of a trial's results that count, see ``counting``; ``json_object`` parses one.
+    """Return the lines of a trial's results that count, see ``counting``; ``json_object`` parses one. Raises OSError.
 
     Lines that are not whole are left out. The lines are not parsed, because the results of a long trial would fill the
-    memory.
-
-    Args:
-        filesystem: Any pyarrow filesystem.
-        folder: The trial's folder on it.
-        driver: The trial's folder on the driver, if it runs there. The longer file is taken: Tune empties the storage's
-            copy before it writes it anew, and Ray's logger does so with the driver's file when the trial is restored.
-
-    Raises:
-        OSError: The file is there and cannot be read.
-
-    Example:
-        >>> results_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial")
-        []
+    memory. If the trial runs in the folder ``driver``, the longer file is taken: Tune empties the storage's copy before
+    it writes it anew, and Ray's logger does so with the driver's file when the trial is restored.
     """
-    path, own = posixpath.join(folder, RESULTS), None if driver is None else driver / RESULTS
-    if own is not None and own.exists() and own.stat().st_size >= (filesystem.get_file_info(path).size or 0):
-        content = own.read_bytes()
+    path, local = posixpath.join(folder, RESULTS), None if driver is None else driver / RESULTS
+    if local is not None and local.exists() and local.stat().st_size >= (filesystem.get_file_info(path).size or 0):
+        content = local.read_bytes()
     else:
         content = read_if_there(filesystem, path) or b""
     lines, iterations = [], []
@@ -116,13 +84,10 @@ def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Pat
 
 
 def result_time(result: dict[str, Any]) -> float:
-    """Return when a trial reported a result, as Tune notes it, seconds since 1970; 0 if it does not say.
+    """Return when a trial reported a result, Unix time in seconds; 0: not known. It is the same for all readers.
 
-    Trackers get this time while the trial runs and afterwards, so that a point that is logged again is the same.
-
-    Example:
-        >>> result_time({"timestamp": 1700000000}), result_time({})
-        (1700000000.0, 0.0)
+    >>> result_time({"timestamp": 1700000000}), result_time({})
+    (1700000000.0, 0.0)
     """
     found = as_number(result.get("timestamp"))
     return found if 0 < found < math.inf else 0.0
@@ -131,9 +96,8 @@ def result_time(result: dict[str, Any]) -> float:
 def without_lists(result: dict[str, Any]) -> dict[str, Any]:
     """Return a result without its lists, of which JSON does not tell whether they were arrays, or windows that repeat.
 
-    Example:
-        >>> without_lists({"a": 1, "b": {"c": [1, 2], "d": 2}})
-        {'a': 1, 'b': {'d': 2}}
+    >>> without_lists({"a": 1, "b": {"c": [1, 2], "d": 2}})
+    {'a': 1, 'b': {'d': 2}}
     """
     kept = {}
     for key, value in result.items():
@@ -163,11 +127,7 @@ def read_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, Me
 
 
 def metrics_of(results: Iterable[dict[str, Any]]) -> dict[str, Metric]:
-    """Return the metrics of some results by name, nested ones as ``outer/inner``.
-
-    >>> metrics_of([{"loss": 3.0}, {"loss": 1.0}])
-    {'loss': Metric(last=1.0, largest=3.0, smallest=1.0)}
-    """
+    """Return the metrics of some results by name, nested ones as ``outer/inner``."""
     metrics: dict[str, Metric] = {}
     for result in results:
         _add(metrics, result)
@@ -183,17 +143,10 @@ def _add(metrics: dict[str, Metric], result: dict[str, Any]) -> None:
 
 
 def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, float]:
-    """Return the numbers of a trial's last result by name, nested ones as ``outer/inner``.
+    """Return the finite numbers of a trial's last result by name, nested ones as ``outer/inner``. Raises OSError.
 
     RLlib evaluates in some iterations only. So the numbers of the last evaluation that counts are added, if it is among
-    the last MB of results. Numbers that are not finite are left out.
-
-    Raises:
-        OSError: The file is there and cannot be read.
-
-    Example:
-        >>> last_metrics(pyarrow.fs.LocalFileSystem(), "/no/such/trial")
-        {}
+    the last MB of results.
     """
     path = posixpath.join(folder, RESULTS)
     info = file_info(filesystem, path)
@@ -228,9 +181,9 @@ def _newest(lines: list[bytes]) -> dict[str, float]:
         if not counting([result.get("training_iteration"), *(one.get("training_iteration") for one in later)])[0]:
             continue
         later.append(result)
-        found = finite_metrics(result)
-        newest = found | newest
-        if any(name.startswith("evaluation/") for name in found):
+        numbers = finite_metrics(result)
+        newest = numbers | newest
+        if any(name.startswith("evaluation/") for name in numbers):
             break
     return newest
 
@@ -238,9 +191,8 @@ def _newest(lines: list[bytes]) -> dict[str, float]:
 def finite_metrics(result: dict[str, Any]) -> dict[str, float]:
     """Return the numbers of a result by name if a float can hold them; its copy of the hyperparameters is left out.
 
-    Example:
-        >>> finite_metrics({"a": {"b": 1}, "loss": float("nan"), "done": True, "config": {"lr": 1}})
-        {'a/b': 1}
+    >>> finite_metrics({"a": {"b": 1}, "loss": float("nan"), "done": True, "config": {"lr": 1}})
+    {'a/b': 1}
     """
     return {name: value for name, value in _numbers(result, "") if math.isfinite(as_number(value))}
 
@@ -248,7 +200,7 @@ def finite_metrics(result: dict[str, Any]) -> dict[str, float]:
 def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the result in each line of a trial's results; of a line that has none an empty one, with a warning.
 
-    The last line is left out without a word if it is not whole: Tune may be writing it.
+    An incomplete last line is left out without a warning: Tune may be writing it.
     """
     broken: list[int] = []
     last = 0
@@ -261,24 +213,19 @@ def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]
 
 
 def json_file(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any]:
-    """Return the JSON object in a file; an empty one if there is no such file, or, with a warning, if it has none.
-
-    Raises:
-        OSError: The filesystem does not answer.
-    """
+    """Return the JSON object in a file; an empty one if the file is missing, or, with a warning, holds none."""
     content = read_if_there(filesystem, path)
-    found = json_object(content)
-    if content is not None and not found and content.strip() != b"{}":
+    values = json_object(content)
+    if content is not None and not values and content.strip() != b"{}":
         warn_passed_over(path, "it is no JSON object")
-    return found
+    return values
 
 
 def json_object(content: bytes | None) -> dict[str, Any]:
     """Return a JSON object; an empty one if the content is anything else.
 
-    Example:
-        >>> json_object(b'{"a": NaN}'), json_object(b'[1'), json_object(None)
-        ({'a': nan}, {}, {})
+    >>> json_object(b'{"a": NaN}'), json_object(b'[1'), json_object(None)
+    ({'a': nan}, {}, {})
     """
     try:
         value = parse_json(content or b"{}")

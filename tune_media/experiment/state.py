@@ -23,38 +23,22 @@ _PAUSE_REMOTE = 10.0  # seconds: so long the files on a remote storage are not l
 
 @dataclass(frozen=True)
 class TrialState:
-    """What Tune's snapshots say of one trial.
-
-    Attributes:
-        trial_id: Tune's id.
-        name: Tune's name of the trial, for example ``PPO_CartPole-v1_49541_00000``.
-        folder: The name of its folder; empty if the snapshot does not say.
-        status: Tune's word: ``PENDING``, ``RUNNING``, ``PAUSED``, ``TERMINATED`` or ``ERROR``.
-        searched: What Tune chose for it, see ``nested_choice``.
-    """
+    """What Tune's snapshots say of one trial."""
 
     trial_id: str
-    name: str
-    folder: str
-    status: str
-    searched: Mapping[str, Any]
+    name: str  # for example ``PPO_CartPole-v1_49541_00000``
+    folder: str  # the name of its folder; empty if the snapshot does not say
+    status: str  # ``PENDING``, ``RUNNING``, ``PAUSED``, ``TERMINATED`` or ``ERROR``
+    searched: Mapping[str, Any]  # what Tune chose for it, see ``nested_choice``
 
 
 @dataclass(frozen=True)
 class ExperimentState:
-    """All snapshots of an experiment: each session of Tune's (a start, a restore) has one, which it replaces.
+    """All snapshots of an experiment: each session of Tune's (a start, a restore) has one, which it replaces."""
 
-    Attributes:
-        trials: The trials that a snapshot knows, by id; as the last one has them.
-        written_at: When the last snapshot was written, seconds since 1970; 0 if there is none.
-
-    Example:
-        >>> ExperimentState().find(["a1b2c_00000"], "exp/PPO_1") is None
-        True
-    """
-
+    # by id, each as the last snapshot that knows it has it
     trials: Mapping[str, TrialState] = field(default_factory=dict)
-    written_at: float = 0.0
+    written_at: float = 0.0  # when the last snapshot was written, Unix time in seconds; 0: there is none
 
     def find(self, trial_ids: Iterable[str], path: str) -> TrialState | None:
         """Return the trial that has one of some ids, or else the one in a folder; None if no snapshot has it."""
@@ -67,30 +51,21 @@ class ExperimentState:
 
 
 class Listings:
-    """Lists folders. What it says of a remote one is up to ten seconds old, so that a look lists each once.
-
-    Example:
-        >>> Listings().of(pyarrow.fs.LocalFileSystem(), "/no/such/experiment")
-        []
-    """
+    """Lists folders; a remote folder's listing is kept for ten seconds, so that one look lists each folder once."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, str], tuple[float, pyarrow.fs.FileSystem, list[pyarrow.fs.FileInfo]]] = {}
 
     def of(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> list[pyarrow.fs.FileInfo]:
-        """Return what is directly inside a folder; nothing if there is none.
-
-        Raises:
-            OSError: The filesystem does not answer.
-        """
+        """Return what is directly inside a folder; nothing if there is none. Raises OSError."""
         place, now = (id(filesystem), folder), time.monotonic()
-        at, held, found = self._seen.get(place, (float("-inf"), None, []))
+        at, held, infos = self._seen.get(place, (float("-inf"), None, []))
         if held is filesystem and now - at < _PAUSE_REMOTE:
-            return found
-        found = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
+            return infos
+        infos = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
         if not is_local(filesystem):
-            self._seen[place] = now, filesystem, found
-        return found
+            self._seen[place] = now, filesystem, infos
+        return infos
 
     def forget(self) -> None:
         """List folders again from now on."""
@@ -98,26 +73,14 @@ class Listings:
 
 
 class Snapshots:
-    """Reads Tune's snapshots of experiments, each again only if it has changed.
-
-    Args:
-        listings: Lists the experiments' folders. None: its own.
-
-    Example:
-        >>> Snapshots().of(pyarrow.fs.LocalFileSystem(), "/no/such/experiment").trials
-        {}
-    """
+    """Reads Tune's snapshots of experiments, each again only if it has changed."""
 
     def __init__(self, listings: Listings | None = None) -> None:
         self._listings = listings or Listings()
         self._read: dict[str, tuple[Any, list[TrialState]]] = {}  # of each file: its version, its trials
 
     def of(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
-        """Return what the snapshots in an experiment's folder say of its trials; nothing if there are none.
-
-        Raises:
-            OSError: The filesystem does not answer.
-        """
+        """Return what the snapshots in an experiment's folder say of its trials; nothing if there are none."""
         trials: dict[str, TrialState] = {}
         written_at = 0.0
         for info in _files(filesystem, self._listings.of(filesystem, experiment)):
@@ -175,14 +138,9 @@ def _trial(row: Any) -> TrialState | None:
 
 
 def trial_name(folder: str, trial_id: str) -> str:
-    """Return Tune's name of a trial, which its folder's name begins with; empty if the folder has another name.
-
-    Example:
-        >>> trial_name("train_49541_00000_0_lr=0.1_2026-11-23_02-02-15", "49541_00000")
-        'train_49541_00000'
-    """
-    before, found, _ = folder.partition(trial_id) if trial_id else (folder, "", "")
-    return f"{before}{found}" if found else ""
+    """Return Tune's name of a trial, which its folder's name begins with; empty if the folder has another name."""
+    before, id, _ = folder.partition(trial_id) if trial_id else (folder, "", "")
+    return f"{before}{id}" if id else ""
 
 
 def _plain(value: Any) -> Any:

@@ -23,24 +23,17 @@ _COLOR = re.compile(r"\x1b\[[0-9;]*m")  # as Ray writes them for a terminal
 class TrialStatus:
     """What became of a trial.
 
-    Attributes:
-        word: ``pending``, ``running``, ``paused``, ``terminated`` or ``error``, as Tune's last snapshot has it; empty
-            if no snapshot knows the trial.
-        error: The last line of its last traceback if it failed, without keys and passwords.
-
     >>> TrialStatus("error", "ValueError: no").word == FAILED
     True
     """
 
+    # ``pending``, ``running``, ``paused``, ``terminated``, ``error``; empty if no snapshot knows the trial
     word: str = ""
-    error: str = ""
+    error: str = ""  # the last line of its last traceback if it failed, without keys and passwords
 
 
 def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
-    """Return the tracebacks of a trial's failures, the end of them if they are long, without keys and passwords.
-
-    It is empty if the trial did not fail, or if they cannot be read.
-    """
+    """Return the end of the tracebacks of a trial's failures, without secrets; empty if none can be read."""
     with contextlib.suppress(OSError):
         text = _COLOR.sub("", content_of_errors(filesystem, folder).decode("utf-8", "replace")).strip()
         return str(redacted_values(text[-_MAX_TRACEBACKS:]))
@@ -48,20 +41,12 @@ def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
 
 
 def content_of_errors(filesystem: pyarrow.fs.FileSystem, folder: str) -> bytes:
-    """Return the tracebacks of a trial's failures as Tune wrote them; nothing if there are none.
-
-    Raises:
-        OSError: The filesystem does not answer.
-    """
+    """Return the tracebacks of a trial's failures as Tune wrote them; nothing if there are none. Raises OSError."""
     return read_if_there(filesystem, posixpath.join(folder, _ERRORS)) or b""
 
 
 def last_line(traceback: bytes) -> str:
-    r"""Return the line of a traceback that names the exception.
-
-    >>> last_line(b"Failure # 1\nTraceback ...\nValueError: no\n\n")
-    'ValueError: no'
-    """
+    r"""Return the line of a traceback that names the exception."""
     lines = traceback.decode("utf-8", "replace").split("\n")
-    told = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return redacted(told)[:_MAX_ERROR]
+    error_line = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return redacted(error_line)[:_MAX_ERROR]

@@ -33,17 +33,12 @@ _OF_THE_LINE = frozenset(
 
 
 class StoredMedium(Medium):
-    """A medium that is a file on the storage. Its facts are those of its index line; the file is read when asked for.
+    """A medium that is a file on the storage: its facts are those of its index line; ``read`` reads the file late.
 
-    Args:
-        line: Its index line.
-        read: Reads the file.
-
-    Example:
-        >>> line = {"id": "a1", "kind": "video", "path": "media/train/k/step_1-a1.mp4", "fps": 30.0, "bytes": 3}
-        >>> clip = StoredMedium(line, lambda path: b"mp4")
-        >>> clip.kind, clip.suffix, clip.facts(), clip.nbytes, clip.content()
-        ('video', '.mp4', {'fps': 30.0}, 3, b'mp4')
+    >>> line = {"id": "a1", "kind": "video", "path": "media/train/k/step_1-a1.mp4", "fps": 30.0, "bytes": 3}
+    >>> clip = StoredMedium(line, lambda path: b"mp4")
+    >>> clip.kind, clip.suffix, clip.facts(), clip.nbytes, clip.content()
+    ('video', '.mp4', {'fps': 30.0}, 3, b'mp4')
     """
 
     def __init__(self, line: Line, read: Read) -> None:
@@ -72,7 +67,7 @@ class StoredMedium(Medium):
 class StoredEpisodes(EpisodeBatch):
     """The episodes of one section and recorder, read back from the Parquet file of their report.
 
-    Its content is the report's JSON file, as it is on the storage: other recorders of the same result share it.
+    Its content is the report's JSON file, which other recorders of the same result share.
     """
 
     @override
@@ -82,19 +77,9 @@ class StoredEpisodes(EpisodeBatch):
 
 
 def entry_of_line(line: Line, read: Read, time: float = 0.0, row: int = 0) -> MediaEntry:
-    """Return the entry of an index line, as the backends got it when it was recorded.
+    """Return the entry of a stored medium's line, as the backends got it when it was recorded.
 
     Pictures, histograms, artifacts and episodes are read now, clips when a backend asks for them.
-
-    Args:
-        line: The line, of a stored medium.
-        read: Reads a file of the trial.
-        time: When its result was reported, seconds since 1970.
-        row: The number of the call that logs it.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: The file is not what its line says.
     """
     return MediaEntry(
         _medium(line, read),
@@ -130,11 +115,11 @@ def _medium(line: Line, read: Read) -> Medium:
 
 def _histogram(content: bytes) -> Histogram:
     """Return a histogram as it was: with the smallest and largest value and the sums, which the bins do not tell."""
-    found = parse_json(content)
-    made = Histogram.from_counts(found["edges"], found["counts"])
-    names = {"count", "nonfinite", "minimum", "maximum", "total", "squares"} & found.keys()
+    stored = parse_json(content)
+    made = Histogram.from_counts(stored["edges"], stored["counts"])
+    names = {"count", "nonfinite", "minimum", "maximum", "total", "squares"} & stored.keys()
     for name in names:
-        value = math.nan if found[name] is None else found[name]
+        value = math.nan if stored[name] is None else stored[name]
         object.__setattr__(made, name, value)
     return made
 

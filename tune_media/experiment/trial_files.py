@@ -69,50 +69,33 @@ class TrialFiles:
 
     ``read`` reads its media, ``refresh`` does it again if the index or the log has changed, everything else is read
     when it is first asked for. Any thread may ask; one at a time may call ``read`` and what begins with ``refresh``.
-
-    Attributes:
-        name: The name by which it is shown; the viewer's is what TensorBoard calls the run.
-        id: A short name for URLs, made from ``name``.
-        filesystem: The filesystem of its folder.
-        path: The folder.
-        media: The lines of its stored media, without those of episode reports.
-        reports: The lines of its episode reports, the files of ``episode_data``.
-        tapes: The line of the newest clip under each section and key of which there is only the tape.
-        unrendered: The section and the key of each clip that is not rendered, and that the trial has not left behind,
-            by the id of its episode.
-        contents: What is known of its folder; without the lines.
-        trial_ids: Tune's ids of the trials that wrote here, as the index has them: one, unless a folder was used again.
-        is_loop: Whether a loop outside Tune recorded its episodes: they belong to no result, and results are made of
-            them.
-        newest: When its last medium was recorded, seconds since 1970; 0 if nobody knows.
-        is_abandoned: Whether a killed driver left it and no snapshot of Tune's knows it, see ``mark_abandoned``.
-        version: Size and modification time of the index that was read; None if ``refresh`` was never called.
-        results_version: The same of the results.
-        tune_view: What Tune's snapshots say of it; None: nobody knows.
-
-    Example:
-        >>> trial = TrialFiles("PPO_1", pyarrow.fs.LocalFileSystem(), "/tmp/no/such/experiment/PPO_1")
-        >>> trial.refresh((0, 0)), trial.lines, trial.config
-        (True, [], {})
     """
 
     def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
-        self.name = name
+        self.name = name  # as shown; the viewer's is what TensorBoard calls the run
         self.filesystem = filesystem
         self.path = path
+        # size and mtime of the index that was read; None: ``refresh`` was never called
         self.version: Version | None = None
-        self.results_version: Version | None = None
+        self.results_version: Version | None = None  # the same of the results
+        # is_loop: a loop outside Tune recorded its episodes: results are made of them
+        # is_abandoned: see ``mark_abandoned``
         self.is_abandoned = self.is_loop = False
+        # media: the lines of its stored media, without those of episode reports
+        # reports: the lines of its episode reports, the files of ``episode_data``
         self.media = self.reports = MediaColumns.of_lines([])
+        # the line of the newest clip under each section and key of which there is only the tape
         self.tapes: list[Line] = []
+        # section and key of each clip that is not rendered nor rolled back, by its episode's id
         self.unrendered: dict[str, list[tuple[str, str]]] = {}
-        self.contents = TrialContents(path)
+        self.contents = TrialContents(path)  # what is known of its folder, without the lines
+        # Tune's ids of the trials that wrote here, by the index: one, unless a folder was used again
         self.trial_ids: frozenset[str] = frozenset()
-        self.newest = 0.0
+        self.newest = 0.0  # when its last medium was recorded, Unix time in seconds; 0: not known
         self._lines = 0  # a hash of all lines
         self._logged = -1  # how many lines the log had
         self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
-        self.tune_view: TuneView | None = None
+        self.tune_view: TuneView | None = None  # what Tune's snapshots say of it; None: not known
         self._error: str | None = None
         self._config: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
@@ -139,14 +122,7 @@ class TrialFiles:
         return self.version, self._lines, self.is_abandoned
 
     def read(self) -> TrialFiles:
-        """Read the index and its lines in the log.
-
-        Returns:
-            The trial itself.
-
-        Raises:
-            OSError: The filesystem does not answer.
-        """
+        """Read the index and its lines in the log, and return the trial itself. Raises OSError."""
         contents = read_trial(self.filesystem, self.path)
         stored = [(raw, line) for raw, line in contents.lines if line.get("status") == STORED]
         self.media = MediaColumns.of_lines([item for item in stored if item[1].get("kind") != EpisodeBatch.kind])
@@ -177,10 +153,7 @@ class TrialFiles:
 
     @property
     def report_files(self) -> dict[str, bool]:
-        """Whether the trial has left behind the episodes of a file, by the file's path in the index.
-
-        A file has one line for each section that it has episodes of: it is one result's, rolled back as a whole.
-        """
+        """Whether a report's episodes were rolled back, by its file's path in the index; all of a file are at once."""
         return {line["path"]: bool(line.get("rolled_back")) for line in self.report_lines}
 
     @property
@@ -195,11 +168,7 @@ class TrialFiles:
 
     @property
     def media_filesystem(self) -> pyarrow.fs.FileSystem:
-        """The filesystem of its media: another one if the folder is Tune's on the driver, and the storage is far away.
-
-        Raises:
-            OSError: The storage does not answer, or has no index of this trial there.
-        """
+        """The filesystem of its media: another one if the folder is the driver's, and the storage is far away."""
         return filesystem_of_trial(self.contents.media_folder, self.filesystem, self.trial_ids)
 
     @property
@@ -225,10 +194,7 @@ class TrialFiles:
         return TrialStatus(word, self._error or "" if word == FAILED else "")
 
     def read_config(self) -> dict[str, Any]:
-        """Return its ``params.json``, the hyperparameters that it had last; objects are named by Tune's ids.
-
-        Without this file, it is what the name of its folder says, see ``params_of_name``.
-        """
+        """Return its ``params.json``, with objects named by Tune's ids, or else the params in its folder's name."""
         config = json_file(self.filesystem, posixpath.join(self.path, PARAMS))
         config = config or params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
@@ -284,14 +250,7 @@ class TrialFiles:
         return self.results_version != NO_FILE
 
     def refresh(self, version: Version) -> bool:
-        """Read the media and the hyperparameters if the index or the log is not the one that was read last.
-
-        Args:
-            version: Size and modification time of the index file; zeros if there is none.
-
-        Returns:
-            Whether they were read.
-        """
+        """Read media and hyperparameters if the index (size, mtime; zeros: none) or the log changed; return whether."""
         logged = self._count_logged()
         if version == self.version and logged == self._logged and not self.contents.is_coming:
             return False
@@ -332,12 +291,7 @@ class TrialFiles:
         return found
 
     def read_media(self, path: str) -> bytes:
-        """Return the content of a file of ``media`` or ``episode_data``, by its path in the index.
-
-        Raises:
-            FileNotFoundError: There is no such file inside the trial's folder.
-            OSError: The storage does not answer.
-        """
+        """Return the content of a file of ``media`` or ``episode_data``, by its path in the index. Raises OSError."""
         filesystem, folder = self.place
         full = posixpath.join(folder, path)
         is_ours = _is_medium(path) or path.startswith(_EPISODE_FOLDER)
@@ -347,11 +301,7 @@ class TrialFiles:
             return bytes(file.read())
 
     def media_file(self, path: str) -> tuple[pyarrow.fs.FileSystem, str] | None:
-        """Return the filesystem and the full path of a media file.
-
-        Returns:
-            None if the index does not name the file, or if it is no medium of the trial's.
-        """
+        """Return the filesystem and the full path of a medium's file; None if the index does not name it."""
         if self.line(path) is None or not _is_medium(path):
             return None
         filesystem, folder = self.place
@@ -359,22 +309,12 @@ class TrialFiles:
         return (filesystem, full) if not is_local(filesystem) or _is_inside(full, folder, path) else None
 
     def episodes(self, report: str, columns: Sequence[str]) -> pa.Table:
-        """Return columns of the Parquet file of a report, by the report's path in the index.
-
-        Raises:
-            OSError: The storage does not answer, or the file is gone.
-            pyarrow.ArrowException: The file is none of a report's.
-            ValueError: It has no such column.
-        """
+        """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError."""
         with self.open_media(parquet_name(report)) as file:
             return episode_table(file, columns)
 
     def open_media(self, path: str) -> Any:
-        """Open a file by its path relative to the folder of the media.
-
-        Raises:
-            OSError: The storage does not answer, or the file is gone.
-        """
+        """Open a file by its path relative to the folder of the media. Raises OSError."""
         filesystem, folder = self.place
         return open_file(filesystem, posixpath.join(folder, path))
 
@@ -384,14 +324,7 @@ class TrialFiles:
         return self.media_filesystem, self.media_path
 
     def refresh_metrics(self, version: Version) -> bool:
-        """Read the last metrics if the results are not those that were read last.
-
-        Args:
-            version: Size and modification time of the results; zeros if there are none.
-
-        Returns:
-            Whether they were read.
-        """
+        """Read the last metrics if the results (size, mtime; zeros: none) are not those read last; return whether."""
         if self.is_loop:
             version = self.version or NO_FILE
         if version == self.results_version:
@@ -412,8 +345,7 @@ class TrialFiles:
     def curves(self) -> dict[str, Any]:
         """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is missing.
 
-        Results that were rolled back are left out.
-        Of results beyond 64 MB, every second line is read, or every third, and so on.
+        Results that were rolled back are left out. Beyond 64 MB, every second line is read, or every third, and so on.
         """
         rows: list[tuple[Any, int, dict[str, float]]] = []
         for result in self._each_result():
@@ -421,11 +353,11 @@ class TrialFiles:
             if step and math.isfinite(as_number(step)):
                 rows.append((result.get("training_iteration"), step, finite_metrics(result)))
         counts = counting([iteration for iteration, _, _ in rows])
-        found = [row for row, does in zip(rows, counts, strict=True) if does]
-        names = dict.fromkeys(name for _, _, row in found for name in row)
+        counted = [row for row, does in zip(rows, counts, strict=True) if does]
+        names = dict.fromkeys(name for _, _, row in counted for name in row)
         return {
-            "step": [step for _, step, _ in found],
-            "metrics": {name: [row.get(name) for _, _, row in found] for name in names},
+            "step": [step for _, step, _ in counted],
+            "metrics": {name: [row.get(name) for _, _, row in counted] for name in names},
         }
 
     def _each_result(self) -> Iterator[Line]:
@@ -439,16 +371,7 @@ class TrialFiles:
 
 
 class TuneView:
-    """What Tune's snapshots say of trials that are looked at together; an experiment's are read when somebody asks.
-
-    Args:
-        trials: The trials.
-        snapshots: Reads Tune's snapshots.
-
-    Example:
-        >>> TuneView([], Snapshots()).trials
-        []
-    """
+    """What Tune's snapshots say of trials that are looked at together; an experiment's are read when needed."""
 
     def __init__(self, trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
         self.trials = list(trials)
@@ -491,39 +414,30 @@ def _by_episode(lines: Iterable[Line]) -> dict[str, list[tuple[str, str]]]:
 
 
 def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
-    """Return the trials with a name, or else the trial that has it as a part of its name.
+    """Return the trials with a name, or else the only one that has it as a part of its name. Raises ValueError.
 
-    Raises:
-        ValueError: There is none, or several have it as a part of their names.
-
-    Example:
-        >>> trials_named("PPO_1", [])
-        Traceback (most recent call last):
-        ValueError: There is no trial 'PPO_1'; the trials are none.
+    >>> trials_named("PPO_1", [])
+    Traceback (most recent call last):
+    ValueError: There is no trial 'PPO_1'; the trials are none.
     """
     exact = [trial for trial in trials if trial.name == name]
-    found = exact or [trial for trial in trials if name and name in trial.name]
-    if not found:
+    matches = exact or [trial for trial in trials if name and name in trial.name]
+    if not matches:
         known = name_some(trial.name for trial in trials) or "none"
         raise ValueError(f"There is no trial {name!r}; the trials are {known}.")
-    if len(found) > 1 and not exact:
-        raise ValueError(f"{len(found)} trials have {name!r} in their name: {name_some(one.name for one in found)}.")
-    return found
+    if len(matches) > 1 and not exact:
+        names = name_some(trial.name for trial in matches)
+        raise ValueError(f"{len(matches)} trials have {name!r} in their name: {names}.")
+    return matches
 
 
 def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
-    """Mark the trials that a killed driver left and that Tune does not know, in their ``is_abandoned``.
+    """Mark the trials that a killed driver left and that Tune does not know, in their ``is_abandoned``. Raises OSError.
 
     If the driver is killed before Tune's first snapshot of a trial, the trial starts again under another id, in another
     folder. The old folder has media, no results, and an id that no snapshot has. A snapshot tells only of trials that
-    recorded before it was written, so a trial that has just begun is not marked.
-
-    Args:
-        trials: The trials; the snapshots are read only if one of them has media and no results.
-        snapshots: Holds the snapshots that were read before.
-
-    Raises:
-        OSError: A filesystem does not answer.
+    recorded before it was written, so a trial that has just begun is not marked. Snapshots are read only if a trial has
+    media and no results.
     """
     for trial in trials:
         may_be_abandoned = bool(len(trial.media) or len(trial.reports)) and not trial.has_results

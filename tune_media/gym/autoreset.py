@@ -20,20 +20,14 @@ class Autoreset:
 
     Gymnasium's ``SyncVectorEnv`` and ``AsyncVectorEnv`` have it as an attribute. Their ``metadata`` is the dict of the
     sub-envs' class, which all vector envs of this class share and overwrite. Only for other vector envs is it read, and
-    compared with the infos at the first end of an episode.
-
-    Args:
-        problems: Told if the mode is unknown or contradicts the infos.
-
-    Attributes:
-        mode: The mode; ``NEXT_STEP`` if it is not known.
+    compared with the infos at the first end of an episode; a contradiction is a problem.
     """
 
     def __init__(self, env: Any, problems: Problems) -> None:
         self._problems, self._name = problems, describe(env)
-        own = _as_mode(getattr(env.unwrapped, "autoreset_mode", None))
-        self._stated = own or _as_mode((env.metadata or {}).get("autoreset_mode"))
-        self._is_checked = own is not None
+        attribute = _as_mode(getattr(env.unwrapped, "autoreset_mode", None))
+        self._stated = attribute or _as_mode((env.metadata or {}).get("autoreset_mode"))
+        self._is_checked = attribute is not None
         self.mode = self._stated or AutoresetMode.NEXT_STEP
 
     @property

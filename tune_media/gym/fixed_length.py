@@ -15,10 +15,8 @@ from tune_media.values.problems import FrameError
 class FixedLengthClips:
     """The clips that are being encoded now, at most one for each sub-env.
 
-    Args:
-        video: Size, speed, quality and ``every`` of the clips; counted from the first frame of a clip.
-        length: Frames of a clip, which then goes on over resets. 0: a clip ends with its episode.
-        save: Called with the sub-env, the name, the clip, and whether it is whole.
+    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``save`` gets the sub-env, the name,
+    the clip, and whether it is whole.
     """
 
     def __init__(
@@ -51,11 +49,7 @@ class FixedLengthClips:
         self._fed[index] = 0
 
     def feed(self, index: int) -> None:
-        """Add the current frame of a sub-env to its clip, unless ``every`` skips it. A full clip is saved.
-
-        Raises:
-            Exception: Whatever rendering or saving raises; the clip is dropped.
-        """
+        """Add the current frame to a sub-env's clip, unless ``every`` skips it; save a full clip, drop a failed one."""
         if index not in self._clips:
             return
         self._fed[index] += 1
@@ -86,11 +80,7 @@ class FixedLengthClips:
             self.close(index, whole=True)
 
     def close(self, index: int, *, whole: bool) -> None:
-        """End the clip of a sub-env, if there is one, and save it.
-
-        Raises:
-            OSError: It cannot be saved.
-        """
+        """End the clip of a sub-env, if there is one, and save it. Raises OSError."""
         name, encoder = self._clips.pop(index, ("", None))
         if encoder is not None and encoder.frames > 0:
             self._save(index, name, encoder.finish(), whole)

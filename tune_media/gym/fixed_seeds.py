@@ -7,8 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from tune_media.gym.arguments import check_is_env
-from tune_media.recording.arguments import as_seeds
+from tune_media.gym.wrapper_arguments import check_is_env
+from tune_media.recording.argument_checks import as_seeds
 from tune_media.recording.seeding import SeededResets
 
 

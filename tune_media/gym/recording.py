@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.gym.arguments import Arguments
+from tune_media.gym.episode_statistics import EpisodeStatistics, Reward, as_reward, by_objective, total
 from tune_media.gym.fixed_length import FixedLengthClips
-from tune_media.gym.replays import WrapperTaping
-from tune_media.gym.statistics import EpisodeStatistics, Reward, as_reward, by_objective, total
+from tune_media.gym.wrapper_arguments import Arguments
+from tune_media.gym.wrapper_taping import WrapperTaping
 from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
@@ -39,17 +39,7 @@ class Recording:
     """Records the sub-envs of one env: statistics of all of them, clips and data of the chosen ones.
 
     Everything happens in the thread that steps the env. For each reset or step of the whole env, ``begin_reset`` or
-    ``begin_step`` comes first, then ``start`` or ``step`` for each sub-env.
-
-    Args:
-        count: Number of sub-envs; 1 for a single env.
-
-    Attributes:
-        writes_statistics: Whether the wrapper writes them into the infos.
-
-    Raises:
-        ValueError: The env does not render.
-        OSError: The folder for clips cannot be created.
+    ``begin_step`` comes first, then ``start`` or ``step`` for each sub-env. Raises ValueError or OSError.
     """
 
     def __init__(self, env: Any, count: int, arguments: Arguments) -> None:
@@ -59,7 +49,7 @@ class Recording:
         self._indices, self._records_whole_episodes = arguments.indices(count), arguments.records_whole_episodes
         self._folder: VideoFolder | None = None
         if arguments.folder is not None:
-            from tune_media.gym.video_folder import VideoFolder  # it loads Arrow, which nobody else here needs
+            from tune_media.gym.video_folder import VideoFolder  # it loads Arrow, which only folders need
 
             self._folder = VideoFolder(arguments.folder, arguments.name_prefix, count, arguments.params)
         self._clips: FixedLengthClips | None = None
@@ -73,7 +63,7 @@ class Recording:
         self.recorder.candidates.hold_untaken(MAX_UNTAKEN)
         self._has_checked_paths = False
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
-        self.writes_statistics = arguments.statistics
+        self.writes_statistics = arguments.statistics  # into the infos
 
     @property
     def is_running(self) -> bool:
@@ -124,12 +114,7 @@ class Recording:
         self._renderer.set_fps = float(fps)
 
     def start(self, index: int, seed: int | None = None, observation: Any = None) -> None:
-        """The sub-env has been reset.
-
-        Args:
-            seed: The seed that the caller passed.
-            observation: The first observation; needed only if the recorder looks at steps.
-        """
+        """The sub-env has been reset; ``observation`` is needed only if the recorder looks at steps."""
         self._break_off(index, "unfinished: the env was reset in mid-episode")
         self._episodes[index] += 1
         self.statistics.begin(index)
@@ -175,12 +160,9 @@ class Recording:
         observation: Any = None,
         picture: bool = True,
     ) -> None:
-        """The sub-env has been stepped.
+        """The sub-env has been stepped; not ``picture``: it already shows its next episode.
 
-        Args:
-            action, observation: Needed only if the recorder looks at steps.
-            info: Needed only if the recorder looks at infos.
-            picture: False if the sub-env already shows its next episode.
+        Action and observation are needed only if the recorder looks at steps, the info only if it looks at infos.
         """
         self.statistics.add(index, reward)
         if index not in self._indices:
@@ -191,7 +173,7 @@ class Recording:
             self._record_clip(index, self._due)
 
     def reward(self, reward: Any) -> Reward:
-        """Return the reward of a step; NaN, with a warning, of one that is no number: the user's loop goes on."""
+        """Return the reward of a step; NaN, with a warning, of one that is no number; the user's loop continues."""
         try:
             return as_reward(reward)
         except Exception:
@@ -202,12 +184,7 @@ class Recording:
             return math.nan
 
     def end(self, index: int, *, terminated: bool, picture: bool = True, info: Any = None) -> dict[str, Any]:
-        """The episode of a sub-env is over: return its statistics.
-
-        Args:
-            terminated: Whether the env ended it.
-            picture: False if the sub-env already shows its next episode.
-        """
+        """The sub-env's episode is over: return its statistics. Not ``picture``: it shows its next episode."""
         ended = self.statistics.end(index)
         if index in self._indices:
             if picture:
@@ -229,8 +206,8 @@ class Recording:
     def take(self) -> dict[str, Any]:
         """Return the chosen clips, and the data, of the episodes that ended since the last call.
 
-        Until the first call, nobody knows whether there will be one, so the data of only the last ``MAX_UNTAKEN``
-        episodes are held, without a warning. After it, as many are held as any recorder holds.
+        There may never be a first call, so until then only the last ``MAX_UNTAKEN`` episodes are held, without a
+        warning.
         """
         self._check_paths()
         candidates, plan = self.recorder.candidates, self._plan
@@ -343,7 +320,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _guard(self, what: str, consequence: str = "no clip", *, lost: int = 1) -> Iterator[None]:
-        """Turn an exception of a user's function or env into a warning; the user's loop goes on."""
+        """Turn an exception of a user's function or env into a warning; the user's loop continues."""
         try:
             yield
         except Exception as error:

@@ -8,16 +8,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from tune_media.gym.statistics import KEY
+from tune_media.gym.episode_statistics import KEY
 from tune_media.values.convert import as_array
 
 
 class VectorStep:
-    """The observations, actions and infos of one step or reset, by sub-env.
-
-    Args:
-        actions: Its batched actions; None after a reset.
-    """
+    """The observations, actions (None after a reset) and infos of one step or reset, by sub-env."""
 
     def __init__(self, env: gym.vector.VectorEnv, observations: Any, infos: Any, actions: Any) -> None:
         self._env, self._observations, self._infos, self._actions = env, observations, infos, actions
@@ -52,32 +48,27 @@ class VectorStep:
 
 
 def nth_info(infos: Any, index: int) -> Any:
-    """Return the info of one sub-env.
+    """Return the info of one sub-env from a list of infos, or from Gymnasium's dict of arrays with masks ``_<name>``.
 
-    Args:
-        infos: A list of infos, or Gymnasium's dict: an array for each name, and under ``_<name>`` a mask of the
-            sub-envs that have a value.
-
-    Example:
-        >>> nth_info({"speed": np.array([1.0, 2.0]), "_speed": np.array([True, False])}, 0) == {"speed": 1.0}
-        True
-        >>> nth_info({"speed": np.array([1.0, 2.0]), "_speed": np.array([True, False])}, 1)
-        {}
+    >>> nth_info({"speed": np.array([1.0, 2.0]), "_speed": np.array([True, False])}, 0) == {"speed": 1.0}
+    True
+    >>> nth_info({"speed": np.array([1.0, 2.0]), "_speed": np.array([True, False])}, 1)
+    {}
     """
     if not isinstance(infos, dict):
         return infos[index]
-    own = {}
+    sub_info = {}
     for name, value in infos.items():
         mask = infos.get(f"_{name}")
         if str(name).startswith("_") or (mask is not None and not np.all(as_array(mask[index]))):
             continue
         if isinstance(value, dict):
-            own[name] = nth_info(value, index)
+            sub_info[name] = nth_info(value, index)
         elif _is_batch(value) and len(value) > index:
-            own[name] = value[index]
+            sub_info[name] = value[index]
         else:  # one value for all sub-envs
-            own[name] = value
-    return own
+            sub_info[name] = value
+    return sub_info
 
 
 def _is_batch(value: Any) -> bool:
@@ -86,15 +77,11 @@ def _is_batch(value: Any) -> bool:
 
 
 def with_statistics(infos: Any, ended: Mapping[int, Mapping[str, Any]], count: int) -> Any:
-    """Return the infos of a vector env with the statistics of the episodes that just ended.
+    """Return the infos (a list, or Gymnasium's dict) with the statistics of the episodes that just ended.
 
-    Args:
-        infos: The infos: a list, or Gymnasium's dict.
-
-    Example:
-        >>> infos = with_statistics({}, {1: {"r": 3.0, "l": 2, "t": 0.1}}, count=2)
-        >>> infos["episode"]["r"].tolist(), infos["_episode"].tolist()
-        ([0.0, 3.0], [False, True])
+    >>> infos = with_statistics({}, {1: {"r": 3.0, "l": 2, "t": 0.1}}, count=2)
+    >>> infos["episode"]["r"].tolist(), infos["_episode"].tolist()
+    ([0.0, 3.0], [False, True])
     """
     if not isinstance(infos, dict):
         return [{**info, KEY: dict(ended[index])} if index in ended else info for index, info in enumerate(infos)]

@@ -9,11 +9,11 @@ import gymnasium as gym
 import numpy as np
 from typing_extensions import override
 
-from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
 from tune_media.gym.autoreset import Autoreset
+from tune_media.gym.episode_statistics import Reward
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import Reward
 from tune_media.gym.vector_step import VectorStep, with_statistics
+from tune_media.gym.wrapper_arguments import Arguments, check_is_env, takes_arguments
 from tune_media.values.convert import as_array
 
 _CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info that are collected by default
@@ -119,15 +119,15 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         super().close(**options)
 
     def _seed_of(self, index: int, seed: int | Sequence[int | None] | None) -> int | None:
-        """Return the seed that a sub-env is reset with; None if that is not known.
+        """Return the seed that a sub-env is reset with; None: not known.
 
         Only Gymnasium's own vector envs are known to make one for each sub-env of a single number.
         """
         if isinstance(seed, (int, np.integer)):
             counts_on = (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv)
             return int(seed) + index if isinstance(self.env.unwrapped, counts_on) else None
-        own = None if seed is None else seed[index]
-        return None if own is None else int(own)
+        value = None if seed is None else seed[index]
+        return None if value is None else int(value)
 
     def _start(self, index: int, now: VectorStep, seed: int | None = None) -> None:
         looks = self._recording.recorder.looks_at_steps
@@ -152,8 +152,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
         is_reset = self._autoreset.resets_in_same_step
         self._record(index, reward, now, looks_at_info, final=is_reset)
-        tells = bool(self._recording.recorder.plan.tells_success) and self._recording.records(index)
-        info = self._info(now, index, final=is_reset) if tells else None
+        needs_info = bool(self._recording.recorder.plan.tells_success) and self._recording.records(index)
+        info = self._info(now, index, final=is_reset) if needs_info else None
         ended = self._recording.end(index, terminated=terminated, picture=not is_reset, info=info)
         if is_reset:
             self._start(index, now)
@@ -169,7 +169,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         return not _CONVENTION.isdisjoint(infos)
 
     def _info(self, now: VectorStep, index: int, *, final: bool) -> Any:
-        """Return the info of one sub-env. If it cannot be taken apart, that is a warning; the user's loop goes on."""
+        """Return the info of one sub-env. If it cannot be taken apart, that is a warning; the user's loop continues."""
         try:
             return now.final_info(index) if final else now.info(index)
         except Exception as error:

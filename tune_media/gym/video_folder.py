@@ -26,8 +26,8 @@ from tune_media.storage.index_lines import INDEX_PATH, content_of, read_index
 from tune_media.values.checks import as_shown
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory, thinned
 from tune_media.values.medium import new_id
-from tune_media.values.names import safe_name
 from tune_media.values.number import whole_number
+from tune_media.values.safe_names import safe_name
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import TRAIN
 from tune_media.values.strict_json import json_bytes, parse_json
@@ -46,16 +46,8 @@ class VideoFolder:
 
     A file that exists is never overwritten: the name of the new one ends with the clip's id. Each clip is listed in the
     folder's index, and all episodes are in its ``episode_data``, so that the folder is a trial's. Several wrappers,
-    also of several processes, may write to it.
-
-    Args:
-        folder: The folder. It is created if it is missing.
-        prefix: The beginning of each file name. ``eval`` files them as an evaluation's, see ``section_of``.
-        params: The hyperparameters of the run. None: nothing is said of them.
-
-    Raises:
-        OSError: The folder cannot be created.
-        ValueError: The folder is that of a run with other hyperparameters.
+    also of several processes, may write to it. ``section_of`` says which prefixes file clips as an evaluation's.
+    Raises OSError; ValueError if the folder is that of a run with other ``params``.
     """
 
     def __init__(self, folder: Path, prefix: str, count: int, params: Mapping[str, Any] | None = None) -> None:
@@ -73,7 +65,7 @@ class VideoFolder:
         self._prefix, self._count = prefix, count
         self._reports: _Reports | None = None
         self._section = section_of(prefix)
-        if (self._folder, self._section) not in _STEPS:  # the steps go on after those of an earlier process
+        if (self._folder, self._section) not in _STEPS:  # the steps continue those of an earlier process
             lines, _ = read_index(_LOCAL, str(self._folder))
             if lines and self._folder not in {folder for folder, _ in _STEPS}:
                 logger.warning(
@@ -94,20 +86,10 @@ class VideoFolder:
     def write(
         self, index: int, name: str, video: Video, *, view: str = "", whole: bool = True, running: int = 0
     ) -> Path:
-        """Write a clip, and list it in the index.
+        """Write a clip, list it in the index, and return its path. Raises OSError.
 
-        Args:
-            index: Its sub-env.
-            name: Its episode or first step.
-            view: The name of its view, if there are several.
-            whole: Whether it ended as planned. If not, its name says ``unfinished``, and its line has no return.
-            running: The env steps of the episodes that run.
-
-        Returns:
-            The path of the file.
-
-        Raises:
-            OSError: The file, or its line, cannot be written.
+        ``name`` is that of its episode or first step. If it did not end as planned (not ``whole``), its name says
+        ``unfinished``, and its line has no return. ``running`` are the env steps of the episodes that run.
         """
         parts = [self._prefix, *([f"env-{index}"] if self._count > 1 else []), name]
         if view:
@@ -133,13 +115,9 @@ class VideoFolder:
         return path
 
     def add(self, data: EpisodeData, candidate: Candidate | None) -> None:
-        """Add an episode that has ended to those that are written from time to time.
+        """Add an ended episode to those that are written from time to time; its clips have been written.
 
-        Args:
-            candidate: Its steps and rewards, if it was recorded. Its clips have been written.
-
-        Raises:
-            OSError: The files cannot be written; the episodes stay for the next time.
+        Raises OSError if the files cannot be written; the episodes stay for the next time.
         """
         place = self._folder, self._section
         _STEPS[place] = _STEPS.get(place, 0) + data.record.episode_length
@@ -149,11 +127,7 @@ class VideoFolder:
             reports.write()
 
     def flush(self) -> None:
-        """Write the episodes that are still to be written.
-
-        Raises:
-            OSError: The files cannot be written.
-        """
+        """Write the episodes that are still to be written. Raises OSError."""
         if self._reports is not None:
             self._reports.write()
 
@@ -165,7 +139,7 @@ class VideoFolder:
     def _episodes(self) -> _Reports:
         if self._reports is None or not self._reports.are_of_this_process:  # a fork has its parent's
             self._reports = _Reports(self._folder, self._prefix)
-            weakref.finalize(self, _write_late, self._reports)  # also when the process ends, if nobody closes the env
+            weakref.finalize(self, _write_late, self._reports)  # also when the process ends and the env was not closed
         return self._reports
 
 
@@ -205,8 +179,7 @@ class _Reports:
     def write(self) -> None:
         """Write what is held as one report, if there is something; a forked process leaves that to its parent.
 
-        Raises:
-            OSError: It cannot be written. What is held stays for the next time, unless it is too much.
+        Raises OSError; what is held stays for the next time, unless it is too much.
         """
         if not self._episodes or not self.are_of_this_process:
             return
@@ -238,7 +211,7 @@ class _Reports:
 
 
 def _write_late(reports: _Reports) -> None:
-    """Write what nobody has asked to write, when the wrapper is gone or the process ends."""
+    """Write the reports that are left when the wrapper is gone or the process ends."""
     try:
         reports.write()
     except FileNotFoundError:  # the folder is gone, too
@@ -248,18 +221,13 @@ def _write_late(reports: _Reports) -> None:
 
 
 def _write_params(folder: Path, params: Mapping[str, Any]) -> None:
-    """Write the hyperparameters of a run to its folder.
-
-    Raises:
-        OSError: The folder cannot be written.
-        ValueError: It has others, or another file of this name.
-    """
+    """Write the hyperparameters of a run to its folder. Raises OSError; ValueError if it has others."""
     content = json_bytes(plain_config(dict(params)))
-    known = json_file(_LOCAL, str(folder / PARAMS))
-    if (folder / PARAMS).exists() and known != parse_json(content):
+    stored = json_file(_LOCAL, str(folder / PARAMS))
+    if (folder / PARAMS).exists() and stored != parse_json(content):
         raise ValueError(
             f"RecordEpisodes(params={as_shown(params)}): {str(folder)!r} is the folder of a run with params "
-            f"{as_shown(known)}. Pass another video_folder for each run, such as 'runs/2'."
+            f"{as_shown(stored)}. Pass another video_folder for each run, such as 'runs/2'."
         )
     write_once(_LOCAL, str(folder / PARAMS), content)
 

@@ -8,10 +8,10 @@ from typing import Any
 import gymnasium as gym
 from typing_extensions import override
 
-from tune_media.gym.arguments import Arguments, check_is_env, takes_arguments
+from tune_media.gym.episode_statistics import KEY, Reward
 from tune_media.gym.recording import Recording, RecordingWrapper
-from tune_media.gym.statistics import KEY, Reward
 from tune_media.gym.vector_wrapper import RecordVectorEpisodes
+from tune_media.gym.wrapper_arguments import Arguments, check_is_env, takes_arguments
 from tune_media.recording.rendering import describe, inside
 
 
@@ -112,7 +112,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         check_is_env(type(self).__name__, env, gym.Env)
         gym.Wrapper.__init__(self, env)
         self._recording = Recording(env, 1, given)
-        self._resets_itself = any(isinstance(one, gym.wrappers.Autoreset) for one in inside(env))
+        self._resets_itself = any(isinstance(wrapper, gym.wrappers.Autoreset) for wrapper in inside(env))
         if self._resets_itself:
             self._recording.resets_itself()
         self._has_ended = False  # whether the last step ended the episode

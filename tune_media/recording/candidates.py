@@ -43,16 +43,7 @@ ends, and again when it is collected, because hooks may add some later."""
 
 
 class Candidates:
-    """The episodes that ended since the last collection.
-
-    Args:
-        plan: Its selectors decide who may still win.
-        problems: Told of selectors that raise and of episodes that are dropped.
-        clock: Told how long encoding takes.
-
-    Attributes:
-        dropped: Number of episodes whose data were dropped because nobody collected them.
-    """
+    """The episodes that ended since the last collection."""
 
     def __init__(self, plan: Plan, problems: Problems, clock: RenderClock) -> None:
         self._plan, self._problems, self._clock = plan, problems, clock
@@ -61,12 +52,12 @@ class Candidates:
         self._more: dict[str, MoreValues] = {}
         self._points = self._tape_bytes = 0
         self._untaken: int | None = None
-        self.dropped = 0
+        self.dropped = 0  # episodes whose data were dropped because they were not collected
 
     def hold_untaken(self, most: int | None) -> None:
         """Hold the data of at most ``most`` episodes, and count the others in ``dropped`` without a warning.
 
-        This is for an owner that does not know whether anybody will collect. None: the usual bound, with a warning.
+        This is for an owner that may never be asked for them. None: the usual bound, with a warning.
         """
         self._untaken = most
 
@@ -89,21 +80,21 @@ class Candidates:
         """Return an episode's data with its success, if a function of the user's says it."""
         if not callable(self._plan.success):
             return data
-        found, unknown = None, "it is not known whether episodes succeeded"
+        verdict, unknown = None, "it is not known whether episodes succeeded"
         try:
-            told = self._plan.success(data.record)
-            found = as_success(told)
-            if found is None and told is not None:
-                self._problems.report(f"success= returned {as_shown(told)}, which is neither true nor false", unknown)
+            answer = self._plan.success(data.record)
+            verdict = as_success(answer)
+            if verdict is None and answer is not None:
+                self._problems.report(f"success= returned {as_shown(answer)}, which is neither true nor false", unknown)
         except Exception as error:
             if self._plan.strict:
                 raise
             self._problems.report_error("success=", error, unknown)
-        return replace(data, record=replace(data.record, success=found))
+        return replace(data, record=replace(data.record, success=verdict))
 
     def leads(self, record: EpisodeRecord) -> bool:
         """Return whether a selector of few episodes, such as ``best``, would choose an episode now."""
-        few = [one for one in self._plan.selectors if one.local and one.limit is not None]
+        few = [rule for rule in self._plan.selectors if rule.local and rule.limit is not None]
         return record.id in survivors([*self.records(), record], few)[0]
 
     def add_tape(self, id: str, tape: bytes, recipe: str | None) -> None:
@@ -171,17 +162,10 @@ class Candidates:
         return list(self._data.values())
 
     def take(self, winners: Collection[str], seen: Iterable[str]) -> dict[str, Candidate]:
-        """Hand over the winners with their clips encoded, and drop the losers and the data.
+        """Hand over the winners by id, with their clips encoded or the reason in ``no_clip``; drop losers and data.
 
-        Args:
-            winners: The ids of the records to hand over.
-            seen: The ids of all records that took part; episodes that ended since stay.
-
-        Returns:
-            The winners that are here, by the id of their record. ``no_clip`` of one that could not be encoded says why.
-
-        Raises:
-            Exception: Whatever encoding raises, if the recorder is strict.
+        ``seen`` are the ids of all records that took part; episodes that ended since stay. If the recorder is strict,
+        raises whatever encoding raises.
         """
         taken = {}
         for id in seen:
@@ -206,8 +190,8 @@ class Candidates:
 
     def _bound_frames(self) -> None:
         """Encode the oldest candidates whose frames are held, if these take too much memory."""
-        while waiting := [one for one in self._held.values() if one.held]:
-            if sum(one.held_bytes for one in waiting) <= MAX_HELD_BYTES and self.nbytes <= MAX_CANDIDATE_BYTES:
+        while waiting := [item for item in self._held.values() if item.held]:
+            if sum(item.held_bytes for item in waiting) <= MAX_HELD_BYTES and self.nbytes <= MAX_CANDIDATE_BYTES:
                 return
             oldest = self._encoded(waiting[0])
             self._held[oldest.record.id] = oldest
@@ -245,15 +229,15 @@ class Candidates:
 
     def _drop_oldest(self) -> None:
         """Drop the oldest candidate that no selector of a few episodes, such as ``best``, chooses."""
-        few = [one for one in self._plan.selectors if one.local and (one.limit or MAX_CANDIDATES) < MAX_CANDIDATES]
+        few = [rule for rule in self._plan.selectors if rule.local and (rule.limit or MAX_CANDIDATES) < MAX_CANDIDATES]
         chosen, _ = survivors(self.records(), few)  # add() has reported the errors
         del self._held[next((id for id in self._held if id not in chosen), next(iter(self._held)))]
-        many = [one for one in self._plan.selectors if one not in few] or self._plan.selectors
+        many = [rule for rule in self._plan.selectors if rule not in few] or self._plan.selectors
         is_number = len(self._held) >= MAX_CANDIDATES
         what = f"{MAX_CANDIDATES} episodes" if is_number else f"{MAX_CANDIDATE_BYTES // 2**20} MB of clips and steps"
         newest = f"the newest {MAX_CANDIDATES}" if is_number else "the newest episodes"
         self._problems.report(
-            f"more than {what} are held for keep={', '.join(repr(one.name) for one in many)} until the round ends (or "
+            f"more than {what} are held for keep={', '.join(repr(r.name) for r in many)} until the round ends (or "
             f"take() is called): the choice is now among {newest}; keep='best' holds fewer",
             "the oldest clips are dropped",
             lost=1,

@@ -27,18 +27,9 @@ Raised = list[tuple[Selector, Exception]]
 
 
 def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -> tuple[set[str], Raised]:
-    """Return the ids of the candidates of one env runner that may still win over all env runners.
+    """Return the ids of one env runner's candidates that may still win over all, in the order in which they ended.
 
-    Args:
-        records: The candidates, in the order in which they ended.
-        selectors: The selectors; if one raises, the others choose all the same.
-
-    Example:
-        >>> from tune_media.selection import as_selectors
-        >>> records = [EpisodeRecord(f"e{i}", value, 10, id=str(i)) for i, value in enumerate([3, 1, 2])]
-        >>> ids, raised = survivors(records, as_selectors(("best", "worst")))
-        >>> sorted(ids), raised
-        (['0', '1'], [])
+    If a selector raises, the others choose all the same.
     """
     ids: set[str] = set()
     raised: Raised = []
@@ -53,24 +44,20 @@ def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -
 def chosen_by(
     selectors: Iterable[Selector], records: Iterable[EpisodeRecord], *, strict: bool = False
 ) -> tuple[dict[str, list[EpisodeRecord]], list[str]]:
-    """Return the choice of each selector over the candidates of all env runners, by name, and why others raised.
-
-    Raises:
-        Exception: Whatever a selector raises, if ``strict``.
-    """
+    """Return each selector's choice over all env runners' candidates, by name, and why others raised, if not strict."""
     ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
     chosen: dict[str, list[EpisodeRecord]] = {}
     reasons = []
     for selector in selectors:
         try:
-            found = selector.choose(ordered)
+            winners = selector.choose(ordered)
         except Exception as error:
             if strict:
                 raise
             reasons.append(selector_reason(selector, error, ordered))
             continue
-        if found:
-            chosen[selector.name] = found
+        if winners:
+            chosen[selector.name] = winners
     return chosen, reasons
 
 
@@ -80,15 +67,11 @@ def laid_out(
     held: Mapping[str, Candidate],
     lost: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the part of a result that holds the winners.
+    """Return the part of a result that holds the winners, by selector and by the name of a picture or file.
 
-    Args:
-        held: The winners, by the id of their record. A winner that is missing here is left out.
-        lost: The ids of the winners whose clip could not be made: only their pictures and files are there.
-
-    Returns:
-        By selector, the clip, record, or dict of clips by view of the chosen episode; a list of these if the selector
-        may choose several. By the name of a picture or file, the same for it.
+    Under a selector is the clip, record, or dict of clips by view of the chosen episode; a list of these if it may
+    choose several. Winners that are not in ``held`` are left out. Of those in ``lost``, no clip could be made: only
+    their pictures and files are there.
     """
     clips = {id: candidate.in_result() for id, candidate in held.items() if id not in lost}
     result = as_result(selectors, chosen, clips)

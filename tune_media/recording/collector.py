@@ -16,14 +16,7 @@ _MAX_INFO_NAMES = 12
 
 
 class Collector:
-    """Takes named values from steps, by what users pass as ``collect=``.
-
-    Args:
-        collect: See ``Collect``. None: only what the convention of ``info`` says.
-
-    Raises:
-        TypeError: It is nothing of this kind.
-    """
+    """Takes named values from steps, by what users pass as ``collect=`` (None: by the convention of ``info`` only)."""
 
     def __init__(self, collect: Collect | None) -> None:
         self.is_off = collect is False
@@ -66,11 +59,7 @@ class Collector:
         return frozenset(self._unmatched), tuple(self._info_names)
 
     def collect(self, facts: StepFacts, values: EpisodeValues) -> Iterator[Exception]:
-        """Add the values of a step to those of its episode.
-
-        Yields:
-            Whatever users' functions raise, and what cannot be stored: it costs itself, and no other value.
-        """
+        """Add the values of a step to those of its episode; yield why a bad value is left out, alone."""
         seen: set[str] = set()
         if self._unmatched:
             self._note_names(facts.info)
@@ -101,16 +90,16 @@ class Collector:
         if callable(rule.source):
             yield from _named(name or "value", rule.source(facts), rule)
             return
-        found = list(_matches(facts.info, rule.source.split("/"), ()))
-        if found:
+        matches = list(_matches(facts.info, rule.source.split("/"), ()))
+        if matches:
             self._unmatched.discard(rule.source)
         elif "*" not in rule.source:
             yield from _named(name or rule.source, rule.default, rule)
-        for path, stars, value in found:
+        for path, stars, value in matches:
             yield from _named("/".join(path) if name is None else "/".join((name, *stars)), value, rule)
 
     def _note_names(self, info: Any) -> None:
-        """Note the names that an info has, to be told if a path matches none of them."""
+        """Note the names that an info has, for the message if a path matches none of them."""
         if not isinstance(info, Mapping):
             return
         for key, value in info.items():
@@ -136,7 +125,7 @@ def _may_follow_convention(info: Any) -> bool:
 
 
 def unmatched(paths: Iterable[str], names: Iterable[str], episodes: int) -> Iterator[str]:
-    """Yield what is told of the paths of ``collect=`` that no step has had."""
+    """Yield the message about the paths of ``collect=`` that no step has had."""
     has = f"Infos have: {', '.join(names)}." if names else "These infos are empty."
     first = "the first episode" if episodes == 1 else f"the first {episodes} episodes"
     for path in sorted(paths):
@@ -166,9 +155,9 @@ def _by_convention(info: Any, prefix: str = "") -> Iterator[Named]:
     if isinstance(media, Mapping):
         yield from _named(prefix, media, _SERIES)
     if not prefix and data is None and media is None:
-        for agent, own in info.items():
-            if isinstance(own, Mapping) and ("data" in own or "media" in own):
-                yield from _by_convention(own, "" if agent == COMMON else str(agent))
+        for agent, part in info.items():
+            if isinstance(part, Mapping) and ("data" in part or "media" in part):
+                yield from _by_convention(part, "" if agent == COMMON else str(agent))
 
 
 def _named(name: str, value: Any, rule: Rule) -> Iterator[Named]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
-from tune_media.recording.clips import Clips, Render
+from tune_media.recording.episode_clips import Clips, Render
 from tune_media.recording.own_frames import NEVER, OwnFrames
 from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.recording.series import EpisodeValues
@@ -50,89 +50,59 @@ class RunningTape(Protocol):
 
 @dataclass(frozen=True)
 class Whole:
-    """All frames of an episode are rendered while it runs.
+    """All frames of an episode are rendered while it runs."""
 
-    Attributes:
-        are_encoded: Whether they become a clip. If not, only their checksums are kept, and a clip is made of the tape.
-        until: Is told the step and the frames so far; returns those that are rendered instead of all the others, if it
-            is time for that. None: it never is.
-    """
-
+    # whether they become a clip; if not, only checksums are kept, and a clip is made of the tape
     are_encoded: bool = True
+    # gets the step and the frames so far; returns those that are rendered instead of all others, when it is time
     until: Callable[[int, Pictures], OwnFrames | None] | None = None
 
 
 @dataclass(frozen=True)
 class OnTape:
-    """An episode's tape, and what becomes of its frames.
-
-    Attributes:
-        recipe: The hash of the recipe that makes its env again. None: not known.
-        is_rendered_later: Whether its clips may be made of the tape after it has ended; False: the tape is only kept.
-        frames: Returns which of its frames are rendered while it runs. Called if it is to be recorded.
-    """
+    """An episode's tape, and what becomes of its frames."""
 
     tape: RunningTape
-    recipe: str | None = None
+    recipe: str | None = None  # the hash of the recipe that makes its env again; None: not known
+    # its clips may be made of the tape after it has ended; if not, the tape is only kept
     is_rendered_later: bool = True
+    # returns which of its frames are rendered while it runs; called if it is to be recorded
     frames: Callable[[], Whole | OwnFrames] = Whole
 
 
 @dataclass(frozen=True)
 class EpisodeStart:
-    """An episode that starts: its env has been reset.
-
-    Attributes:
-        render: Returns the current frames; not called if the trigger declines the episode. None: no frames are wanted.
-        fps: Frames per second, unless the plan says otherwise.
-        env: Its sub-env, for overlays and ``collect=``.
-        vector_env: The env that it is a part of; needed if the sub-env is out of reach.
-        seed: The seed that the env's generator was last given. It is this episode's if it has changed: a reset without
-            a seed goes on where the last episode left the generator.
-        seed_is_new: Whether it is known to be this episode's.
-        agents: The names of its agents; a view with such a name shows that agent.
-        observation: The observation that the reset returned.
-        no_clip: Why there are no frames although they are wanted; its record says so. None: there are.
-        on_tape: Its tape. None: it has none.
-        facts: Further fields of its ``EpisodeRecord``.
-    """
+    """An episode that starts: its env has been reset."""
 
     episode_id: str
+    # returns the current frames; not called if the trigger declines the episode; None: no frames are wanted
     render: Render | None = None
-    fps: float = 0.0
-    env: Any = None
-    vector_env: Any = None
+    fps: float = 0.0  # unless the plan says otherwise
+    env: Any = None  # its sub-env, for overlays and ``collect=``
+    vector_env: Any = None  # needed if the sub-env is out of reach
+    # the last one of the env's generator: this episode's if it has changed, since a reset without a seed continues it
     seed: int | None = None
-    seed_is_new: bool = False
-    agents: Collection[str] = ()
-    observation: Any = None
-    no_clip: str | None = None
+    seed_is_new: bool = False  # it is known to be this episode's
+    agents: Collection[str] = ()  # a view with such a name shows that agent
+    observation: Any = None  # that of the reset
+    no_clip: str | None = None  # why there are no frames although they are wanted, for its record
     on_tape: OnTape | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further fields of its ``EpisodeRecord``
 
 
 @dataclass
 class RunningEpisode:
-    """An episode that is being recorded.
-
-    Attributes:
-        seed: Its seed, if that is known.
-        clips: Its clips so far. None: not all frames are rendered.
-        own: The single frames that are rendered while it runs, if not all are.
-        next_place: The next step whose frame is one of these.
-        steps: Its trajectory so far. None: it is not kept.
-        note: Why it has no clip, or None.
-    """
+    """An episode that is being recorded."""
 
     start: EpisodeStart
-    seed: int | None = None
-    clips: Clips | None = None
-    own: OwnFrames | None = None
-    next_place: int = NEVER
-    steps: TrajectoryBuilder | None = None
+    seed: int | None = None  # None: not known
+    clips: Clips | None = None  # None: not all frames are rendered
+    own: OwnFrames | None = None  # the single frames that are rendered while it runs, if not all are
+    next_place: int = NEVER  # the next step whose frame is one of these
+    steps: TrajectoryBuilder | None = None  # its trajectory so far; None: it is not kept
     values: EpisodeValues = field(default_factory=EpisodeValues)
     is_candidate: bool = True
-    note: str | None = None
+    note: str | None = None  # why it has no clip
     episode_return: float = 0.0
     episode_length: int = 0
     _until: Callable[[int, Pictures], OwnFrames | None] | None = None
@@ -153,16 +123,12 @@ class RunningEpisode:
         how: dict[str, Any] = {"are_encoded": whole.are_encoded, "are_lean": are_lean, "holds": holds}
         self.clips, self._until = Clips(video, self.start.render, self.start.fps, **how), whole.until
 
-    def begin_own_frames(self, own: OwnFrames) -> None:
+    def begin_own_frames(self, own_frames: OwnFrames) -> None:
         """Begin to render single frames."""
-        self.own, self.next_place = own, own.next
+        self.own, self.next_place = own_frames, own_frames.next
 
     def take_own_frame(self) -> None:
-        """Render the current frame, and note its checksum.
-
-        Raises:
-            Exception: Whatever rendering raises.
-        """
+        """Render the current frame, and note its checksum; raises whatever rendering raises."""
         if self.own is not None and self.start.render is not None:
             self.own.take(self.episode_length, self.start.render)
             self.next_place = self.own.next
@@ -171,11 +137,11 @@ class RunningEpisode:
         """Render single frames from now on, if it is time for that: the clip is made of the tape."""
         if self._until is None or self.clips is None:
             return
-        own = self._until(self.episode_length, self.clips.pictures)
-        if own is not None:
+        own_frames = self._until(self.episode_length, self.clips.pictures)
+        if own_frames is not None:
             self.clips.cancel()
             self.clips, self._until = None, None
-            self.begin_own_frames(own)
+            self.begin_own_frames(own_frames)
 
     @property
     def has_media(self) -> bool:
@@ -201,14 +167,7 @@ class RunningEpisode:
         self.episode_length += 1
 
     def feed(self, step: StepFacts, *, picture: bool = True) -> None:
-        """Add a step to its trajectory, and the frame after it to its clips.
-
-        Args:
-            picture: False if the env already shows something else.
-
-        Raises:
-            Exception: Whatever rendering, or an observation that is no array, raises.
-        """
+        """Add a step to its trajectory, and the frame after it to its clips, if the env still shows it."""
         if self.steps is not None:
             self.steps.add(step)
         if self.clips is not None:
@@ -226,21 +185,16 @@ class RunningEpisode:
         self.note = self.note or f"no clip: {reason}"
 
     def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
-        """Return its record, series and values now that it is over.
-
-        Args:
-            metrics: Numbers to add to those taken from its steps.
-            facts: Further fields of its record, which win over what was counted here.
-        """
-        own = {
+        """Return its record, series and values now that it is over; ``facts`` win over what was counted here."""
+        recorded = {
             "episode_return": self.episode_return,
             "episode_length": self.episode_length,
             "finished_at": time.time(),
             "metrics": {**metrics, **self.values.metrics()},
             "rendered": self._rendered(),
         }
-        known = {"episode_id": self.start.episode_id, "seed": self.seed, **self.start.facts}
-        fields = {**own, **known, **facts}
+        named = {"episode_id": self.start.episode_id, "seed": self.seed, **self.start.facts}
+        fields = {**recorded, **named, **facts}
         fields["note"] = joined(fields.get("note"), self.note)
         return EpisodeData(EpisodeRecord(**fields), self.values.series(), self.values.values())
 
@@ -251,8 +205,7 @@ class RunningEpisode:
     def note_pictures(self, video: VideoOptions | None) -> None:
         """Put the checksums of its own frames on its tape, which another recorder may share until it is packed.
 
-        Args:
-            video: How clips are made. None: no frames are wanted, and a replay is compared by its steps only.
+        Without ``video``, no frames are wanted, and a replay is compared by its steps only.
         """
         if self.tape is not None:
             self.tape.every = 1 if video is None else video.every
@@ -299,30 +252,20 @@ class RunningEpisode:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A finished episode that may be chosen, with everything that is stored if it is.
-
-    Attributes:
-        clips: Its clips by view; empty if no frames are recorded, or if they are held.
-        media: Its pictures and files by name.
-        tape: Its tape, if its clips may be made of it. It stays in its process.
-        late: Its clips by view, which nobody has rendered yet, if it has no others.
-        rewards: The reward of each step, if it has clips and they are on no tape.
-        step_bytes: The memory that its trajectory and its rewards take, roughly.
-        held: Its clips by view, whose frames are held and not encoded yet, if it has no others.
-        no_clip: Why its held clips could not be encoded. None: nobody has failed to.
-    """
+    """A finished episode that may be chosen, with everything that is stored if it is."""
 
     record: EpisodeRecord
-    clips: Mapping[str, EncodedVideo]
+    clips: Mapping[str, EncodedVideo]  # by view; empty if no frames are recorded, or if they are held
     agents: frozenset[str] = frozenset()
-    media: Mapping[str, Image | Artifact] = field(default_factory=dict)
+    media: Mapping[str, Image | Artifact] = field(default_factory=dict)  # its pictures and files by name
     trajectory: Trajectory | None = None
-    tape: RunningTape | None = None
-    late: Mapping[str, Video] = field(default_factory=dict)
-    rewards: npt.NDArray[np.float64] | None = None
-    step_bytes: int = 0
+    tape: RunningTape | None = None  # if its clips may be made of it; it stays in its process
+    late: Mapping[str, Video] = field(default_factory=dict)  # its clips by view, not rendered yet, if it has no others
+    rewards: npt.NDArray[np.float64] | None = None  # of each step, if it has clips and the rewards are on no tape
+    step_bytes: int = 0  # the memory that its trajectory and its rewards take, roughly
+    # its clips by view, whose frames are held and not encoded yet, if it has no others
     held: Mapping[str, VideoEncoder] = field(default_factory=dict)
-    no_clip: str | None = None
+    no_clip: str | None = None  # why its held clips could not be encoded
 
     @property
     def nbytes(self) -> int:

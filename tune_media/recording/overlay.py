@@ -26,11 +26,7 @@ Part = str | Callable[[StepFacts], str]
 
 
 def check_can_draw() -> None:
-    """Check that overlays can be drawn.
-
-    Raises:
-        ImportError: Pillow is not installed.
-    """
+    """Check that overlays can be drawn. Raises ImportError without Pillow."""
     try:
         import PIL  # noqa: F401
     except ImportError as error:

@@ -29,22 +29,12 @@ _PLAYS_OF_A_PROOF = 2  # its frames are rendered while it runs, and again when i
 
 
 class OwnFrames:
-    """The frames of one episode.
-
-    Args:
-        places: The steps whose frames are rendered, if the episode comes to them.
-        took: Told how many seconds each frame took.
-        pictures: The checksums of the frames so far.
-
-    Attributes:
-        next: The next step whose frame is rendered.
-        pictures: The checksums of the frames.
-    """
+    """The frames of one episode at the steps ``places``, if it gets there; ``took`` gets the seconds of each."""
 
     def __init__(self, places: Iterable[int], took: Callable[[float], None], pictures: Pictures) -> None:
         self._places = sorted(set(places), reverse=True)
         self._took, self.pictures = took, pictures
-        self.next = self._places[-1] if self._places else NEVER
+        self.next = self._places[-1] if self._places else NEVER  # the next step whose frame is rendered
 
     @property
     def want_last(self) -> bool:
@@ -52,11 +42,7 @@ class OwnFrames:
         return bool(self._places)
 
     def take(self, step: int, render: Callable[[], Mapping[str, Any]]) -> None:
-        """Render the current frame, and note its checksum.
-
-        Raises:
-            Exception: Whatever rendering raises; ``ValueError`` if the frame is no picture.
-        """
+        """Render the current frame, and note its checksum; raises ValueError, or whatever rendering raises."""
         while self._places and self._places[-1] <= step:
             self._places.pop()
         self.next = self._places[-1] if self._places else NEVER
@@ -70,10 +56,7 @@ class OwnFrames:
 class FramePlan:
     """Decides which frames of the episodes of one recorder are their own, and which episodes are proofs.
 
-    Args:
-        clock: The recorder's, which measures the time of sampling.
-        every: The stride of the clips: a place is a step at which a clip has a frame.
-        most: The number of frames that a clip has at the most. None: all.
+    Own frames are at steps at which a clip has a frame: every ``every`` steps, and at most ``most`` of them.
     """
 
     def __init__(self, clock: RenderClock, every: int = 1, most: int | None = None) -> None:
@@ -102,12 +85,7 @@ class FramePlan:
         self._steps += length
 
     def own(self, how: str, *, has_last: bool = True) -> OwnFrames:
-        """Return the frames of an episode that begins.
-
-        Args:
-            how: How they are rendered; see ``Pictures``.
-            has_last: Whether the env shows the last frame of an episode when it has ended.
-        """
+        """Return the frames of an episode that begins; ``has_last``: its env shows its last frame after its end."""
         longest, share = max(self._lengths, default=1), self._share_of_a_frame
         places: list[int] = []
         dear = 0.0 if self._frame_seconds <= _CHEAP else min(_MOST_WITHOUT, 2 * share / _DEAR)
@@ -139,7 +117,7 @@ class FramePlan:
         return step if step >= self._every else NEVER - 1  # the episode's last frame instead of a second first one
 
     def _on_stride(self, places: Iterable[int]) -> list[int]:
-        return [one if one >= NEVER - 1 else one - one % self._every for one in places if self._is_place(one)]
+        return [at if at >= NEVER - 1 else at - at % self._every for at in places if self._is_place(at)]
 
     def _is_place(self, step: int) -> bool:
         return step <= self._last_shown or step == NEVER - 1

@@ -26,15 +26,10 @@ Blocks = dict[str, list[list[int]]]
 
 @dataclass
 class Pictures:
-    """The checksums of the frames that were rendered while an episode ran, before they were scaled or drawn on.
+    """The checksums of the frames that were rendered while an episode ran, before they were scaled or drawn on."""
 
-    Attributes:
-        how: ``whole``, ``alone``, ``sparse`` or ``steps``.
-        are_all: Whether its clip has no others.
-    """
-
-    how: str = WHOLE
-    are_all: bool = False
+    how: str = WHOLE  # ``whole``, ``alone``, ``sparse`` or ``steps``
+    are_all: bool = False  # its clip has no others
     _seen: dict[str, tuple[array[int], array[int]]] = field(default_factory=dict)  # by view: steps, and their checksums
     _blocks: Blocks = field(default_factory=dict)
 
@@ -42,11 +37,7 @@ class Pictures:
         return bool(self._seen or self._blocks)
 
     def add(self, step: int, frames: Mapping[str, Any]) -> None:
-        """Add the frames of a step, by view.
-
-        Raises:
-            ValueError: One is not a picture.
-        """
+        """Add the frames of a step, by view. Raises ValueError."""
         for view, picture in frames.items():
             check = crc32c(np.ascontiguousarray(as_rgb(picture)).data)
             steps, checks = self._seen.setdefault(view, (array("I"), array("I")))
@@ -63,23 +54,19 @@ class Pictures:
         return set(self._seen) | set(self._blocks)
 
     def places(self, every: int, length: int) -> set[int]:
-        """Return the steps whose frames these are.
-
-        Args:
-            every, length: The stride of the steps after which frames were rendered, and the number of the last step.
-        """
-        found: set[int] = set()
+        """Return the steps whose frames these are, of an episode of ``length`` steps rendered every ``every`` steps."""
+        shown_at: set[int] = set()
         for first, last, _ in (block for blocks in self.blocks().values() for block in blocks):
-            found.update((first, last), range(first + -first % every, last, every))
-        return {step for step in found if step <= length}
+            shown_at.update((first, last), range(first + -first % every, last, every))
+        return {step for step in shown_at if step <= length}
 
     def blocks(self) -> Blocks:
         """Return what a tape holds of them."""
-        found, size = dict(self._blocks), BLOCK if self.how == WHOLE else 1
+        by_view, size = dict(self._blocks), BLOCK if self.how == WHOLE else 1
         for view, (steps, checks) in self._seen.items():
             parts = [slice(at, at + size) for at in range(0, len(steps), size)]
-            found[view] = [[steps[part][0], steps[part][-1], _check_of(checks[part])] for part in parts]
-        return found
+            by_view[view] = [[steps[part][0], steps[part][-1], _check_of(checks[part])] for part in parts]
+        return by_view
 
     def packed(self) -> dict[str, Any]:
         """Return them as plain data."""
@@ -91,12 +78,7 @@ class Pictures:
         return cls(str(packed["how"]), bool(packed["are_all"]), _blocks=dict(packed["blocks"]))
 
     def difference(self, shown: Pictures, places: Collection[int]) -> tuple[int, str] | None:
-        """Return at which step the frames of a replay are others than these, and where as text; None: nowhere.
-
-        Args:
-            shown: The frames of the replay, at least at these places.
-            places: The steps that are compared.
-        """
+        """Return the first compared step at which a replay's frames differ, and where as text; None: nowhere."""
         if places and self.are_all and self.views != shown.views:
             names = [", ".join(map(repr, sorted(views))) for views in (shown.views, self.views)]
             return 0, f"which has the views {names[0]} instead of {names[1]}"

@@ -18,45 +18,22 @@ from tune_media.values.options import VideoOptions
 
 @dataclass(frozen=True)
 class Plan:
-    """What a recorder records.
+    """What a recorder records. Raises ValueError, TypeError, or ImportError for overlays without Pillow."""
 
-    Attributes:
-        name: The key under which its clips are filed.
-        selectors: They choose the finished episodes that are kept.
-        trigger: Decides which episodes are recorded at all, by their index on their sub-env. None: all.
-        video: How clips are made. None: records only, no frames.
-        collect: The values to take from each step of all episodes. None: only those of the convention of ``info``.
-        trajectories: Whether the steps of the chosen episodes are kept.
-        sees_all: Whether the recorder is told of all episodes, on all env runners and sub-envs.
-        strict: Raise at the first fault instead of warning once.
-        render: When frames are rendered: ``direct``, ``replay`` or ``auto``.
-        tapes: Whether all episodes are taped, whenever they are rendered.
-        views: The names of the views, as far as they are known before the first frame.
-        success: What says whether an episode succeeded. None: ``success`` or ``is_success`` of the last step's info.
-
-    Raises:
-        ValueError: An unknown ``render``, or a selector with a reserved name.
-        TypeError: A ``collect`` of the wrong type.
-        ImportError: Overlays are wanted and Pillow is not installed.
-
-    Example:
-        >>> from tune_media.selection import as_selectors
-        >>> plan = Plan("episodes", as_selectors("best"), collect="data/speed")
-        >>> plan.looks_at_info, plan.looks_at_steps
-        (True, False)
-    """
-
-    name: str
-    selectors: tuple[Selector, ...]
+    name: str  # the key under which its clips are filed
+    selectors: tuple[Selector, ...]  # they choose the finished episodes that are kept
+    # decides which episodes are recorded, by their index on their sub-env; None: all
     trigger: Trigger | RenderBudget | None = None
-    video: VideoOptions | None = field(default_factory=VideoOptions)
+    video: VideoOptions | None = field(default_factory=VideoOptions)  # None: records only, no frames
+    # the values to take from each step of all episodes; None: by the convention of ``info`` only
     collect: Collect | None = None
-    trajectories: bool = False
-    sees_all: bool = True
-    strict: bool = False
-    render: str = DIRECT
-    tapes: bool = False
-    views: tuple[str, ...] = (ONLY_VIEW,)
+    trajectories: bool = False  # the steps of the chosen episodes are kept
+    sees_all: bool = True  # the recorder sees all episodes, on all env runners and sub-envs
+    strict: bool = False  # raise at the first fault instead of warning once
+    render: str = DIRECT  # when frames are rendered: ``direct``, ``replay`` or ``auto``
+    tapes: bool = False  # all episodes are taped, whenever they are rendered
+    views: tuple[str, ...] = (ONLY_VIEW,)  # their names, as far as they are known before the first frame
+    # what says whether an episode succeeded; None: ``success`` or ``is_success`` of the last step's info
     success: Success | None = None
 
     def __post_init__(self) -> None:

@@ -1,7 +1,6 @@
 """Records the running episodes of one env runner, whatever framework steps them.
 
-A recorder is told what happens: an episode starts, steps, ends, or is abandoned. Whoever owns it collects the finished
-episodes from its ``candidates`` and its problems from its ``problems``.
+The owner reports each start, step and end; it collects finished episodes from ``candidates``, and ``problems``.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.collector import Collector
 from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode_starts import Starts
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
-from tune_media.recording.starts import Starts
 from tune_media.recording.success import in_info, why_unknown
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
@@ -44,28 +43,17 @@ _NO_ROOM = (
 )
 
 OnFinished = Callable[[EpisodeData, Candidate | None], None]
-"""Is told each episode whose data are held when it ends; the candidate, if it is one."""
+"""Gets each episode whose data are held when it ends; the candidate, if it is one."""
 
 OnEnd = Callable[[RunningEpisode, EpisodeRecord, bool], None]
 """Told an episode that has just ended, its record, and whether a selector would choose it now; see ``Taping``."""
 
 
 class Recorder:
-    """Records episodes, any number of them at a time, each in a slot of its own (a sub-env).
+    """Records episodes, any number of them at a time, each in its own slot (a sub-env).
 
-    Everything happens in the thread that steps the envs.
-
-    Args:
-        on_finished: Told each episode when it ends, chosen or not.
-        problems_are_collected: Whether the owner collects and tells the problems. If not, each is a warning here.
-
-    Attributes:
-        candidates: The episodes that ended since the last collection.
-        stills: Reports the clips that show nothing.
-        starts: Counts the episodes that begin, for the trigger.
-        abandoned: Number of episodes that were being recorded and never ended.
-        looks_at_info, looks_at_steps: Whether ``step`` needs the info; its action and observation, too.
-        looks_at_every_step: Whether values may be taken from steps without an info, too.
+    Everything happens in the thread that steps the envs. ``on_finished`` gets each episode when it ends, chosen or not.
+    If the owner does not collect the problems, each is a warning here.
     """
 
     def __init__(
@@ -74,29 +62,29 @@ class Recorder:
         self.plan = plan
         level = logging.INFO if problems_are_collected else logging.WARNING
         self.problems = Problems(functools.partial(logger.log, level, "recording %r: %s", plan.name))
+        # reports the clips that show nothing
         self.stills = Stills(functools.partial(self.problems.report, consequence=SHOWS_NOTHING))
         self.clock = RenderClock()
+        # the episodes that ended since the last collection
         self.candidates = Candidates(plan, self.problems, self.clock)
         self.collector = Collector(plan.collect)
-        self.abandoned = 0
+        self.abandoned = 0  # episodes that were being recorded and never ended
+        # looks_at_info: ``step`` needs the info
+        # looks_at_steps: ``step`` needs the action and the observation, too
         self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
-        self.looks_at_every_step = self.collector.may_find({})
-        self._tells_success, self._has_told_success = plan.tells_success, False  # or told why there is none
+        self.looks_at_every_step = self.collector.may_find({})  # values may be taken from steps without an info, too
+        self._tells_success, self._has_told_success = plan.tells_success, False  # or has reported why there is none
         self._on_finished = on_finished
         self._holds = on_finished is None and not plan.keeps_all  # else every clip is wanted
         self._running: dict[Hashable, RunningEpisode] = {}
-        self.starts = Starts(plan.trigger, self.clock)
+        self.starts = Starts(plan.trigger, self.clock)  # counts the episodes that begin, for the trigger
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the episodes that are running: a copy does not have their encoders, and records the next ones."""
         return {**self.__dict__, "_running": {}}
 
     def start(self, slot: Hashable, start: EpisodeStart) -> bool:
-        """Record the start of an episode in ``slot``, with its reset frame; return whether it is a candidate.
-
-        Args:
-            slot: Where it runs; an episode still running there is abandoned.
-        """
+        """Record an episode's start and reset frame; return if it is a candidate. One that runs there is abandoned."""
         self.clock.tick()
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, start.seed)
@@ -163,9 +151,9 @@ class Recorder:
         return self._running.get(slot)
 
     def only_counted(self, slot: Hashable) -> RunningEpisode | None:
-        """Return the episode that runs in ``slot`` if of a step without values nothing but its reward is needed.
+        """Return the episode in ``slot`` if only its rewards are needed of steps without values.
 
-        Whoever counts its steps calls ``take_own_frame`` at its ``next_place``.
+        The caller then counts its steps, and calls ``take_own_frame`` at its ``next_place``.
         """
         episode = self._running.get(slot)
         if episode is None or episode.has_media or self.looks_at_every_step:
@@ -182,13 +170,10 @@ class Recorder:
         picture: bool = True,
         **facts: Any,
     ) -> None:
-        """Record an env step of the episode in ``slot``, and the frame after it.
+        """Record an env step of the episode in ``slot``, and the frame after it, if the env still shows it.
 
-        Args:
-            action: The step's action; needed only if ``looks_at_steps``.
-            info: The step's info; needed only if ``looks_at_info``.
-            picture: False if the env already shows something else.
-            **facts: Further fields of its ``StepFacts``.
+        ``action`` is needed only if ``looks_at_steps``, ``info`` only if ``looks_at_info``. ``facts`` go to its
+        ``StepFacts``.
         """
         self.clock.tick()
         episode = self._running.get(slot)
@@ -225,15 +210,10 @@ class Recorder:
     ) -> EpisodeRecord | None:
         """Record the end of the episode in ``slot``, drop candidates that cannot win any more, and return its record.
 
-        The env must still show the final frame, which is rendered now if ``every`` skipped it.
-        The record is None if the episode cannot be chosen.
-
-        Args:
-            more: Adds the values that user hooks put into it.
-            metrics, **facts: Further numbers of it; further fields of its ``EpisodeRecord``.
-            on_end: Told that it has ended; it may put its last frame on its tape.
-            info: The info of its last step, which may say whether it succeeded.
-            of_agents: Whether the env has several agents, and the info one for each of them.
+        The env must still show the final frame, which is rendered now if ``every`` skipped it. The record is None if
+        the episode cannot be chosen. ``more`` adds the values that user hooks put into it; ``on_end`` may put its last
+        frame on its tape; the ``info`` of its last step may say whether it succeeded (one info for each agent:
+        ``of_agents``).
         """
         episode = self._running.pop(slot, None)
         if episode is None:
@@ -278,11 +258,7 @@ class Recorder:
         return episode.candidate(episode.data({}, {"note": note}).record)
 
     def abandon(self, slot: Hashable, *, failed: bool = False) -> None:
-        """Drop the episode that runs in ``slot``, if one does.
-
-        Args:
-            failed: Whether its env failed. If not, the env was reset, and an episode without a step is none.
-        """
+        """Drop the episode in ``slot``, if any; one without a step whose env was reset (not ``failed``) was none."""
         episode = self._running.pop(slot, None)
         if episode is None:
             return
@@ -307,7 +283,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def guard_clip(self, episode: RunningEpisode, what: str) -> Iterator[None]:
-        """Turn an exception of a user's function or env into a problem that costs the clip; the data go on."""
+        """Turn an exception of a user's function or env into a problem that costs the clip, not the data."""
         try:
             yield
         except Exception as error:

@@ -8,25 +8,11 @@ from collections.abc import Iterator
 
 
 class RenderClock:
-    """Adds up the time between steps and the time spent on frames.
-
-    Attributes:
-        rendering: Time spent on rendering and encoding, seconds.
-        sampling: Time between the first tick (or ``resume``) and the last one, without pauses, seconds. Includes
-            ``rendering``.
-
-    Example:
-        >>> clock = RenderClock()
-        >>> clock.tick()
-        >>> with clock.render():
-        ...     frame = bytes(1000)
-        >>> clock.tick()
-        >>> 0 < clock.rendering <= clock.sampling
-        True
-    """
+    """Adds up the time between steps and the time spent on frames."""
 
     def __init__(self) -> None:
-        self.rendering = 0.0
+        self.rendering = 0.0  # rendering and encoding, seconds
+        # from the first tick (or ``resume``) to the last one, without pauses, with ``rendering``, seconds
         self.sampling = 0.0
         self._last: float | None = None
 
@@ -38,7 +24,7 @@ class RenderClock:
         self._last = now
 
     def pause(self) -> None:
-        """Count the time since the last tick, and then none until the next one: nobody asks for samples."""
+        """Count the time since the last tick, and then none until the next one: no samples are wanted."""
         if self._last is not None:
             self.tick()
         self._last = None

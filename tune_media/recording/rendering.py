@@ -58,23 +58,15 @@ _VECTOR_CLASSES = frozenset({"VectorEnv", "VectorMultiAgentEnv"})  # Gymnasium's
 ONLY_VIEW = ""
 _MAX_WRAPPERS = 64
 _SPACES = ("observation_space", "observation_spaces", "possible_agents")  # one of them, an env has
-_OWN_ENTROPY = 2**63  # a generator that nobody seeded states 128 random bits
+_OWN_ENTROPY = 2**63  # an unseeded generator states 128 random bits
 
 
 class Renderer:
-    """Renders the sub-envs of one env.
+    """Renders the sub-envs of one env. Raises FrameError if ``frame`` is a function and the sub-envs are out of reach.
 
-    Args:
-        frame: What to take instead of ``env.render()``: a function of the sub-env; the name of one of its methods,
-            which also reaches sub-envs in other processes; or a dict of these, one for each view. None: ``render()``.
-        example: How a user of this framework sets the render mode, for messages.
-        name: How messages name the env. None: as ``describe`` does.
-
-    Attributes:
-        set_fps: Frames per second instead of those of the env's metadata.
-
-    Raises:
-        FrameError: ``frame`` is a function and the sub-envs are out of reach.
+    ``frame`` replaces ``env.render()``: a function of the sub-env; the name of one of its methods, which also reaches
+    sub-envs in other processes; or a dict of these, one for each view. ``example`` shows how a user of this framework
+    sets the render mode, for messages.
     """
 
     def __init__(
@@ -92,7 +84,7 @@ class Renderer:
         self._whole: dict[str, Any] = {}  # by method: all frames of this vector step
         self._depth: dict[tuple[str, int], int] = {}  # by method and sub-env: how deep in its wrappers it works
         self._asked: int | None = None  # the sub-env that was asked for last
-        self.set_fps: float | None = None
+        self.set_fps: float | None = None  # instead of those of the env's metadata
         if any(not isinstance(view, str) for view in self._views.values()) and sub_env(env, 0) is None:
             raise FrameError(
                 f"frame= is a function of the sub-env, and the sub-envs of {describe(env)} are in other processes or "
@@ -101,11 +93,7 @@ class Renderer:
             )
 
     def frames(self, index: int) -> Frames:
-        """Return the current frames of a sub-env.
-
-        Raises:
-            FrameError: There is none that can be recorded; the message names the env and the remedy.
-        """
+        """Return the current frames of a sub-env; or a FrameError that names the env and the remedy."""
         frames: Frames = {}
         for name, view in self._views.items():
             picture = self._picture(view, index)
@@ -129,7 +117,7 @@ class Renderer:
         self._asked = None
 
     def fps(self, index: int) -> float:
-        """Frames per second: those that somebody has set, or that the env's metadata state, or 30."""
+        """Frames per second: those that were set, or that the env's metadata state, or 30."""
         if self.set_fps is not None:
             return self.set_fps
         reachable = sub_env(self.env, index)
@@ -164,12 +152,9 @@ class Renderer:
         return self._part_of(self._whole[view], index, view)
 
     def _part_of(self, pictures: Any, index: int, method: str) -> Any:
-        """Return the picture of one sub-env, of all that one call of the vector env returned.
+        """Return the picture of one sub-env, of all that one call of the vector env returned. Raises FrameError.
 
         A single picture may show any of the sub-envs, or all: it is in the clips of sub-env 0 only.
-
-        Raises:
-            FrameError: Nothing says which picture shows this sub-env.
         """
         count = int(getattr(self.env, "num_envs", 1))
         if pictures is None:
@@ -220,11 +205,7 @@ class Renderer:
         return None
 
     def _checked(self, picture: Any, view: FrameFunction | str) -> Any:
-        """Return a frame if it can be encoded.
-
-        Raises:
-            FrameError: It cannot.
-        """
+        """Return a frame if it can be encoded. Raises FrameError."""
         if isinstance(picture, (list, tuple)) and len(picture) == 1:
             picture = picture[0]
         came = f"env {self._name} returned {{}} from {_call_name(view)}"
@@ -319,30 +300,21 @@ def _warn_of_speed(name: str, stated: str) -> None:
 
 
 def check_method(name: str, envs: Sequence[Any], method: str) -> None:
-    """Check that an env has a method that ``frame`` names.
+    """Check that an env has a method that ``frame`` names. Raises FrameError.
 
-    Raises:
-        FrameError: None of them has it.
-
-    Example:
-        >>> check_method("'Maze-v0'", ["an env"], "rendr")
-        Traceback (most recent call last):
-        tune_media.values.problems.FrameError: env 'Maze-v0' has no method 'rendr', which frame= names; it has ...
+    >>> check_method("'Maze-v0'", ["an env"], "rendr")
+    Traceback (most recent call last):
+    tune_media.values.problems.FrameError: env 'Maze-v0' has no method 'rendr', which frame= names; it has ...
     """
     if not any(hasattr(env, method) for env in envs):
         kind = type(envs[-1])  # asking the env for its properties might change it
-        there = [one for one in dir(kind) if not one.startswith("_") and callable(getattr(kind, one, None))]
+        there = [attr for attr in dir(kind) if not attr.startswith("_") and callable(getattr(kind, attr, None))]
         hint = did_you_mean(method, there, "it has")
         raise FrameError(f"env {name} has no method {method!r}, which frame= names; {hint}")
 
 
 def remedy_for(error: Exception) -> str:
-    """Return the remedy for an exception that envs are known to raise, as the end of a message; empty if unknown.
-
-    Example:
-        >>> remedy_for(ModuleNotFoundError("No module named 'pygame'", name="pygame"))
-        ". Install it: pip install 'gymnasium[classic-control]'"
-    """
+    """Return the remedy for an exception that envs are known to raise, as the end of a message; empty if unknown."""
     text = f"{error}"
     missing = getattr(error, "name", "") or ""
     if missing == "gymnasium":  # not in the text of others, which name Gymnasium as their own package
@@ -378,7 +350,7 @@ def sub_envs(env: Any) -> list[Any]:
 
 @functools.lru_cache(64)
 def _has_vector_class(classes: tuple[type, ...]) -> bool:
-    return not _VECTOR_CLASSES.isdisjoint(one.__name__ for one in classes)
+    return not _VECTOR_CLASSES.isdisjoint(vector_class.__name__ for vector_class in classes)
 
 
 def is_actor(env: Any) -> bool:
@@ -422,7 +394,7 @@ def _depth_of_frames(envs: Sequence[Any]) -> int:
     """
     if getattr(envs[0], "render_mode", None) != f"{FRAME_MODE}_list":
         return 0
-    return next((at for at, one in enumerate(envs) if getattr(one, "render_mode", None) == FRAME_MODE), 0)
+    return next((at for at, layer in enumerate(envs) if getattr(layer, "render_mode", None) == FRAME_MODE), 0)
 
 
 def inside(env: Any) -> Iterator[Any]:
@@ -441,8 +413,12 @@ def _inner(env: Any) -> Any:
             inner = getattr(env, name, None)
             if inner is not None and inner is not env:
                 return inner
-    own = getattr(env, "__dict__", None)
-    return next((one for one in list(own.values()) if one is not env and _is_env(one)), None) if own else None
+    fields = getattr(env, "__dict__", None)
+    return (
+        next((value for value in list(fields.values()) if value is not env and _is_env(value)), None)
+        if fields
+        else None
+    )
 
 
 def _is_env(value: object) -> bool:

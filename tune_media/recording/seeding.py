@@ -9,16 +9,7 @@ from tune_media.recording.rendering import inside
 
 
 class SeedTurns:
-    """The seeds of one sub-env, and whose turn it is. It outlives the env: one that replaces a failed env goes on.
-
-    Args:
-        seeds: The seeds, used in turn, then from the start again.
-
-    Example:
-        >>> turns = SeedTurns([3, 4])
-        >>> [turns.next_seed() for _ in range(3)]
-        [3, 4, 3]
-    """
+    """The seeds of one sub-env, used in turn, also by an env that replaces a failed one."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         self.seeds = tuple(seeds)
@@ -54,18 +45,12 @@ class SeededResets:
     """Gives each reset of an env the next of its seeds, whatever seed the caller passes.
 
     It takes the place of the env's ``reset`` on the env object itself, so that the env keeps its type and wrappers.
-
-    Args:
-        seeds: The seeds, used in turn, then from the start again; or the turns that an earlier env has begun.
-
-    Attributes:
-        last: The seed of the last reset. None: it was given none, or there was no reset.
     """
 
     def __init__(self, env: Any, seeds: Sequence[int] | SeedTurns) -> None:
         self.turns = seeds if isinstance(seeds, SeedTurns) else SeedTurns(seeds)
         self.turns.go_on_with_new_env()
-        self.last: int | None = None
+        self.last: int | None = None  # the seed of the last reset; None: it was given none, or there was no reset
         self._given: int | None = None
         self._reset = env.reset
         env.reset = self
@@ -87,22 +72,15 @@ class SeededResets:
 def seeded(env: Any) -> SeededResets | None:
     """Return the seeds that the resets of an env, or of one inside it, take; None where it has been given none."""
     for candidate in inside(env):
-        own = getattr(candidate, "__dict__", {})
-        if "tune_media_seeds" in own:
-            found: SeededResets = own["tune_media_seeds"]
-            return found
+        attributes = getattr(candidate, "__dict__", {})
+        if "tune_media_seeds" in attributes:
+            hook: SeededResets = attributes["tune_media_seeds"]
+            return hook
     return None
 
 
 def share(seeds: Sequence[int], runner: int, runners: int, index: int, sub_envs: int) -> tuple[int, ...]:
-    """Return the seeds of one sub-env, so that the sub-envs of all env runners take turns over all seeds.
-
-    Args:
-        runner: Which of the env runners, from 0.
-        runners: How many there are.
-        index: Which of its sub-envs, from 0.
-        sub_envs: How many it has.
-    """
+    """Return the seeds of one sub-env, so that those of all env runners, counted from 0, take turns over all seeds."""
     places = max(1, runners * sub_envs)
     place = runner * sub_envs + index
     return tuple(seeds[(place + turn * places) % len(seeds)] for turn in range(len(seeds)))

@@ -24,21 +24,14 @@ MAX_POINTS = 10_000
 MAX_NAMES = 200
 """The most names of values that one episode has."""
 MAX_ELEMENTS = 64
-"""The longest vector whose elements are values of their own (``<name>/0``, ...); a longer one is kept whole."""
+"""The longest vector whose elements become separate values (``<name>/0``, ...); a longer one is kept whole."""
 _MAX_REFUSED = 10_000
 _MAX_EXACT = 2**53  # the largest integer up to which every integer is a float, too
 _RAW_CLIP_AXES, _RAW_FRAMES_AXES = 5, 4
 
 
 class EpisodeValues:
-    """The named values of one episode, while it runs.
-
-    >>> values = EpisodeValues()
-    >>> for speed in (1.0, 2.0, 6.0):
-    ...     values.add(Named("speed", speed, Rule("speed", statistics=("avg", "max"))))
-    >>> values.metrics()
-    {'speed_avg': 3.0, 'speed_max': 6.0}
-    """
+    """The named values of one episode, while it runs."""
 
     def __init__(self) -> None:
         self._points: dict[str, _Points] = {}
@@ -53,16 +46,11 @@ class EpisodeValues:
         return not (self._points or self._finals or self._media)
 
     def add(self, named: Named) -> None:
-        """Add a value.
+        """Add a value; TypeError if it cannot be stored, ValueError for too many names or the name of a statistic.
 
         Pictures and files are media: the last of each name is kept. A uint8 table with two axes is a picture, too,
         unless it is one of a series. A number has statistics, a vector has them for each element. Of everything else,
-        and of integers too large for a float, the exact values are kept.
-
-        Raises:
-            TypeError: The value cannot be stored.
-            ValueError: The episode has too many names, which is raised for the first of them only; or a final value
-                has the name of a statistic.
+        and of integers too large for a float, the exact values are kept. Too many names are raised once.
         """
         name, rule = named.name, named.rule
         if name in self._refused:
@@ -92,12 +80,7 @@ class EpisodeValues:
                 self._add_number(f"{name}/{index}", element, rule)
 
     def add_whole(self, name: str, value: Any) -> None:
-        """Add a final value as it is. Clips and raw arrays of frames are skipped: they are stored as media.
-
-        Raises:
-            TypeError: The value holds something that cannot be stored.
-            ValueError: The episode has too many names.
-        """
+        """Add a final value; clips and raw arrays of frames are skipped, as media. Raises TypeError or ValueError."""
         value = converted(value)
         if isinstance(value, Medium) or _is_raw_clip(value):
             return
@@ -105,10 +88,7 @@ class EpisodeValues:
         self._hold(self._finals, name, _as_number(plain) if isinstance(plain, (bool, int, float)) else plain)
 
     def metrics(self) -> dict[str, float]:
-        """Return the statistics of the running values (``<name>_avg``, ...) and the final numbers.
-
-        A final number with the name of a statistic is returned as ``<name>_final``.
-        """
+        """Return the statistics of running values, and final numbers (``<name>_final`` if a statistic has the name)."""
         metrics = {
             f"{name}_{statistic}": total.all()[statistic]
             for name, (total, rule) in self._statistics.items()
@@ -200,12 +180,7 @@ class EpisodeValues:
 def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Mapping[str, float]) -> dict[str, float]:
     """Return an episode's metrics with the numbers that hooks added when it had ended.
 
-    >>> merged_metrics({"speed_avg": 2.0, "goals": 1.0}, ["speed"], {"speed_avg": 7.0, "goals": 3.0})
-    {'speed_avg': 2.0, 'goals': 3.0, 'speed_avg_final': 7.0}
-
-    Args:
-        series: The names of the running values. A hook's number that has the name of one of their statistics is added
-            as ``<name>_final``, unless it is the same number.
+    A hook's number with the name of a statistic of ``series`` becomes ``<name>_final``, unless it is the same number.
     """
     statistics = {f"{name}_{statistic}" for name in series for statistic in STATISTICS} & metrics.keys()
     merged = dict(metrics)

@@ -18,11 +18,7 @@ Success = str | Callable[[EpisodeRecord], Any]
 
 
 def check_success(success: Any) -> None:
-    """Check the argument ``success=``.
-
-    Raises:
-        TypeError: It is neither a name nor a function of one argument.
-    """
+    """Check the argument ``success=``. Raises TypeError."""
     if success is None or (isinstance(success, str) and success and success == success.strip("/ ")):
         return
     if not callable(success):
@@ -45,25 +41,18 @@ def names_of(success: Success | None) -> tuple[str, ...]:
 def in_info(info: Any, names: tuple[str, ...], *, of_agents: bool = False) -> bool | None:
     """Return what the info of an episode's last step says; None if it says nothing.
 
-    Args:
-        names: The paths inside it that may tell.
-        of_agents: Whether the env has several agents. Then the common info tells, or else all agents that say something
-            must have succeeded.
-
-    >>> in_info({"is_success": 1.0}, NAMES), in_info({}, NAMES)
-    (True, None)
-    >>> in_info({"a": {"success": True}, "b": {"success": False}, "c": {}}, NAMES, of_agents=True)
-    False
+    Of several agents (``of_agents``), the common info decides, or else all agents that say something must have
+    succeeded.
     """
     if not isinstance(info, Mapping):
         return None
-    for one in (info, info.get(COMMON) if of_agents else None):
+    for part in (info, info.get(COMMON) if of_agents else None):
         for name in names:
-            found = as_success(_at(one, name))
+            found = as_success(_at(part, name))
             if found is not None:
                 return found
-    own = [as_success(_at(one, name)) for one in info.values() for name in names] if of_agents else []
-    said = [one for one in own if one is not None]
+    of_each = [as_success(_at(part, name)) for part in info.values() for name in names] if of_agents else []
+    said = [part for part in of_each if part is not None]
     return all(said) if said else None
 
 
@@ -73,18 +62,14 @@ def why_unknown(info: Any, name: str, *, of_agents: bool) -> str:
     >>> why_unknown({"data": {"solved": True}, "text": "a"}, "data/solvd", of_agents=False)
     "success='data/solvd' is no truth value in the info of an episode's last step; did you mean 'data/solved'?"
     """
-    infos = [one for one in info.values() if isinstance(one, Mapping)] if of_agents and info else [info]
-    known = sorted({name for one in infos for name in _paths(one, "")})
-    meant = did_you_mean(name, known, "there are")
+    infos = [part for part in info.values() if isinstance(part, Mapping)] if of_agents and info else [info]
+    paths = sorted({name for part in infos for name in _paths(part, "")})
+    meant = did_you_mean(name, paths, "there are")
     return f"success={name!r} is no truth value in the info of an episode's last step; {meant.rstrip('.')}"
 
 
 def as_success(value: Any) -> bool | None:
-    """Return a truth value or a number of any library as a bool; None for NaN and for anything else.
-
-    >>> as_success(1.0), as_success(float("nan")), as_success([True])
-    (True, None, None)
-    """
+    """Return a truth value or a number of any library as a bool; None for NaN and for anything else."""
     try:
         plain = value if isinstance(value, (bool, int, float)) else value.item()
         return bool(plain) if isinstance(plain, (bool, int)) or not math.isnan(plain) else None

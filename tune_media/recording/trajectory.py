@@ -18,19 +18,12 @@ _SCALAR_BYTES = 40
 
 
 class TrajectoryBuilder:
-    """The steps of a running episode.
-
-    Args:
-        env: Its sub-env; the vector env if the sub-env is out of reach; None if both are.
-
-    Attributes:
-        nbytes: The memory that its steps take, roughly.
-    """
+    """The steps of a running episode; ``env`` is the vector env if the sub-env is out of reach, None if both are."""
 
     def __init__(self, env: Any = None) -> None:
         self._observation_space, self._action_space = _space(env, "observation"), _space(env, "action")
         self._rows: list[dict[str, Any]] = []
-        self.nbytes = 0
+        self.nbytes = 0  # the memory that its steps take, roughly
         self._most, self._cut = MAX_BYTES, 0
 
     def add(self, facts: StepFacts) -> None:
@@ -81,7 +74,7 @@ def _part(space: Any, key: Any) -> Any:
 def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any]]:
     """Yield the leaves of a value: numbers, text, or flat arrays.
 
-    Those of dicts and tuples have names of their own, ``<name>/<key>``. A value of a ``Sequence`` space is a tuple as
+    Those of dicts and tuples are named ``<name>/<key>``. A value of a ``Sequence`` space is a tuple as
     well, but its length changes from step to step; it is one leaf, as JSON text.
     """
     value = converted(value)

@@ -17,15 +17,11 @@ from tune_media.values.problems import Problem
 
 @dataclass(frozen=True)
 class Winners:
-    """The winners that one env runner, or several, handed over.
+    """The winners that one env runner, or several, handed over."""
 
-    Attributes:
-        kept: The winners by the id of their record, with their clips; those in ``lost`` have none.
-        lost: Why a winner has no clip, by the id of its record.
-    """
-
+    # by the id of their record, with their clips, unless in ``lost``
     kept: dict[str, Candidate] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)  # why a winner has no clip, by the id of its record
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, other: Winners) -> None:
@@ -53,14 +49,8 @@ def result_of(
     holds_legacy: bool = False,
     note: str | None = None,
 ) -> dict[str, Any]:
-    """Return the part of a result that holds the episodes of a round: the winners, and under ``data`` all of them.
-
-    Args:
-        chosen: The records that each of them chose, by its name.
-        recipes: The recipes that their tapes refer to, by hash.
-        holds_legacy, note: See ``EpisodeBatch``.
-    """
-    ids = {record.id for found in chosen.values() for record in found}
+    """Return a round's part of a result: the winners that each selector chose, and under ``data`` all episodes."""
+    ids = {record.id for records in chosen.values() for record in records}
     rewards = {id: one.rewards for id, one in taken.kept.items() if one.rewards is not None}
     data = with_fewer_tapes([with_note(one, taken.lost.get(one.record.id)) for one in episodes], ids)
     data = [replace(one, rewards=rewards[one.record.id]) if one.record.id in rewards else one for one in data]

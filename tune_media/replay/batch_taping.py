@@ -34,13 +34,8 @@ class BatchTaping(Batch):
 
     An episode of each sub-env is put on tape by its tape recorder and here, too. If both are the same in each bit, the
     steps of the next ones are put on tape here only; their resets remain with the tape recorder. A step of a sub-env
-    past the vector env is not seen then, and a replay of its episode differs.
-
-    Args:
-        recorders: The tape recorders of the sub-envs, by index. Their wrappers must not change what a step returns.
-
-    Attributes:
-        is_of_use: Whether the steps of any sub-env are put on tape here, or may be.
+    past the vector env is not seen then, and a replay of its episode differs. The sub-envs' wrappers must not change
+    what a step returns.
     """
 
     def __init__(self, recorders: Mapping[int, TapeRecorder]) -> None:
@@ -54,7 +49,7 @@ class BatchTaping(Batch):
         self._rows: Array | None = None
         self._columns: tuple[Array, ...] = ()
         self._sizes: tuple[int, ...] = ()  # bytes of what each step returns
-        self.is_of_use = True
+        self.is_of_use = True  # the steps of any sub-env are put on tape here, or may be
         self.include(recorders)
 
     def include(self, recorders: Mapping[int, TapeRecorder]) -> None:
@@ -130,10 +125,7 @@ class BatchTaping(Batch):
         return True
 
     def _put_results(self, observations: Any, rewards: Any, terminated: Any, truncated: Any) -> bool | None:
-        """Copy what the vector env returned; return whether any episode is over.
-
-        None: it is not arrays of numbers, or of another kind than before.
-        """
+        """Copy what the vector env returned; return whether any episode is over, None if it cannot be copied."""
         if not type(observations) is type(rewards) is type(terminated) is type(truncated) is np.ndarray:
             return None
         if self._rows is None and not self._make_room(observations):
@@ -160,11 +152,7 @@ class BatchTaping(Batch):
             rows[...] = np.frombuffer(b"".join(parts), column.dtype).reshape(rows.shape)
 
     def _make_room(self, observations: Array) -> bool:
-        """Make room for a block: one row a step and sub-env, with the observation, and then as ``STEP`` has it.
-
-        Returns:
-            Whether the observations are numbers, and not too large.
-        """
+        """Make room for a block, a row a step and sub-env; return if observations are numbers, and not too large."""
         observation = ("observation", observations.dtype, observations.shape[1:])
         row = np.dtype([observation, ("reward", _REWARD), ("terminated", _FLAG), ("truncated", _FLAG)])
         if observations.dtype.kind not in NUMBERS or row.itemsize - STEP.size > _MOST_BYTES:
@@ -199,18 +187,14 @@ class BatchTaping(Batch):
             slot.add(self._actions[part, slot.index], self._rows[part, slot.index])
 
     def _drop(self, slot: _Slot) -> None:
-        """Leave the steps of a sub-env to its tape recorder for good, which goes on where this is."""
+        """Leave the steps of a sub-env to its tape recorder for good, which continues from here."""
         if slot.state is _SlotState.TAPES:
             slot.recorder.hook_steps(slot.check)
         slot.state, slot.first = _SlotState.DROPPED, _NEVER
-        self.is_of_use = any(one.state is not _SlotState.DROPPED for one in self._slots.values())
+        self.is_of_use = any(other_slot.state is not _SlotState.DROPPED for other_slot in self._slots.values())
 
     def _give_up(self, lost: str | None) -> None:
-        """Drop all sub-envs.
-
-        Args:
-            lost: Why a step is lost, so that the episodes that it belongs to cannot be replayed. None: it is not lost.
-        """
+        """Drop all sub-envs; ``lost`` is why a step is lost, so that its episodes cannot be replayed."""
         for slot in self._slots.values():
             self._hand_over(slot)
             if lost is not None and slot.state is _SlotState.TAPES and slot.first <= self._done:
@@ -230,16 +214,13 @@ class _SlotState(enum.Enum):
 
 
 class _Slot:
-    """One sub-env.
-
-    Attributes:
-        first: The number of the vector env's step that is put on its tape next; ``_NEVER`` if the episode is over.
-        over_at: The number of the vector env's step that resets it, since the one before has ended an episode.
-    """
+    """One sub-env."""
 
     def __init__(self, recorder: TapeRecorder, index: int) -> None:
         self.recorder, self.index, self.state = recorder, index, _SlotState.COMPARES
         self.tape = self._own = Tape(0)
+        # first: the vector env's step that is put on its tape next; ``_NEVER`` if the episode is over
+        # over_at: the vector env's step that resets it, since the one before has ended an episode
         self.first, self.over_at, self.check = _NEVER, -1, 0
 
     def begin(self, tape: Tape, first: int) -> None:
@@ -262,9 +243,9 @@ class _Slot:
 
     def is_same(self) -> bool:
         """Return whether the tape and the second one are the same."""
-        ours, other = self._own, self.tape
-        if not len(ours) or ours.fault or other.fault or ours.checks.values != other.checks.values:
+        ours, recorded = self._own, self.tape
+        if not len(ours) or ours.fault or recorded.fault or ours.checks.values != recorded.checks.values:
             return False
         facts, actions = ours.actions.packed()
-        other_facts, other_actions = other.actions.packed()
-        return pack_exactly(facts) == pack_exactly(other_facts) and actions == other_actions
+        recorded_facts, recorded_actions = recorded.actions.packed()
+        return pack_exactly(facts) == pack_exactly(recorded_facts) and actions == recorded_actions

@@ -1,4 +1,4 @@
-"""The process that plays tapes, from the inside: answers a ``RenderProcess``, each tape in a process of its own.
+"""The process that plays tapes, from the inside: answers a ``RenderProcess``, each tape in a separate process.
 
 ``main`` reads the recipe once, and with it the user's modules. For each request it forks: what an env leaves behind in
 classes, modules, libraries and child processes ends with the fork, so no tape knows of another one.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tune_media.replay.player import RenderError
-from tune_media.replay.stage import Stage, Tell, cannot_make
+from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
 
 _WATCH_SECONDS = 1.0
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
@@ -62,9 +62,9 @@ def main() -> None:
     with contextlib.suppress(OSError):
         os.nice(setup.pop("niceness"))
     try:
-        stage: Stage | RenderError = Stage(**setup)
+        player: RecipePlayer | RenderError = RecipePlayer(**setup)
     except Exception as error:
-        stage = cannot_make(error)
+        player = cannot_make(error)
 
     def tell(*contents: bytes, **facts: Any) -> None:
         answers.write(json.dumps(facts).encode() + b"\n")
@@ -72,12 +72,12 @@ def main() -> None:
         answers.flush()
 
     while (request := _received(requests)) is not None:
-        if isinstance(stage, RenderError):
-            tell(error=str(stage), at=stage.step)
+        if isinstance(player, RenderError):
+            tell(error=str(player), at=player.step)
         elif _may_fork():
-            _answer_in_fork(stage, request, tell)
+            _answer_in_fork(player, request, tell)
         else:
-            stage.answer(request, tell)
+            player.answer(request, tell)
 
 
 def _may_fork() -> bool:
@@ -85,7 +85,7 @@ def _may_fork() -> bool:
     return "egl" not in (os.environ.get("MUJOCO_GL"), os.environ.get("PYOPENGL_PLATFORM"))
 
 
-def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
+def _answer_in_fork(player: RecipePlayer, request: dict[str, Any], tell: Tell) -> None:
     """Answer a request in a fork of this process, and end all processes that an env starts in it."""
     child = os.fork()
     if child == 0:
@@ -93,7 +93,7 @@ def _answer_in_fork(stage: Stage, request: dict[str, Any], tell: Tell) -> None:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-            stage.answer(request, tell)
+            player.answer(request, tell)
             code = 0
         finally:
             os._exit(code)

@@ -14,11 +14,11 @@ _NO_SIMULATORS = (b"tune_media.replay.child", b"multiprocessing.resource_tracker
 
 def child_processes() -> set[int]:
     """Return the ids of this process's child processes, without our own; on Linux only, elsewhere none are found."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for task in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):
-            found |= {int(child) for child in task.read_text().split()}
-    return {child for child in found if not _is_known(child)}
+            pids |= {int(child) for child in task.read_text().split()}
+    return {child for child in pids if not _is_known(child)}
 
 
 def _is_known(process: int) -> bool:

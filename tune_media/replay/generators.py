@@ -4,7 +4,7 @@ With the same states, another env makes the same reset and the same steps. Readi
 that does not exist yet is not made. Gymnasium makes ``np_random`` when it is first needed; NumPy remembers how it was
 seeded, so the state that it began with is read afterwards.
 
-The emulator of Atari games has a generator of its own, for sticky actions; its state can only be had with that of the
+The emulator of Atari games has its own generator, for sticky actions; its state can only be had with that of the
 whole emulator.
 """
 
@@ -45,15 +45,10 @@ _FOREIGN_CLASSES = ("builtins", "gymnasium.", "typing", "abc", "collections", "p
 
 @dataclass(frozen=True)
 class GeneratorPlace:
-    """Where a random generator is.
+    """Where a random generator is."""
 
-    Attributes:
-        name: Its name in the states of an env's generators.
-        holder: The object, class, dict or list that has it.
-    """
-
-    name: str
-    holder: Any
+    name: str  # its name in the states of an env's generators
+    holder: Any  # the object, class, dict or list that has it
     step: Any
 
     @property
@@ -74,17 +69,14 @@ class GeneratorPlace:
 class EnvGenerators:
     """The generators of an env, found by a walk through its objects when 1, 2, 3, 5, 9, ... episodes have begun.
 
-    In between, they are looked up where the last walk found them. A generator that a walk does not find is no secret:
-    a replay of the episode differs.
-
-    Attributes:
-        classes: The classes of the env, its wrappers and their objects, as far as the walk has come.
+    In between, they are looked up where the last walk found them. If a walk misses one, a replay of the episode
+    differs.
     """
 
     def __init__(self, env: Any) -> None:
         self._env, self._episodes, self._walk_at = env, 0, 0
         self._paths: tuple[Path, ...] = ()
-        self.classes: tuple[type, ...] = ()
+        self.classes: tuple[type, ...] = ()  # of the env, its wrappers and their objects, as far as the walk has come
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was found: a copy is of another env."""
@@ -99,28 +91,26 @@ class EnvGenerators:
 
     def walk(self) -> None:
         """Find the generators and the classes."""
-        walk = _Walk(layers_of(self._env))
+        walk = _GeneratorWalk(layers_of(self._env))
         self._paths, self.classes = tuple(walk.paths), tuple(walk.classes)
 
     def places(self) -> list[GeneratorPlace]:
         """Return where the generators are now."""
         layers = layers_of(self._env)
-        found = []
+        here = []
         for path in self._paths:
             holder = layers[path[0]] if isinstance(path[0], int) and path[0] < len(layers) else path[0]
             for step in path[1:-1]:
                 holder = _part_of(holder, step)
-            found.append(GeneratorPlace(_name_of(path), holder, path[-1]))
-        return found
+            here.append(GeneratorPlace(_name_of(path), holder, path[-1]))
+        return here
 
 
 class Snapshot:
     """The states of an env's generators at one moment.
 
-    Args:
-        places: Where they are.
-        layers: The env and its wrappers, if the state of an Atari game's emulator is to be cloned, too; it takes 0.3 ms
-            and 15 kB. A reset with a seed needs none, since it loads the game anew.
+    With ``layers``, the env and its wrappers, the state of an Atari game's emulator is cloned, too, in 0.3 ms and 15
+    kB. A reset with a seed needs none, since it reloads the game.
     """
 
     def __init__(self, places: Iterable[GeneratorPlace], layers: Iterable[Any] = ()) -> None:
@@ -150,36 +140,21 @@ class Snapshot:
 
 
 class RenderGuard:
-    """Puts all random generators back that rendering a frame has moved: a frame that we take changes no number.
-
-    Args:
-        generators: Those of the env. None: it is out of reach.
-
-    Attributes:
-        has_moved: Whether a generator had moved.
-    """
+    """Puts all random generators back that rendering a frame has moved: a frame that we take changes no number."""
 
     def __init__(self, generators: EnvGenerators | None) -> None:
         self._generators = generators
         self._own: list[Any] | None = None  # those of the episode that runs
-        self.has_moved = False
+        self.has_moved = False  # a generator had moved
 
     def begin_episode(self, *, walks: bool = False) -> None:
-        """Look the generators up again: the env has been reset.
-
-        Args:
-            walks: Whether nobody else has ``EnvGenerators`` walk.
-        """
+        """Look the generators up again: the env has been reset. ``walks``: no one else lets ``EnvGenerators`` walk."""
         self._own = None
         if walks and self._generators is not None:
             self._generators.begin_episode()
 
     def __call__(self, render: Callable[[], T]) -> T:
-        """Render a frame.
-
-        Raises:
-            Exception: Whatever rendering raises.
-        """
+        """Render a frame; raises whatever rendering raises."""
         if self._own is None:
             places = [] if self._generators is None else self._generators.places()
             self._own = [one for one in (place.generator for place in places) if isinstance(one, _GENERATORS)]
@@ -253,7 +228,7 @@ def classes_of(env: Any) -> tuple[type, ...]:
 def set_states(env: Any, states: Mapping[str, Any]) -> None:
     """Give the generators of an env the states that those of one like it had.
 
-    A generator that only one of the two envs has is left out: whoever plays the episode compares each step.
+    A generator that only one of the two envs has is left out: the replay's steps are compared anyway.
     """
     generators = EnvGenerators(env)
     generators.walk()
@@ -271,17 +246,12 @@ def set_states(env: Any, states: Mapping[str, Any]) -> None:
             game.restore_state(type(game.clone_state())(states[name]))
 
 
-class _Walk:
-    """Walks through the objects of an env, breadth first, and notes where its generators are.
-
-    Attributes:
-        paths: The paths of the generators, and of Gymnasium's that are not made yet.
-        classes: The classes of the objects, in the order in which they were met.
-    """
+class _GeneratorWalk:
+    """Walks through the objects of an env, breadth first, and notes where its generators are."""
 
     def __init__(self, layers: list[Any]) -> None:
-        self.paths: list[Path] = []
-        self.classes: dict[type, None] = {}
+        self.paths: list[Path] = []  # the paths of the generators, and of Gymnasium's that are not made yet
+        self.classes: dict[type, None] = {}  # of the objects, in the order in which they were met
         self._known = {id(layer) for layer in layers}
         self._packages = {_package_of(one) for layer in layers for one in type(layer).__mro__}
         self._left = _MOST_VALUES
@@ -309,8 +279,8 @@ class _Walk:
                 if not f"{one.__module__}.".startswith(_FOREIGN_CLASSES) and self._is_own(one):
                     self.classes.setdefault(one)
 
-    def _is_own(self, one: type) -> bool:
-        return _package_of(one) in self._packages or not is_installed(str(one.__module__))
+    def _is_own(self, kind: type) -> bool:
+        return _package_of(kind) in self._packages or not is_installed(str(kind.__module__))
 
     def _put(self, path: Path, value: Any) -> None:
         kind = type(value)
@@ -344,8 +314,8 @@ class _Globals:
         self.__dict__ = holder
 
 
-def _package_of(one: type) -> str:
-    return str(one.__module__).partition(".")[0]
+def _package_of(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
 
 
 @functools.lru_cache(4096)
@@ -389,8 +359,8 @@ def _part_of(owner: Any, step: Any) -> Any:
             return owner[step[1]] if step[0] == "key" else owner.__closure__[step[1]].cell_contents
         if isinstance(step, int):
             return owner[step]
-        own = getattr(owner, "__dict__", {})
-        return own[step] if step in own else None if step == _NEW else object.__getattribute__(owner, step)
+        fields = getattr(owner, "__dict__", {})
+        return fields[step] if step in fields else None if step == _NEW else object.__getattribute__(owner, step)
     except (LookupError, AttributeError, TypeError, ValueError):
         return None
 
@@ -427,13 +397,13 @@ def _put_back(generator: Any, state: Any) -> None:
         generator.setstate(state)
 
 
-def _are_same(one: Any, other: Any) -> bool:
+def _are_same(state: Any, later: Any) -> bool:
     """Return whether two states are equal; they are numbers, dicts, tuples and arrays."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_are_same(one[name], other[name]) for name in one)
-    if isinstance(one, np.ndarray):
-        return bool(np.array_equal(one, other))
-    return bool(one == other)
+    if isinstance(state, dict) and isinstance(later, dict):
+        return state.keys() == later.keys() and all(_are_same(state[name], later[name]) for name in state)
+    if isinstance(state, np.ndarray):
+        return bool(np.array_equal(state, later))
+    return bool(state == later)
 
 
 def _state_of(generator: Any) -> Any:

@@ -29,50 +29,48 @@ def is_installed(module: str) -> bool:
     """
     if module == "__main__" or module.partition(".")[0] == "tune_media":
         return module != "__main__"
-    found = sys.modules.get(module)
-    if found is None:
+    loaded = sys.modules.get(module)
+    if loaded is None:
         return False  # a class that was pickled by its code
-    file = getattr(found, "__file__", None)
+    file = getattr(loaded, "__file__", None)
     if file is None:
-        return module in sys.builtin_module_names or hasattr(found, "__path__")
+        return module in sys.builtin_module_names or hasattr(loaded, "__path__")
     return any(part in file for part in _PACKAGES) or file.startswith(_INSTALLED)
 
 
 @functools.lru_cache(256)
 def globals_of(classes: tuple[type, ...]) -> tuple[tuple[str, dict[str, Any], str], ...]:
-    """Return the globals that the code of the user's classes names, and that of the functions which it names.
+    """Return the globals that the user's classes and the functions that these name use: module, its globals, and name.
 
-    Returns:
-        The name of the module, its globals, and the name in them. If a class was pickled by its code, its functions
-        have globals of their own.
+    If a class was pickled by its code, its functions have their own globals.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    holders: dict[tuple[str, str], dict[str, Any]] = {}
     for function in _functions_of(classes):
         for module, holder, name in _named_by(function):
             if not name.startswith("__"):
-                found.setdefault((module, name), holder)
-    return tuple((module, holder, name) for (module, name), holder in sorted(found.items(), key=lambda one: one[0]))
+                holders.setdefault((module, name), holder)
+    return tuple((module, holder, name) for (module, name), holder in sorted(holders.items(), key=lambda item: item[0]))
 
 
 def _functions_of(classes: Iterable[type]) -> Iterator[types.FunctionType]:
     """Yield the functions of the user's classes, and those of the user's functions and classes that they name."""
-    todo: list[Any] = [one for one in classes if not is_installed(one.__module__)]
+    todo: list[Any] = [part for part in classes if not is_installed(part.__module__)]
     seen: set[int] = set()
     while todo:
-        one = todo.pop()
-        if id(one) in seen or len(seen) > _MOST_FUNCTIONS:
+        part = todo.pop()
+        if id(part) in seen or len(seen) > _MOST_FUNCTIONS:
             continue
-        seen.add(id(one))
-        if isinstance(one, type):
+        seen.add(id(part))
+        if isinstance(part, type):
             todo += [
                 inner
-                for value in vars(one).values()
+                for value in vars(part).values()
                 for inner in (value, getattr(value, "__func__", None), getattr(value, "fget", None))
                 if isinstance(inner, types.FunctionType)
             ]
             continue
-        yield one
-        for _, holder, name in _named_by(one):
+        yield part
+        for _, holder, name in _named_by(part):
             value = holder[name]
             if isinstance(value, (types.FunctionType, type)) and not is_installed(str(value.__module__)):
                 todo.append(value)
@@ -80,10 +78,10 @@ def _functions_of(classes: Iterable[type]) -> Iterator[types.FunctionType]:
 
 def _named_by(function: types.FunctionType) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the globals that a function names: its own, and those of the user's modules that it names."""
-    own, names = function.__globals__, set(_names_in(function.__code__))
-    named = [own.get(name) for name in names]
+    namespace, names = function.__globals__, set(_names_in(function.__code__))
+    named = [namespace.get(name) for name in names]
     modules = [one for one in named if isinstance(one, types.ModuleType) and not is_installed(one.__name__)]
-    for module, holder in ((str(function.__module__), own), *((one.__name__, vars(one)) for one in modules)):
+    for module, holder in ((str(function.__module__), namespace), *((one.__name__, vars(one)) for one in modules)):
         for name in names & holder.keys():
             yield module, holder, name
 
@@ -96,27 +94,24 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
 
 
 def code_hashes(classes: Iterable[type]) -> dict[str, str]:
-    """Return a hash of each function of the user's modules that is a part of some classes, or that theirs name.
+    """Return a hash by ``module:function`` of each function of the user's modules in or named by some classes.
 
     Line numbers, comments and docstrings do not count. Classes of ``__main__``, and those that are pickled by their
     code, travel with a recipe and have none.
-
-    Returns:
-        The hashes by ``module:function``.
     """
-    found = {}
+    hashes = {}
     for function in _functions_of(tuple(classes)):
         module = str(function.__module__)
         loaded = sys.modules.get(module)
         if module != "__main__" and loaded is not None and vars(loaded) is function.__globals__:
-            found[f"{module}:{function.__qualname__}"] = _hash_of(function)
-    return dict(sorted(found.items()))
+            hashes[f"{module}:{function.__qualname__}"] = _hash_of(function)
+    return dict(sorted(hashes.items()))
 
 
 def _hash_of(function: types.FunctionType) -> str:
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    told = (facts_of_code(function.__code__), [repr(value) for value in defaults if isinstance(value, _UNCHANGING)])
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+    parts = (facts_of_code(function.__code__), [repr(value) for value in defaults if isinstance(value, _UNCHANGING)])
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def facts_of_code(code: types.CodeType) -> Any:
@@ -128,8 +123,8 @@ def facts_of_code(code: types.CodeType) -> Any:
     first = code.co_consts[:1]
     has_docstring = first and isinstance(first[0], str) and not code.co_name.startswith("<")  # as comprehensions have
     constants = code.co_consts[1:] if has_docstring else code.co_consts
-    told = [facts_of_code(one) if isinstance(one, types.CodeType) else _constant(one) for one in constants]
-    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, told
+    parts = [facts_of_code(item) if isinstance(item, types.CodeType) else _constant(item) for item in constants]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, parts
 
 
 def _constant(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Plays an episode again from its tape, in an env of its own, and checks each step."""
+"""Plays an episode again from its tape, in a new env, and checks each step."""
 
 from __future__ import annotations
 
@@ -14,67 +14,41 @@ from tune_media.values.secrets import error_text
 
 
 class ReplayedStep(NamedTuple):
-    """A step of a replayed episode that is the same as in the episode itself.
+    """A step of a replayed episode that is the same as in the episode itself."""
 
-    Attributes:
-        step: Env steps since the reset; 0: the reset.
-        action: The action that led to it; None at the reset.
-        observation: The observation after it.
-        info: The info after it.
-        reward: The reward of the step; 0 at the reset. With several agents, a dict by agent.
-    """
-
-    step: int
-    action: Any
+    step: int  # env steps since the reset; 0: the reset
+    action: Any  # None at the reset
     observation: Any
     info: Any
-    reward: Any = 0.0
+    reward: Any = 0.0  # 0 after the reset; with several agents, a dict by agent
 
 
 class ReplayDiffers(Exception):
-    """The env did not repeat the episode.
-
-    Attributes:
-        step: The first step that differs; 0: the reset. The last one, if it is only known that one does.
-
-    Example:
-        >>> print(ReplayDiffers(17, "has another observation"))
-        at step 17, the replay has another observation
-    """
+    """The env did not repeat the episode."""
 
     def __init__(self, step: int, text: str, *, is_told: bool = False) -> None:
         super().__init__(text if is_told else f"at {'the reset' if step == 0 else f'step {step}'}, the replay {text}")
-        self.step = step
+        self.step = step  # the first step that differs; 0: the reset. The last one, if it is only known that one does
 
 
 class RenderError(Exception):
-    """A tape cannot be rendered.
-
-    Attributes:
-        step: The first step that differs from the episode; None: there is another reason.
-        has_died: Whether the process that renders died of it.
-        is_of_env: Whether the env cannot play its episodes again. A process that died does not tell that.
-    """
+    """A tape cannot be rendered."""
 
     def __init__(
         self, text: str, step: int | None = None, *, has_died: bool = False, is_of_env: bool | None = None
     ) -> None:
         super().__init__(text)
+        # step: the first step that differs from the episode; None: there is another reason
+        # has_died: the process that renders died of it
         self.step, self.has_died = step, has_died
+        # the env cannot play its episodes again; a process that died does not show that
         self.is_of_env = not has_died if is_of_env is None else is_of_env
 
 
 def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
-    """Play an episode again, step by step; while a step is held, the env shows its frame.
+    """Play an episode again; yield its reset and each step, found to be the same. The env shows the frame of that step.
 
-    Args:
-        env: An env like the one that was taped, made with the same arguments. Nobody else may step it.
-
-    Yields:
-        The reset and each step, after it has been found to be the same.
-
-    Raises:
-        ReplayDiffers: A step is not the same, or the env fails.
+    The env must be like the one that was taped, and be stepped by no other code. Raises ReplayDiffers.
     """
     if tape.fault is not None:
         raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
@@ -101,9 +75,9 @@ def reset_as_taped(env: Any, tape: Tape) -> Any:
     holder = task_holder(env)
     if holder is not None and tape.task is not None:
         holder.set_task(tape.task)
-    own = seeded(env)
-    if own is not None and tape.seed is not None:
-        own.give_next(tape.seed)
+    resets = seeded(env)
+    if resets is not None and tape.seed is not None:
+        resets.give_next(tape.seed)
     if tape.generators:
         set_states(env, tape.generators)
     return env.reset(seed=tape.seed, **tape.options)

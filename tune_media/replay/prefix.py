@@ -1,4 +1,4 @@
-"""The first steps of an episode, played in the env of a policy that goes on from there."""
+"""The first steps of an episode, played in the env of a policy that continues from there."""
 
 from __future__ import annotations
 
@@ -18,20 +18,13 @@ _MAX_SEED = 2**31
 
 @dataclass(frozen=True)
 class ForkPoint:
-    """Where an episode forks.
+    """Where an episode forks."""
 
-    Attributes:
-        tape: Its tape, as it is stored.
-        at: How many of its steps are played as they are on the tape.
-        place: The indices of the env runner and of the sub-env that it was played on.
-        seed: What the generators are seeded with that the policy draws from, as when the episode was played.
-    """
-
-    tape: bytes
-    at: int
+    tape: bytes  # as it is stored
+    at: int  # how many of its steps are played as they are on the tape
     recipe: Recipe
-    place: tuple[int, int] = (0, 0)
-    seed: int = 0
+    place: tuple[int, int] = (0, 0)  # the indices of the env runner and of the sub-env that it was played on
+    seed: int = 0  # of the generators that the policy draws from, as when the episode was played
 
     @property
     def env(self) -> EnvOfTape:
@@ -41,14 +34,10 @@ class ForkPoint:
 
 @dataclass(frozen=True)
 class EnvOfTape:
-    """Makes the env of an episode as when it was played, whatever the ``env_config``.
-
-    Attributes:
-        place: The indices of the env runner and of the sub-env.
-    """
+    """Makes the env of an episode as when it was played, whatever the ``env_config``."""
 
     recipe: Recipe
-    place: tuple[int, int]
+    place: tuple[int, int]  # the indices of the env runner and of the sub-env
 
     def __call__(self, config: Any = None) -> Any:
         """Make an env."""
@@ -60,27 +49,16 @@ class Prefix:
 
     It takes the place of ``step`` and ``reset`` on the env object, outside of its tape recorder: the tape that is made
     is that of the whole episode. So a policy sees all that it would have seen, and its recurrent state and its
-    connectors are those that it has after these steps.
-
-    Args:
-        env: An env that was made by the recipe, with a tape recorder on it.
-        reseed: Seeds the generators that the policy draws from.
-
-    Attributes:
-        number: Of the continuation. 0: the policy goes on with the draws of the episode; others draw anew.
-        action: The action that the env was given last.
-        others: How many of the first steps the policy would have acted otherwise.
-        notes: What a reader must know of it.
-
-    Raises:
-        ValueError: The tape cannot be read.
+    connectors are those that it has after these steps. ``reseed`` seeds the generators that the policy draws from.
+    Raises ValueError if the tape cannot be read.
     """
 
     def __init__(self, env: Any, point: ForkPoint, reseed: Callable[[int], None]) -> None:
+        # of the continuation; 0: the policy continues with the draws of the episode; others draw other numbers
         self.point, self.number = point, 0
-        self.action: Any = None
-        self.others = 0
-        self.notes: list[str] = []
+        self.action: Any = None  # that the env was given last
+        self.others = 0  # how many of the first steps the policy would have acted otherwise
+        self.notes: list[str] = []  # for a reader
         recipe = LoadedRecipe.of(point.recipe.content)
         self._tape = Tape.unpacked(point.tape)
         self._recorder: TapeRecorder | None = tape_recorder_of(env)
@@ -93,11 +71,7 @@ class Prefix:
         env.step, env.reset = self.step, self.reset
 
     def reset(self, **given: Any) -> Any:
-        """Reset the env as on the tape.
-
-        Raises:
-            ReplayDiffers: It returns something else than it did.
-        """
+        """Reset the env as on the tape; ReplayDiffers if it returns something else."""
         if self._is_inside:
             return self._reset(**given)
         self._done, self.action, self.others = 0, None, 0
@@ -112,11 +86,7 @@ class Prefix:
         return result
 
     def step(self, action: Any) -> Any:
-        """Step the env, with the tape's action as long as it is on the prefix.
-
-        Raises:
-            ReplayDiffers: It returns something else than it did.
-        """
+        """Step the env, with the tape's actions on the prefix; ReplayDiffers if it returns something else."""
         if self._is_inside:
             return self._step(action)
         is_taped = self._done < self.point.at
@@ -144,6 +114,6 @@ class Prefix:
         compare_step(self._recorder, self._tape, self._done)
 
     def _begin(self) -> None:
-        """Let the policy draw anew, if the prefix is over and this is another continuation than the first."""
+        """Let the policy draw other numbers, if the prefix is over and this is another continuation than the first."""
         if self._done == self.point.at and self.number:
             self._reseed(int(np.random.default_rng([self.point.seed, self.number]).integers(_MAX_SEED)))

@@ -38,17 +38,11 @@ _BACKGROUND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}  # as RLlib's
 
 
 class RenderProcess:
-    """Plays tapes in a process of its own, which is started with the first tape, and again after a crash.
+    """Plays tapes in a separate process, which is started with the first tape, and again after a crash.
 
-    Args:
-        recipe: The content of the recipe that makes the envs. None: there is none.
-        env: Makes the envs instead: a function of the ``env_config``, or ``"module:function"``.
-        frame: The source of frames instead of the recorder's: a function of the env, ``"module:function"``, or the
-            name of one of its methods.
-        niceness: How far it stands back behind other processes, 0 to 19. If it does, it sees no GPU by CUDA.
-
-    Raises:
-        ValueError: There is neither a recipe nor an env.
+    ``env`` makes the envs instead of the recipe: a function of the ``env_config``, or ``"module:function"``. ``frame``
+    replaces the recorder's source of frames: a function of the env, ``"module:function"``, or the name of a method. A
+    process with a ``niceness`` above 0 sees no GPU by CUDA. Raises ValueError without a recipe and an env.
     """
 
     def __init__(
@@ -86,18 +80,11 @@ class RenderProcess:
         is_lenient: bool = False,
         on_step: Callable[[int, int], None] | None = None,
     ) -> dict[str, EncodedVideo]:
-        """Return the clips of a tape by view; the name of the only view is the empty string.
+        """Return the clips of a tape by view; the name of the only view is the empty string. Raises RenderError.
 
-        Args:
-            tape: The tape as it is stored.
-            video: Size, speed, quality, overlays, and which frames are kept. None: as the recorder's were.
-            env_runner, env_index: The env runner and the sub-env that it was played on.
-            is_lenient: Whether the clip is made although its env's code was edited since, or its own frames looked
-                otherwise while its steps are the same. It has a note then.
-            on_step: Told the number of steps that have been played, and of all steps, now and then.
-
-        Raises:
-            RenderError: The replay is not the episode, the env cannot be made or does not render, or the process died.
+        ``video`` is as the recorder's was by default. ``is_lenient``: the clip is made, with a note, although its env's
+        code was edited since, or its own frames looked otherwise while its steps are the same. ``on_step`` gets the
+        number of steps that have been played, and of all steps, now and then.
         """
         how = {"place": (env_runner, env_index), "is_lenient": is_lenient}
         answer = self._asked({"do": "render", "tape": tape, "video": video, **how}, on_step)
@@ -105,28 +92,16 @@ class RenderProcess:
         return {view: EncodedVideo(data, **facts) for (view, facts), data in clips}
 
     def prove(self, tape: bytes, *, env_runner: int = 0, env_index: int = 0, is_first: bool = False) -> dict[str, Any]:
-        """Play the tape of an episode again of which all frames were rendered, and compare its steps and its frames.
+        """Play an episode again of which all frames were rendered; return the facts of a ``ReplayVerdict`` found.
 
-        Args:
-            tape, env_runner, env_index: See ``render``.
-            is_first: Whether it is also found out if a frame looks otherwise when others were rendered before it.
-
-        Returns:
-            The facts of a ``Verdict``, as far as they were found out.
-
-        Raises:
-            RenderError: As of ``render``.
+        ``is_first``: also find out if a frame looks otherwise when others were rendered before it. Raises RenderError.
         """
         how = {"place": (env_runner, env_index), "is_first": is_first}
         facts: dict[str, Any] = self._asked({"do": "prove", "tape": tape, **how})["facts"]
         return facts
 
     def check(self) -> str | None:
-        """Return why an env of the recipe shows no frame after a reset; None: it shows one.
-
-        Raises:
-            RenderError: The env cannot be made or reset, or the process died.
-        """
+        """Return why an env of the recipe shows no frame after a reset; None: it shows one. Raises RenderError."""
         problem: str | None = self._asked({"do": "check"})["problem"]
         return problem
 
@@ -159,11 +134,7 @@ class RenderProcess:
         self.kill()
 
     def _asked(self, request: Mapping[str, Any], on_step: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-        """Return the answer to a request; see ``Stage.answer``.
-
-        Raises:
-            RenderError: The answer is an error, or the process died.
-        """
+        """Return the answer to a request; see ``RecipePlayer.answer``. Raises RenderError."""
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._start()
@@ -190,11 +161,7 @@ class RenderProcess:
             is_answered.set()
 
     def _next_answer(self) -> dict[str, Any]:
-        """Return the next answer, with the bytes behind it as ``contents``.
-
-        Raises:
-            RenderError: It is an error, or the process died.
-        """
+        """Return the next answer, with the bytes behind it as ``contents``. Raises RenderError."""
         assert self._process is not None
         assert self._process.stdout is not None
         why = ""
@@ -218,7 +185,7 @@ class RenderProcess:
         return answer
 
     def _watch(self, is_answered: threading.Event) -> None:
-        """End the process if it tells nothing for long; a thread of its own."""
+        """End the process if it is silent for long; runs in a thread."""
         while not is_answered.wait(_WATCH_SECONDS):
             if time.monotonic() - self._told_at > _SILENT_SECONDS:
                 self._hangs = True
@@ -241,7 +208,7 @@ class RenderProcess:
         if self._is_over:  # since before there was a process that ``end`` could see
             self.kill()
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it has died; whoever reads its answers says so
+        with contextlib.suppress(OSError):  # it has died, which the reader of its answers reports
             _send(self._process.stdin, self._setup)
 
     def _death(self) -> str:

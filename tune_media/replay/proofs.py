@@ -1,6 +1,6 @@
 """Finds out whether an env repeats its episodes: plays some again of which all frames were rendered.
 
-What is compared is just what every later replay must pass; see ``Stage.prove``.
+What is compared is just what every later replay must pass; see ``RecipePlayer.prove``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tune_media.replay.player import RenderError
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict
+from tune_media.replay.verdicts import ReplayVerdict
 
 NEEDED = 3
 """The number of episodes that are proven before clips are made of tapes."""
@@ -25,31 +25,21 @@ _SECONDS = 30.0  # of playing, after which fewer are enough
 
 @dataclass
 class Proofs:
-    """The proofs of one recipe so far, until there is a verdict.
+    """The proofs of one recipe so far, until there is a verdict."""
 
-    Attributes:
-        count, seconds: How many episodes were played, and how long that took.
-        is_later: Whether one of them was not the first one of its env, which alone proves little.
-        ages, length: See ``Verdict``.
-    """
-
-    count: int = 0
-    seconds: float = 0.0
+    count: int = 0  # how many episodes were played
+    seconds: float = 0.0  # how long that took
+    # one of them was not the first of its env: state that leaks between episodes shows only in the second
     is_later: bool = False
     ages: bool = False
     length: int = 0
 
-    def add(self, samples: Sequence[TapedClip], pool: RenderPool, views: set[str] | None = None) -> Verdict | None:
-        """Play some episodes, those first that came after most others on their env; return the verdict, if it is known.
-
-        Args:
-            views: See ``compare``.
-
-        Raises:
-            RenderError: One cannot be played again, or shows other frames.
-        """
+    def add(
+        self, samples: Sequence[TapedClip], pool: RenderPool, views: set[str] | None = None
+    ) -> ReplayVerdict | None:
+        """Play some episodes, those late on their env first; return the verdict, if it is known. Raises RenderError."""
         tapes = [(Tape.unpacked(sample.tape), sample) for sample in samples]
-        for tape, sample in sorted(tapes, key=lambda one: -one[0].number):
+        for tape, sample in sorted(tapes, key=lambda item: -item[0].number):
             if not tape.pictures.are_all:
                 continue
             began = time.monotonic()
@@ -60,31 +50,27 @@ class Proofs:
             self.ages |= facts["ages"]
             self.length = max(self.length, facts["length"])
             if self.seconds > _SECONDS or (self.count >= NEEDED and self.is_later):
-                return Verdict(True, ages=self.ages, length=self.length)
+                return ReplayVerdict(True, ages=self.ages, length=self.length)
         return None
 
 
 def proofs_of(recipe: str) -> Proofs:
     """Return the proofs that the trials of this Ray job have made of a recipe."""
-    known = shared_value(f"proofs {recipe}")
-    return Proofs() if known is None else Proofs(**json.loads(known))
+    stored = shared_value(f"proofs {recipe}")
+    return Proofs() if stored is None else Proofs(**json.loads(stored))
 
 
 def note_proofs(recipe: str, proofs: Proofs) -> None:
-    """Let the other trials go on from here."""
+    """Let the other trials continue from here."""
     share_value(f"proofs {recipe}", json.dumps(asdict(proofs)), may_replace=True)
 
 
 def compare(
     sample: TapedClip, pool: RenderPool, *, is_first: bool = False, views: set[str] | None = None
 ) -> dict[str, Any]:
-    """Play an episode again of which all frames were rendered; return what ``RenderProcess.prove`` does.
+    """Play an episode of which all frames were rendered again; return what ``RenderProcess.prove`` does.
 
-    Args:
-        views: The names of the views, which must be known before the first frame. None: they need not be.
-
-    Raises:
-        RenderError: It cannot be played again, or shows other frames or views.
+    ``views`` are names that must be known before the first frame, if any. Raises RenderError also for other views.
     """
     shown = Tape.unpacked(sample.tape).pictures.views
     if views is not None and shown != views:

@@ -1,7 +1,7 @@
 """The recipe of an env: all that it takes to make the env again, in another process, now or years later.
 
 A recipe is executable by nature: it holds the function that makes the env, pickled, and reading it runs code. So it is
-a file of its own, ``<experiment>/media_recipes/<hash>.pickle``, and only the process that plays tapes reads it. Tapes,
+a separate file, ``<experiment>/media_recipes/<hash>.pickle``, and only the process that plays tapes reads it. Tapes,
 indices and episode data hold no pickles; they name a recipe by its hash.
 """
 
@@ -44,7 +44,7 @@ Creator = Callable[[Any], Any]
 
 
 class EnvConfig(dict[str, Any]):
-    """An ``env_config`` as RLlib gives it to whoever makes an env: a dict that also says where the env is made.
+    """An ``env_config`` as RLlib gives it to the function that makes an env: a dict that also says where that is.
 
     It stands for RLlib's ``EnvContext`` where RLlib is not imported; ``num_workers`` counts the remote env runners.
     """
@@ -64,12 +64,7 @@ class EnvConfig(dict[str, Any]):
 
 @dataclass(frozen=True)
 class FromKeywords:
-    """Makes an env by a function that takes an ``env_config`` as keywords, such as ``gymnasium.make``.
-
-    Example:
-        >>> FromKeywords(dict, [("size", 5)])({"render_mode": "rgb_array"})
-        {'size': 5, 'render_mode': 'rgb_array'}
-    """
+    """Makes an env by a function that takes an ``env_config`` as keywords, such as ``gymnasium.make``."""
 
     function: Callable[..., Any]
     first: Any
@@ -81,15 +76,10 @@ class FromKeywords:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe as it is stored.
+    """A recipe as it is stored."""
 
-    Attributes:
-        hash: The first 16 digits of its SHA-256.
-        content: The content of its file.
-    """
-
-    hash: str
-    content: bytes
+    hash: str  # the first 16 digits of its SHA-256
+    content: bytes  # of its file
 
     @classmethod
     def of(
@@ -102,78 +92,53 @@ class Recipe:
         frame: FrameSource = None,
         video: VideoOptions | None = None,
     ) -> Recipe:
-        """Note a recipe.
+        """Note a recipe; ``env``, if there is one, gives the names of its wrappers. ValueError above ``MAX_BYTES``.
 
-        Args:
-            env: An env that was made so, for the names of its wrappers. None: not known.
-            num_workers: The number of remote env runners.
-            frame: The source of frames that the recorder was given. None: ``render()``.
-            video: Size, speed, quality and overlays of the recorder's clips. None: those of ``VideoOptions()``.
+        Raises whatever pickling raises.
 
-        Raises:
-            ValueError: It takes more than ``MAX_BYTES``.
-            Exception: Whatever pickling raises.
-
-        Example:
-            >>> recipe = Recipe.of(FromKeywords(dict, {}), {"size": 5})
-            >>> LoadedRecipe.of(recipe.content).make()
-            {'size': 5}
+        >>> recipe = Recipe.of(FromKeywords(dict, {}), {"size": 5})
+        >>> LoadedRecipe.of(recipe.content).make()
+        {'size': 5}
         """
-        known = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
-        known |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
-        known["video"] = _pickled(video)
-        content = pickle.dumps(known, protocol=4)
+        fields = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
+        fields |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
+        fields["video"] = _pickled(video)
+        content = pickle.dumps(fields, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
 
 
 @dataclass(frozen=True)
 class LoadedRecipe:
-    """A recipe that can make envs. Reading one runs the code that is in it.
+    """A recipe that can make envs. Reading one runs the code that is in it."""
 
-    Attributes:
-        facts: Where it was noted, see ``facts_here``.
-        num_workers: The number of remote env runners.
-        frame: The source of frames that the recorder was given. None: ``render()``.
-        video: Size, speed, quality and overlays of the recorder's clips. None: not known.
-    """
-
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any]  # where it was noted, see ``facts_here``
     make_env: Creator
     config: Mapping[str, Any]
-    num_workers: int = 0
-    frame: FrameSource = None
-    video: VideoOptions | None = None
+    num_workers: int = 0  # the number of remote env runners
+    frame: FrameSource = None  # the recorder's source of frames; None: ``render()``
+    video: VideoOptions | None = None  # of the recorder's clips; None: not known
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
         """Read a recipe, and set the environment variables of rendering that are not set.
 
-        Args:
-            creator: Makes the envs instead of the recipe's function.
-
-        Raises:
-            ValueError: It is none, or one of another version.
-            Exception: Whatever importing its modules raises.
+        ``creator`` makes the envs instead. Raises ValueError, or whatever importing its modules raises.
         """
-        known = pickle.loads(content)
-        if not isinstance(known, dict) or "creator" not in known:
+        fields = pickle.loads(content)
+        if not isinstance(fields, dict) or "creator" not in fields:
             raise ValueError("this is no recipe of an env")
-        if known["version"] != VERSION:
-            raise ValueError(f"the recipe has version {known['version']}, and this tune_media reads {VERSION}")
-        for name, value in known["facts"]["environment"].items():
+        if fields["version"] != VERSION:
+            raise ValueError(f"the recipe has version {fields['version']}, and this tune_media reads {VERSION}")
+        for name, value in fields["facts"]["environment"].items():
             os.environ.setdefault(name, value)
-        sys.path += [path for path in known["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
-        make_env = pickle.loads(known["creator"]) if creator is None else creator
-        config, frame = pickle.loads(known["config"]), pickle.loads(known["frame"])
-        video = pickle.loads(known["video"])
-        return cls(known["facts"], make_env, config, known["num_workers"], frame, video)
+        sys.path += [path for path in fields["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
+        make_env = pickle.loads(fields["creator"]) if creator is None else creator
+        config, frame = pickle.loads(fields["config"]), pickle.loads(fields["frame"])
+        video = pickle.loads(fields["video"])
+        return cls(fields["facts"], make_env, config, fields["num_workers"], frame, video)
 
     def edited(self, env: Any) -> list[str]:
-        """Return the user's modules of which a function is not the one with which an episode was recorded.
-
-        Args:
-            env: An env that was made, so that its modules are loaded.
-        """
+        """Return the user's modules, loaded by making an env, of which a function was edited since the recording."""
         then = self.facts["sources"]
         if not then or self.facts["versions"]["python"] != platform.python_version():
             return []
@@ -182,14 +147,10 @@ class LoadedRecipe:
         return list(dict.fromkeys(edited))
 
     def make(self, env_runner: int = 0, env_index: int = 0, **overrides: Any) -> Any:
-        """Return a new env, as the env runner with this index made its sub-env with this index.
-
-        Args:
-            **overrides: Keys of the ``env_config`` that have other values.
-        """
+        """Return a new env, as this env runner made this sub-env, with some keys of the ``env_config`` replaced."""
         config = {**self.config, **overrides}
         if isinstance(self.make_env, FromKeywords) and self.make_env.function.__name__ == "make":
-            config.setdefault("render_mode", "rgb_array")  # an env that nobody rendered while it was recorded
+            config.setdefault("render_mode", "rgb_array")  # an env that was not rendered while it was recorded
         place = {"worker_index": env_runner, "vector_index": env_index, "num_workers": self.num_workers}
         rllibs = sys.modules.get("ray.rllib.env.env_context")  # loaded if the creator needs RLlib
         return self.make_env(EnvConfig(config, **place) if rllibs is None else rllibs.EnvContext(config, **place))
@@ -198,12 +159,8 @@ class LoadedRecipe:
 def facts_here(env: Any = None) -> dict[str, Any]:
     """Return what decides how an env plays and looks in this process: versions, CPU, operating system, rendering.
 
-    Args:
-        env: An env, for the names of its wrappers. None: not known.
-
-    Example:
-        >>> sorted(facts_here())
-        ['cpu', 'environment', 'libm', 'os', 'path', 'sources', 'versions', 'wrappers']
+    >>> sorted(facts_here())
+    ['cpu', 'environment', 'libm', 'os', 'path', 'sources', 'versions', 'wrappers']
     """
     layers = [] if env is None else list(inside(env))
     modules = {*_PACKAGES, *(type(layer).__module__.partition(".")[0] for layer in layers)}
@@ -230,41 +187,35 @@ def facts_of_renderer() -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two places, as text, with what most likely changes how an env plays first.
-
-    Example:
-        >>> then = {"cpu": "A", "versions": {"numpy": "1.26", "mujoco": "3.1"}}
-        >>> differences(then, {"cpu": "B", "versions": {"numpy": "2.0", "mujoco": "3.1"}})
-        ['other CPU (then A, now B)', 'numpy 1.26, now 2.0']
-    """
+    """Return what differs between two places, as text, with what most likely changes how an env plays first."""
     names = {"cpu": "CPU", "libm": "C library", "os": "operating system"}
-    told = [
+    texts = [
         f"other {text} (then {then.get(name)}, now {now.get(name)})"
         for name, text in names.items()
         if then.get(name) != now.get(name)
     ]
     before, versions = then.get("versions", {}), now.get("versions", {})
-    told += [
+    texts += [
         f"{name} {version}, now {versions[name]}"
         for name, version in before.items()
         if name in versions and versions[name] != version
     ]
     variables = {*then.get("environment", {}), *now.get("environment", {})}
-    told += [
+    texts += [
         f"{name}={then['environment'].get(name, '')}, now {now['environment'].get(name, 'not set')}"
         for name in sorted(variables)
         if then["environment"].get(name) != now["environment"].get(name)
     ]
-    return told
+    return texts
 
 
 _PICKLED: dict[int, tuple[Any, bytes]] = {}  # by the id of a class or function, whose own state changes its pickle
 
 
 def _pickled(value: Any) -> bytes:
-    known = _PICKLED.get(id(value))
-    if known is not None:
-        return known[1]
+    cached = _PICKLED.get(id(value))
+    if cached is not None:
+        return cached[1]
     file = _BoundedFile()
     cloudpickle().dump(value, file)
     if isinstance(value, type) or inspect.isroutine(value):
@@ -283,11 +234,11 @@ class _BoundedFile(io.BytesIO):
 
 
 def _version_of(module: str) -> str:
-    found = getattr(sys.modules.get(module), "__version__", None)
-    if found is None:
+    version = getattr(sys.modules.get(module), "__version__", None)
+    if version is None:
         with contextlib.suppress(Exception):
-            found = importlib.metadata.version(module)
-    return str(found)
+            version = importlib.metadata.version(module)
+    return str(version)
 
 
 def _cpu() -> str:

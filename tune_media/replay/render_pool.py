@@ -19,7 +19,7 @@ IDLE_SECONDS = 60.0
 
 
 def background_niceness() -> int:
-    """Return the niceness of processes that nobody waits for: training comes first, and Ray's workers have 15.
+    """Return the niceness of background processes: training comes first, and Ray's workers have 15.
 
     The environment variable ``TUNE_MEDIA_RENDER_NICENESS`` sets another one.
     """
@@ -27,15 +27,7 @@ def background_niceness() -> int:
 
 
 class RenderPool:
-    """Renders tapes, each recipe in a process of its own. Any thread calls any method; one tape is played at a time.
-
-    Attributes:
-        is_over: Whether it was killed, so that it renders nothing more.
-
-    Args:
-        env, frame: Other envs and frames than those of the recipes; see ``RenderProcess``.
-        niceness: How far the process stands back behind others, 0 to 19.
-    """
+    """Renders tapes, each recipe in its own process. Any thread calls any method; one tape is played at a time."""
 
     def __init__(
         self, env: Creator | str | None = None, frame: FrameFunction | str | None = None, *, niceness: int = 0
@@ -46,18 +38,12 @@ class RenderPool:
         self._lock = threading.Lock()
         self._used_at = 0.0
         self._timer: threading.Timer | None = None
-        self.is_over = False
+        self.is_over = False  # it was killed, and renders nothing more
 
     def render(self, recipe: Recipe, tape: bytes, **how: Any) -> dict[str, EncodedVideo]:
         """Return the clips of a tape by view, as the recorder would have made them.
 
-        Args:
-            recipe: How its env is made; without content if that is not known, and the pool has an ``env``.
-            **how: Other arguments of ``RenderProcess.render``.
-
-        Raises:
-            RenderError: The replay is not the episode, the env cannot be made or does not render, or the tape has
-                ended two processes.
+        A recipe without content needs the pool's ``env``. Raises RenderError, also if the tape has ended two processes.
         """
         clips: dict[str, EncodedVideo] = self._played("render", recipe, tape, **how)
         return clips
@@ -129,7 +115,7 @@ class RenderPool:
                 self._close()
 
     def _end_if_busy(self) -> None:
-        """Kill a busy process at the exit, so that nobody waits; an idle one ends by itself when its requests end."""
+        """Kill a busy process at the exit, which must not wait; an idle one ends by itself when its requests end."""
         if self._lock.locked():
             self.kill()
 

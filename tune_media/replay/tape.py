@@ -57,11 +57,7 @@ class Actions:
         return self._count
 
     def append(self, action: Any) -> None:
-        """Copy an action.
-
-        Raises:
-            TypeError: It is, or holds, neither a number, nor text, nor an array.
-        """
+        """Copy an action. Raises TypeError unless it is, or holds, numbers, text or arrays."""
         if type(action) is self._number:
             self._packed.extend(action)  # a number's own bytes, in a third of the time of tobytes()
             self.nbytes = len(self._packed)
@@ -120,11 +116,7 @@ class Actions:
 
     @classmethod
     def unpacked(cls, facts: Any, content: bytes) -> Actions:
-        """Return the actions that ``packed`` was called on.
-
-        Raises:
-            ValueError: These are none.
-        """
+        """Return the actions that ``packed`` was called on. Raises ValueError."""
         actions = cls()
         if "like" in facts:
             size, actions._like, actions._count = facts["like"].nbytes, facts["like"], facts["count"]
@@ -150,28 +142,24 @@ class Actions:
         self.nbytes += len(content) + _OVERHEAD
 
 
-def are_equal(one: Any, other: Any) -> bool:
+def are_equal(left: Any, right: Any) -> bool:
     """Return whether two actions are equal, arrays and nested ones, too.
 
     >>> are_equal({"a": np.zeros(2)}, {"a": [0, 0]}), are_equal((1, np.ones(2)), (1, np.zeros(2)))
     (True, False)
     """
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(are_equal(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(are_equal, one, other))
-    return bool(np.array_equal(one, other))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(are_equal(left[key], right[key]) for key in left)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(are_equal, left, right))
+    return bool(np.array_equal(left, right))
 
 
 class Checks:
-    """The checksum of everything that an env returned: after the reset, then after each step.
-
-    Attributes:
-        values: The checksums, as far as they are known.
-    """
+    """The checksum of everything that an env returned: after the reset, then after each step."""
 
     def __init__(self) -> None:
-        self.values = array("I")
+        self.values = array("I")  # as far as they are known
         self._are_whole = True  # False: those between the blocks are single bytes
 
     def append(self, check: int) -> None:
@@ -206,11 +194,7 @@ class Checks:
 
     @classmethod
     def unpacked(cls, count: int, content: bytes) -> Checks:
-        """Return what ``packed`` was called on, as far as it was stored.
-
-        Raises:
-            ValueError: The content has another length.
-        """
+        """Return what ``packed`` was called on, as far as it was stored. Raises ValueError."""
         checks = cls()
         checks._are_whole, checks.values = False, array("I", list(content[:count]))
         steps = [step for step in range(count) if checks._is_whole(step)]
@@ -223,24 +207,7 @@ class Checks:
 
 
 class Tape:
-    """An episode's reset, actions and checksums.
-
-    Args:
-        seed: The seed of its reset. None: it was given none.
-        task: The task that its env was in, if the env has one (``set_task``).
-        generators: The env's random generators before the reset. None: they are not known.
-
-    Attributes:
-        actions: The actions, as the env was given them.
-        checks: The checksum of everything that the env returned so far: after the reset, then after each step.
-        rewards: The reward of each step, as the env returned it to whoever steps it, summed over agents. None: one of
-            them was no number.
-        every: The stride of the steps after which ``render()`` was called, or is to be called, beginning with the
-            reset; the last step is always among them. Calling it may change how the next frames look.
-        number: How many episodes its env had played before it.
-        pictures: The checksums of its own frames: those that were rendered while it ran.
-        fault: Why the episode cannot be replayed; None: it can.
-    """
+    """An episode's reset, actions and checksums."""
 
     def __init__(
         self,
@@ -250,15 +217,20 @@ class Tape:
         generators: Snapshot | None = None,
     ) -> None:
         self.seed = None if seed is None else int(seed)
-        self.options, self.task = dict(options or {}), task
-        self.actions = Actions()
-        self.checks = Checks()
+        self.options, self.task = dict(options or {}), task  # the task of its env (``set_task``), if it has one
+        self.actions = Actions()  # as the env was given them
+        self.checks = Checks()  # of everything that the env returned so far: after the reset, then after each step
+        # of each step, as the env returned it, summed over agents; None: one of them was no number
         self.rewards: array[float] | None = array("d")
+        # every: the stride of the steps after which ``render()`` is called, from the reset on, and the last step;
+        # calling it may change how the next frames look
+        # number: how many episodes its env had played before it
         self.every, self.number = 1, 0
-        self.pictures = Pictures()
+        self.pictures = Pictures()  # the checksums of its own frames: those that were rendered while it ran
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
+        # why the episode cannot be replayed; None: it can
         self.fault: str | None = None if is_known else "its reset was given no seed"
 
     def __len__(self) -> int:
@@ -283,11 +255,7 @@ class Tape:
                 self.fault = f"its action of type {type(action).__name__} cannot be copied: {error_text(error)}"
 
     def has_stepped(self, check: int, reward: Any = None) -> None:
-        """The env has been stepped.
-
-        Args:
-            reward: The reward of the step. If it is no number, the tape has no rewards.
-        """
+        """The env has been stepped. If the reward is no number, the tape has no rewards."""
         if self.fault is not None:
             return
         self.checks.values.append(check)
@@ -313,11 +281,7 @@ class Tape:
         self.has_stepped(check, reward)
 
     def extend(self, actions: np.ndarray[Any, Any], checks: Iterable[int], rewards: Iterable[float]) -> None:
-        """Add several steps as a whole.
-
-        Args:
-            actions: The actions, one a row.
-        """
+        """Add several steps as a whole; actions are one a row."""
         if self.fault is None:
             self.actions.extend(actions)
             self.checks.values.extend(checks)
@@ -330,12 +294,7 @@ class Tape:
             self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
 
     def packed(self) -> bytes:
-        """Return it as it is stored.
-
-        Raises:
-            TypeError: A reset option or the task is no plain data.
-            ValueError: It has a fault.
-        """
+        """Return it as it is stored."""
         if self.fault is not None:
             raise ValueError(self.fault)
         checks = self.checks.packed()
@@ -358,11 +317,7 @@ class Tape:
 
     @classmethod
     def unpacked(cls, content: bytes) -> Tape:
-        """Return the tape that ``packed`` was called on.
-
-        Raises:
-            ValueError: It is no tape, or one of another version.
-        """
+        """Return the tape that ``packed`` was called on. Raises ValueError, also for another version."""
         if content[:3] != _MAGIC or len(content) < 5:
             raise ValueError("this is no tape of an episode")
         if content[3] != VERSION:
@@ -389,11 +344,7 @@ class Tape:
 
 
 def checksum(value: Any, start: int = 0) -> int:
-    """Return the CRC-32C of a value: an array, a number, text, or nested dicts and sequences of these.
-
-    Args:
-        start: The checksum of everything before it.
-    """
+    """Return the CRC-32C of a value, after ``start``: an array, a number, text, or nested dicts and sequences."""
     if type(value) is np.ndarray and value.dtype.kind in NUMBERS and value.flags.c_contiguous:  # most observations
         return int(crc32c(value, start)) if value.size else _of_array(value, start)  # type: ignore[arg-type]
     if isinstance(value, (np.ndarray, np.generic)):

@@ -1,4 +1,4 @@
-"""Puts each episode of an env on a tape, while somebody steps the env."""
+"""Puts each episode of an env on a tape, while the env is stepped."""
 
 from __future__ import annotations
 
@@ -50,17 +50,11 @@ class TapeRecorder:
     Each tape has the states of the env's random generators before the reset: a seed does not reach all of them.
     The observations and rewards that are checked are those of the innermost env: those of a wrapper may depend on
     earlier episodes (running means), although the frames do not.
-
-    Attributes:
-        tape: The tape of the episode that runs, or that ended last; None before the first reset.
-        is_on: Whether episodes are taped.
-        generators: The random generators of the env.
-        batch: May put the steps on the tapes, if the env is one of a vector env.
     """
 
     def __init__(self, env: Any) -> None:
-        self.tape: Tape | None = None
-        self.is_on = True
+        self.tape: Tape | None = None  # of the episode that runs, or that ended last; None before the first reset
+        self.is_on = True  # episodes are taped
         self._env, self.generators = env, EnvGenerators(env)
         self._layers = [type(layer) for layer in inside(env)]
         self._users = 1
@@ -68,7 +62,7 @@ class TapeRecorder:
         self._check = 0
         self._dtype = _dtype_of(getattr(env, "unwrapped", env))
         self._reward: Any = None  # of the step that is made: the sum of the innermost env's numbers
-        self.batch: Batch | None = None
+        self.batch: Batch | None = None  # may put the steps on the tapes, if the env is one of a vector env
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
         self._is_in_core = False  # the innermost env may reset or step itself, which a vector env does not show
@@ -80,7 +74,7 @@ class TapeRecorder:
         core = getattr(env, "unwrapped", env)
         self._core = core if core is not env and hasattr(core, "step") and hasattr(core, "__dict__") else None
         if self._core is not None:
-            # Bound methods, not closures: a deep copy of the env gets methods of its own.
+            # Bound methods, not closures: a deep copy of the env gets its own methods.
             self._core_step, self._core_reset = core.step, core.reset
             core.step, core.reset = self._step_core, self._reset_core
 
@@ -126,8 +120,8 @@ class TapeRecorder:
             self._is_inside = False
         if self._core_acted and not self._core_began:
             self._fault = self._fault or _IN_MID_GAME
-        own = seeded(self._env)
-        self.tape = Tape(seed if own is None else own.last, kept, task, generators)
+        resets = seeded(self._env)
+        self.tape = Tape(seed if resets is None else resets.last, kept, task, generators)
         self.tape.number = self._number
         if not self._core_acted:  # otherwise the checksums do not depend on the wrappers that RLlib adds
             self._add(result[0])
@@ -261,11 +255,7 @@ class TapeRecorder:
 
 
 def _has_ended(terminated: Any, truncated: Any) -> bool:
-    """Return whether a step has ended its episode; of several agents, that of all.
-
-    >>> _has_ended(np.True_, False), _has_ended({"a": False}, {"a": False}), _has_ended({"__all__": True}, {})
-    (True, False, True)
-    """
+    """Return whether a step has ended its episode; of several agents, that of all."""
     if terminated is False and truncated is False:
         return False
     if isinstance(terminated, dict) and isinstance(truncated, dict):
@@ -288,8 +278,8 @@ def _dtype_of(env: Any) -> np.dtype[Any] | None:
 
 def tape_recorder_of(env: Any) -> TapeRecorder | None:
     """Return the tape recorder of an env, or None if it has none."""
-    found: TapeRecorder | None = getattr(env, "__dict__", {}).get(_KEY)
-    return found
+    hooked: TapeRecorder | None = getattr(env, "__dict__", {}).get(_KEY)
+    return hooked
 
 
 def task_in(env: Any) -> Any:

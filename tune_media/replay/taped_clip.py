@@ -1,4 +1,4 @@
-"""A clip of an episode that has a tape, and that nobody has rendered yet."""
+"""A clip of an episode that has a tape, and that is not rendered yet."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tune_media.values.medium import joined
 from tune_media.values.video import Video
 
 _RENDERED = ("data", "width", "height", "frames", "fps", "frame_stride")
-_HERE = RenderPool()  # for clips whose bytes somebody asks for in this process
+_HERE = RenderPool()  # for clips whose bytes are read in this process
 
 
 class TapedClip(Video):
-    """A clip that is rendered when its bytes, its size or its frames are first asked for, in a process of its own.
+    """A clip that is rendered when its bytes, its size or its frames are first asked for, in a separate process.
 
     In a Tune run with one of our logger callbacks the driver renders it, and its path replaces it in the result.
 
@@ -49,23 +49,12 @@ class TapedClip(Video):
         return "data" in self.__dict__
 
     def clips_by(self, pool: RenderPool) -> dict[str, EncodedVideo]:
-        """Return the clips of the tape by view, rendered by a pool's process.
-
-        Raises:
-            RenderError: They cannot be rendered.
-        """
+        """Return the clips of the tape by view, rendered by a pool's process. Raises RenderError."""
         clips = pool.render(self.recipe, self.tape, **self._place())
         return {view: replace(clip, recipe_hash=self.recipe.hash) for view, clip in clips.items()}
 
     def compared_by(self, pool: RenderPool, *, is_first: bool = False) -> dict[str, Any]:
-        """Return what is found out if a pool's process compares a replay with the episode.
-
-        Args:
-            pool, is_first: See ``RenderProcess.prove``.
-
-        Raises:
-            RenderError: The replay is not the episode, or cannot be played.
-        """
+        """Return what ``RenderProcess.prove`` finds if a pool's process compares a replay. Raises RenderError."""
         return pool.prove(self.recipe, self.tape, is_first=is_first, **self._place())
 
     def _place(self) -> dict[str, Any]:
@@ -73,11 +62,7 @@ class TapedClip(Video):
         return {"env_runner": self.episode.env_runner or 0, "env_index": self.episode.env_index or 0}
 
     def finished(self, clips: dict[str, EncodedVideo]) -> Video:
-        """Return the finished clip: of the clips of its tape, the one of its view.
-
-        Raises:
-            RenderError: There is none.
-        """
+        """Return the finished clip: of the clips of its tape, the one of its view."""
         assert self.episode is not None
         clip = clips.get(self.episode.view or "")
         if clip is None:
@@ -114,11 +99,11 @@ class TapedClip(Video):
         try:
             video = self.finished(self.clips_by(_HERE))
         except RenderError as error:
-            if error.is_of_env:  # nobody else sees it, in a loop around algo.train()
+            if error.is_of_env:  # no callback sees it in a loop around algo.train()
                 refuse(self.recipe.hash, str(error), lost=1)
             raise
-        told = {"compared": video.compared, "recipe_hash": video.recipe_hash, "note": video.note}
-        self._set(**{field: getattr(video, field) for field in _RENDERED}, **told)
+        fields = {"compared": video.compared, "recipe_hash": video.recipe_hash, "note": video.note}
+        self._set(**{field: getattr(video, field) for field in _RENDERED}, **fields)
         return self.__dict__[name]
 
     def __repr__(self) -> str:

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from tune_media.recording.clips import Render
 from tune_media.recording.episode import OnTape, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode_clips import Render
 from tune_media.recording.own_frames import FramePlan, OwnFrames
 from tune_media.recording.pictures import ALONE, SPARSE, STEPS, Pictures
 from tune_media.recording.plan import Plan
@@ -19,7 +19,7 @@ from tune_media.replay.generators import EnvGenerators, RenderGuard
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
-from tune_media.replay.verdicts import Verdict, refuse
+from tune_media.replay.verdicts import ReplayVerdict, refuse
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.secrets import error_text
 
@@ -36,24 +36,18 @@ class Taping:
     Once the env is known to repeat its episodes, only single frames are rendered where an episode runs, its *own
     frames*: their checksums are on the tape, and a clip is made of it only if the replay shows the same. One of many
     episodes is rendered as a whole, to prove that the others would be right, too.
-
-    Args:
-        recorder: The recorder, whose plan says when to render, and which is told of problems.
-
-    Attributes:
-        mode: ``direct``: frames are rendered while episodes run. ``replay``: they are rendered of the tapes. ``auto``:
-            as ``direct``, until it is known whether the env repeats its episodes.
-        recipe: How the envs are made. None: it is not known, or nobody needs it.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        # ``direct``: frames are rendered while episodes run; ``replay``: of the tapes; ``auto``: as ``direct``, until
+        # it is known whether the env repeats its episodes
         self.mode = self._first_mode
-        self.recipe: Recipe | None = None
+        self.recipe: Recipe | None = None  # how the envs are made; None: not known, or not needed
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._guards: dict[int, tuple[Any, RenderGuard]] = {}  # by the id of a sub-env
         self._frames = self._new_frame_plan()
-        self._has_leaderless = any(not one.local or one.limit is None for one in self.plan.selectors)
+        self._has_leaderless = any(not selector.local or selector.limit is None for selector in self.plan.selectors)
         self._how, self._shows_last = SPARSE, True
         self._children: set[int] | None = None  # those that were there before the first reset
         self._proofs: dict[str, None] = {}  # the ids of records, in the order in which the episodes ended
@@ -72,7 +66,7 @@ class Taping:
         """Whether episodes are put on tape."""
         return self.mode != DIRECT or self.plan.tapes
 
-    def is_proven(self, verdict: Verdict) -> None:
+    def is_proven(self, verdict: ReplayVerdict) -> None:
         """Make clips of tapes from now on: the env is known to repeat its episodes."""
         if self.mode == AUTO:
             self.mode, self._how = REPLAY, SPARSE if verdict.ages else ALONE
@@ -89,27 +83,21 @@ class Taping:
     def has_ended(
         self, episode: RunningEpisode, record: EpisodeRecord, leads: bool, *, shows_last: bool = True
     ) -> None:
-        """Render the last frame of an episode that has just ended, if it is one of its own.
+        """Render the last frame of an episode that has just ended, if it is one of its own and the env still shows it.
 
-        Args:
-            record: Its record.
-            leads: Whether a selector would choose it now.
-            shows_last: Whether its env still shows the last frame.
-
-        Raises:
-            Exception: Whatever rendering raises.
+        ``leads``: a selector would choose it now. Raises whatever rendering raises.
         """
         tape, self._shows_last = episode.tape, shows_last
         assert tape is not None
         length = len(tape)
         self._frames.ended(length)
-        own = episode.own
+        frames = episode.own
         if episode.clips is not None and not episode.clips.are_cut and self.mode != DIRECT:
             self._note_proof(record.id)
         is_wanted = episode.is_candidate and shows_last and self._frames.shows(length)
-        if own is None or own.pictures.how == STEPS or not is_wanted:
+        if frames is None or frames.pictures.how == STEPS or not is_wanted:
             return
-        if leads or self._has_leaderless or own.want_last:
+        if leads or self._has_leaderless or frames.want_last:
             with self._recorder.clock.render():
                 episode.take_own_frame()
 
@@ -127,11 +115,7 @@ class Taping:
         self._proofs.pop(id, None)
 
     def watched(self, env: Any, render: Render | None) -> Render | None:
-        """Return what renders a sub-env without moving a random generator.
-
-        Args:
-            env: The sub-env. None: it is out of reach.
-        """
+        """Return what renders a sub-env (None: out of reach) without moving a random generator."""
         if render is None:
             return None
         guard, taping = self._guard_of(env), tape_recorder_of(env)
@@ -139,9 +123,9 @@ class Taping:
         return functools.partial(self._guarded, guard, env, render)
 
     def _guard_of(self, env: Any) -> RenderGuard:
-        known = self._guards.get(id(env))
-        if known is not None and known[0] is env:
-            return known[1]
+        cached = self._guards.get(id(env))
+        if cached is not None and cached[0] is env:
+            return cached[1]
         taping = tape_recorder_of(env)
         generators = None if env is None else EnvGenerators(env) if taping is None else taping.generators
         guard = RenderGuard(generators)
@@ -161,13 +145,7 @@ class Taping:
             self._recorder.problems.report(f"render='auto': {reason}", DIRECTLY, kind="replay")
 
     def put_all_on_tape(self, env: Any, indices: Collection[int] | None = None, first: int = 0) -> None:
-        """Put the episodes of the sub-envs of an env on tape from now on.
-
-        Args:
-            env: A single env or a vector env.
-            indices: The sub-envs. None: all.
-            first: The index of the first sub-env in it.
-        """
+        """Put the episodes of an env's sub-envs (None: all), the first with index ``first``, on tape from now on."""
         reachable = sub_envs(env)
         if self.tapes and not reachable:
             self.give_up(
@@ -219,11 +197,9 @@ class Taping:
         return taping.tape
 
     def give_up(self, reason: str, lost: int = 0) -> None:
-        """Render the episodes that start from now on directly.
+        """Render the episodes that start from now on directly; this costs ``lost`` clips.
 
-        Args:
-            reason: Why. It is reported, unless the user left the choice to us and it costs nothing.
-            lost: The number of clips that it costs.
+        The reason is reported, unless the user left the choice to us and it costs nothing.
         """
         self.go_direct(reason)
         if self.plan.render == REPLAY or lost:

@@ -1,7 +1,7 @@
 """What is known of a recipe: whether the episodes of its env can be played again, pictures included.
 
 A verdict is held in Ray's own key-value store, so that every env runner of a job reads it: an experiment proves an env
-once, not each of its trials. That episodes cannot be played again is written once, under a name of its own, and stays.
+once, not each of its trials. That episodes cannot be played again is written once, under another name, and stays.
 All functions here take a recipe by its hash.
 """
 
@@ -17,19 +17,13 @@ from tune_media.replay.recipe import differences, facts_of_renderer
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether the episodes of a recipe's env can be played again.
-
-    Attributes:
-        reason: Why not; empty if they can.
-        ages: Whether a frame looks otherwise if other frames were rendered before it.
-        length: The number of steps that its episodes have, about.
-    """
+class ReplayVerdict:
+    """Whether the episodes of a recipe's env can be played again."""
 
     repeats: bool
-    reason: str = ""
-    ages: bool = False
-    length: int = 0
+    reason: str = ""  # why not; empty if they can
+    ages: bool = False  # a frame looks otherwise if other frames were rendered before it
+    length: int = 0  # the number of steps that its episodes have, about
 
 
 _REFUSED: dict[str, int] = {}  # in this process: how many clips could not be made of tapes of a recipe
@@ -37,13 +31,13 @@ _SEEN: set[str] = set()
 _LOCK = threading.Lock()
 
 
-def verdict_on(recipe: str) -> Verdict | None:
+def verdict_on(recipe: str) -> ReplayVerdict | None:
     """Return the verdict on a recipe; None if there is none yet."""
-    found = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
-    return None if found is None else Verdict(**json.loads(found))
+    stored = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
+    return None if stored is None else ReplayVerdict(**json.loads(stored))
 
 
-def decide(recipe: str, verdict: Verdict) -> bool:
+def decide(recipe: str, verdict: ReplayVerdict) -> bool:
     """Write the verdict on a recipe; return whether it is news. «Cannot be played again» is final."""
     if not verdict.repeats:
         return share_value(f"refused {recipe}", json.dumps(asdict(verdict)), may_replace=False)
@@ -62,7 +56,7 @@ def refuse(recipe: str, reason: str, *, lost: int = 0) -> bool:
     with _LOCK:
         _REFUSED[recipe] = _REFUSED.get(recipe, 0) + lost
         _SEEN.add(recipe)
-    return decide(recipe, Verdict(False, reason))
+    return decide(recipe, ReplayVerdict(False, reason))
 
 
 def is_refused_here(recipe: str) -> bool:
@@ -88,9 +82,9 @@ def note_renderer() -> None:
 
 def differences_of_renderer() -> list[str]:
     """Return what differs between this process and the driver, which renders; nothing if no driver does."""
-    found = shared_value("renderer")
-    if found is None:
+    stored = shared_value("renderer")
+    if stored is None:
         return []
-    here, there = facts_of_renderer(), json.loads(found)
+    here, there = facts_of_renderer(), json.loads(stored)
     there["environment"] = {**here["environment"], **there["environment"]}  # its processes set those that are not set
     return differences({**here, "os": there["os"]}, there)

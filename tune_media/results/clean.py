@@ -20,29 +20,26 @@ _JSON_KEYS = (bool, int, float, type(None))  # become text without a word
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 
 
-def clean_result(result: dict[str, Any], told: Callable[[str, str], None] = lambda place, reason: None) -> None:
+def clean_result(result: dict[str, Any], report: Callable[[str, str], None] = lambda place, reason: None) -> None:
     """Make all keys of a result text, and replace what no logger can write by text; in place.
 
-    One walk, with a bound of depth and size: after it, whoever flattens or writes the result comes to an end.
+    The walk is bounded in depth and size, so that flattening or writing the result ends, too. ``report`` gets the place
+    of each change, and what was wrong there.
 
     >>> result = {"score": 1.0, "of": {(1, 2): 3, None: 4}}
     >>> result["of"]["itself"] = result
     >>> clean_result(result)
     >>> result
     {'score': 1.0, 'of': {'(1, 2)': 3, 'null': 4, 'itself': '<contains itself>'}}
-
-    Args:
-        result: The result. It is changed.
-        told: Called with the place of each change and what was wrong there.
     """
-    _Cleaner(told).clean(result, "", ())
+    _Cleaner(report).clean(result, "", ())
 
 
 class _Cleaner:
     """One walk through a result."""
 
-    def __init__(self, told: Callable[[str, str], None]) -> None:
-        self._told = told
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self._report = report
         self._containers = 0
 
     def clean(self, value: Any, at: str, around: tuple[int, ...]) -> Any:
@@ -89,11 +86,11 @@ class _Cleaner:
         text = _key_text(key)
         place = f"{at}/{text}" if at else text
         if text in mapping:
-            self._told(place, "is the text of two keys; the first one is kept")
+            self._report(place, "is the text of two keys; the first one is kept")
             return
         is_same = type(key) is str and text == key
         if not is_same and type(key) not in _JSON_KEYS and not is_a(key, np.integer):
-            self._told(place, f"is the text of a key of type {type(key).__name__}; keys must be whole text")
+            self._report(place, f"is the text of a key of type {type(key).__name__}; keys must be whole text")
         is_clean = type(key) is str and key.isascii()
         dict.__setitem__(mapping, text, value if is_clean else self.clean(value, place, around))
 
@@ -110,7 +107,7 @@ class _Cleaner:
         return tuple(cleaned) if is_a(values, tuple) else cleaned
 
     def _replaced(self, value: Any, at: str, reason: str) -> str:
-        self._told(at, reason)
+        self._report(at, reason)
         return value if type(value) is str else f"<{type(value).__name__}>"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.results.rounds import round_digits, section_round
+from tune_media.results.content_ids import round_digits, section_round
 from tune_media.values.convert import as_numbers
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
@@ -36,44 +36,25 @@ _MAX_LEVELS = 64  # deeper parts of a value do not count when it is recognised
 
 @dataclass
 class Windows:
-    """The lists of a trial's last result that do not tell which of their entries are new.
-
-    >>> Windows().last
-    {}
-    """
+    """The lists of a trial's last result that do not tell which of their entries are new."""
 
     last: dict[tuple[str, ...], list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class NewEpisodes:
-    """The new episodes of one section.
-
-    Attributes:
-        section: ``train`` or ``evaluation``.
-        batch: The episodes.
-        lists: The new entries of each list, by its place in the result.
-        put: Replaces the ``episode_media`` by a path, or by nothing if there is no file.
-    """
+    """The new episodes of one section."""
 
     section: str
     batch: EpisodeBatch
-    lists: dict[tuple[str, ...], list[Any]]
-    put: Callable[[str | None], None]
+    lists: dict[tuple[str, ...], list[Any]]  # the new entries of each list, by its place in the result
+    put: Callable[[str | None], None]  # replaces the ``episode_media`` by a path, or by nothing if there is no file
 
 
 def new_episodes(result: dict[str, Any], windows: Windows, unstored: Callable[[str], None]) -> Iterator[NewEpisodes]:
-    """Yield the new episodes of each section of a result.
+    """Yield the new episodes of each section of a result whose media were replaced; the new API stack's has none.
 
-    Results of the new API stack have none:
-
-    >>> list(new_episodes({"env_runners": {"episode_return_mean": 1.0}}, Windows(), print))
-    []
-
-    Args:
-        result: The result, after its media were replaced.
-        windows: The lists of the trial's last result. It is changed.
-        unstored: Called with a message for each value that cannot be stored.
+    ``windows`` are the lists of the trial's last result, and change. ``unstored`` gets a message for each bad value.
     """
     evaluation: Any = result.get(EVALUATION)
     for section, part, path in ((TRAIN, result, ()), (EVALUATION, evaluation, (EVALUATION,))):

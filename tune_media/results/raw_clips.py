@@ -26,32 +26,20 @@ _BLOCK_BYTES = 2**16  # with a checksum of its own: one of all would be the same
 
 
 class RawLayout(NamedTuple):
-    """How a raw clip lies in its array.
+    """How a raw clip lies in its array."""
 
-    Attributes:
-        axes: ``TCHW`` or ``THWC``.
-        value_range: The number that means full brightness: 255 or 1.
-    """
-
-    axes: str
-    value_range: float
+    axes: str  # ``TCHW`` or ``THWC``
+    value_range: float  # full brightness: 255 or 1
 
 
 class RawVideo(Medium):
     """A clip that came as an array. It is encoded when its content is asked for.
 
-    Threads: the storage thread and the display thread may both ask; a lock lets one of them encode.
+    The storage thread and the display thread may both ask; a lock lets one of them encode.
 
     >>> medium = RawVideo(np.zeros((4, 3, 16, 24), np.uint8), RawLayout("TCHW", 255), fps=10, id="a" * 32)
     >>> medium.facts()
     {'format': 'mp4', 'width': 24, 'height': 16, 'frames': 4, 'fps': 10.0}
-
-    Args:
-        frames: The frames, with four axes.
-        layout: The meaning of the axes.
-        fps: Frames per second.
-        id: The medium's unique id.
-        may_repeat: First digits of the id that it may repeat. None: it is new.
     """
 
     kind: ClassVar[str] = "video"
@@ -195,11 +183,7 @@ uint8 frames'
 
 
 def are_probabilities(values: npt.NDArray[Any]) -> bool:
-    """Return whether the values add up to 1 along one of the axes; an axis of length 1 does not count.
-
-    >>> are_probabilities(np.full((2, 4), 0.25))
-    True
-    """
+    """Return whether the values add up to 1 along an axis that is longer than 1."""
     return any(
         bool(np.allclose(values.sum(axis=axis), 1, atol=1e-4)) for axis in range(values.ndim) if values.shape[axis] > 1
     )

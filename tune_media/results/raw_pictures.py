@@ -16,16 +16,6 @@ def raw_pixels(value: Any) -> npt.NDArray[np.uint8] | None:
     A picture has three axes, HWC or CHW, with 1, 3 or 4 channels, and at least 4 pixels in each direction. It is uint8,
     or at least 16x16 floats that are in 0..1, or whole and in 0..255. Floats that add up to 1 along an axis are
     probabilities, and arrays with negative numbers are something else.
-
-    >>> raw_pixels(np.zeros((80, 100, 3), np.uint8)).shape
-    (80, 100, 3)
-    >>> raw_pixels(np.ones((3, 80, 100)))[0, 0]
-    array([255, 255, 255], dtype=uint8)
-    >>> raw_pixels(np.full((3, 80, 100), 0.01)) is None  # each row adds up to 1
-    True
-
-    Args:
-        value: Anything that stands in a result.
     """
     if not isinstance(value, np.ndarray) or value.ndim != 3 or not (value.dtype == np.uint8 or value.dtype.kind == "f"):
         return None

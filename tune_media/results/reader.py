@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.results.content_ids import ContentIds, Place, place_of
 from tune_media.results.raw_clips import RawVideo, advice, id_parts_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
-from tune_media.results.rounds import ContentIds, Place, place_of
 from tune_media.values.convert import converted
 from tune_media.values.foreign import is_a, shown
 from tune_media.values.image import Image
@@ -33,16 +33,10 @@ _SEQUENCES = (list, tuple, set, frozenset, deque)  # Ray 2.50 reports a metric t
 
 @dataclass(frozen=True)
 class FoundMedium:
-    """A medium and its place in the result.
+    """A medium and its place in the result."""
 
-    Attributes:
-        section: ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``.
-        key: Its place inside the section, joined by ``/``. Media of one list share it.
-        medium: The medium.
-    """
-
-    section: str
-    key: str
+    section: str  # ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``
+    key: str  # its place inside the section, joined by ``/``; media of one list share it
     medium: Medium
 
 
@@ -53,27 +47,15 @@ def replace_media(
     unread: Callable[[str, str], None] = lambda key, reason: None,
     windows: set[Place] | None = None,
 ) -> None:
-    """Replace each medium of a result, in place.
+    """Replace each medium of a result by what ``place`` returns for it, in place; a list of media becomes a tuple.
 
-    A bare medium becomes the return value of ``place`` for it; a list of media becomes a tuple of these.
-
-    >>> from tune_media import Histogram
-    >>> result = {"score": 1.0, "eval": {"speeds": Histogram([1, 2, 3])}}
-    >>> replace_media(result, lambda found: f"{found.section}/{found.key}.json")
-    >>> result
-    {'score': 1.0, 'eval': {'speeds': 'eval/speeds.json'}}
-
-    Args:
-        result: The result that a trainable reported. It is changed.
-        place: Called with each medium; returns its replacement. An exception that it raises is passed on.
-        raw_fps: Frames per second of raw arrays.
-        unread: Called with the key of each value that cannot be read, and the remedy.
-        windows: The places that were a window in the trial's results so far. It is changed.
+    ``unread`` gets the key of each value that cannot be read, and the remedy. ``windows`` are the places that were a
+    window in the trial's results so far, and change. What ``place`` raises is passed on.
     """
-    _Walk(result, place, raw_fps, unread, set() if windows is None else windows).run()
+    _ResultWalk(result, place, raw_fps, unread, set() if windows is None else windows).run()
 
 
-class _Walk:
+class _ResultWalk:
     """One walk through a result. It reads each container once, and a value that raises costs only itself."""
 
     def __init__(
@@ -147,9 +129,9 @@ class _Walk:
                 self._seen[id(array)] = array, replaced if array.ndim else replaced[0]
         return self._seen[id(array)][1]
 
-    def _put(self, found: FoundMedium) -> Any:
+    def _put(self, medium: FoundMedium) -> Any:
         try:
-            return self._place(found)
+            return self._place(medium)
         except Exception as error:
             self._of_place = error
             raise

@@ -14,15 +14,8 @@ def agent_returns(
 ) -> dict[str, float]:
     """Return the metrics ``return/<agent>`` of a finished episode; empty for a single-agent episode.
 
-    Args:
-        rewards: The sum of the rewards that the env gave each agent. These are right: RLlib's chunks miss rewards that
-            an agent gets before its first turn, or between its turns if RLlib cuts the episode there.
-
-    Example:
-        >>> class Old:  # an episode of the old API stack
-        ...     agent_rewards = {("left", "policy"): 2.0, ("right", "policy"): -2.0}
-        >>> agent_returns(Old())
-        {'return/left': 2.0, 'return/right': -2.0}
+    ``rewards`` are the sums that the env gave each agent. RLlib's chunks miss rewards that an agent gets before its
+    first turn, or between its turns if RLlib cuts the episode there.
     """
     returns: dict[str, float] = {}
     if hasattr(episode, "agent_rewards"):  # the old API stack, by agent and policy
@@ -32,7 +25,7 @@ def agent_returns(
             return {}
     elif hasattr(episode, "agent_episodes"):
         for chunk in (*earlier_chunks, episode):
-            for agent, own in chunk.agent_episodes.items():
-                returns[str(agent)] = returns.get(str(agent), 0.0) + float(own.get_return())
+            for agent, agent_episode in chunk.agent_episodes.items():
+                returns[str(agent)] = returns.get(str(agent), 0.0) + float(agent_episode.get_return())
     returns |= rewards or {}
     return {f"return/{agent}": value for agent, value in list(returns.items())[:MAX_AGENTS]}

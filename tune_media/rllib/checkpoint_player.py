@@ -30,9 +30,9 @@ from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.rllib import ray_names
-from tune_media.rllib.callback import EpisodeRecorderCallback
 from tune_media.rllib.env_runner_requests import begin_round, recordings_of
 from tune_media.rllib.record import EpisodeRecorder
+from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode
 from tune_media.selection import as_selectors
@@ -59,40 +59,26 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True)
 class PlayerSettings:
-    """How the policy of a checkpoint is played.
+    """How the policy of a checkpoint is played."""
 
-    Attributes:
-        explore: Whether the policy explores. None: as in the evaluations of the training.
-        connectors: Whose connectors are used: ``evaluation`` or ``training``. None: those of the evaluations, if the
-            training had evaluations of its own.
-        env: Makes the envs instead: a function of the ``env_config``.
-        env_config: Keys of the ``env_config`` that have other values.
-        success: What says whether an episode succeeded, as of ``record_episodes``. None: as in the training.
-        fork: The episode that it goes on with, in the env of that episode; a seed is then the number of a continuation.
-            None: it plays episodes of its own.
-    """
-
-    explore: bool | None = None
+    explore: bool | None = None  # None: as in the evaluations of the training
+    # ``evaluation`` or ``training``; None: those of the evaluations, if the training had any of its own
     connectors: str | None = None
-    env: Callable[[Any], Any] | None = None
-    env_config: Mapping[str, Any] = field(default_factory=dict)
+    env: Callable[[Any], Any] | None = None  # makes the envs instead: a function of the ``env_config``
+    env_config: Mapping[str, Any] = field(default_factory=dict)  # keys that have other values
+    # what says whether an episode succeeded, as of ``record_episodes``; None: as in the training
     success: Success | None = None
+    # the episode that it continues, in that env; a seed is then the number of a continuation
     fork: ForkPoint | None = None
 
 
 @dataclass(frozen=True)
 class PlayedAs:
-    """What was used to play a checkpoint.
+    """What was used to play a checkpoint."""
 
-    Attributes:
-        explore: Whether the policy explored. None: it is not RLlib's, so nobody knows.
-        connectors: Whose connectors were used: ``evaluation`` or ``training``. None: it has none of RLlib's.
-        note: Why the trial's own numbers, or the policy as it was trained, may differ, or None.
-    """
-
-    explore: bool | None
-    connectors: str | None
-    note: str | None = None
+    explore: bool | None  # None: not known, since it is not RLlib's
+    connectors: str | None  # ``evaluation`` or ``training``; None: it has none of RLlib's
+    note: str | None = None  # why the trial's own numbers, or the policy as it was trained, may differ
 
 
 class CheckpointPlayer:
@@ -101,12 +87,6 @@ class CheckpointPlayer:
     Each episode depends on the checkpoint, the settings and its seed alone: the env is reset with the seed, the
     generators of Python, NumPy and torch are seeded, and the statistics of observation filters are those of the
     checkpoint, which no step changes.
-
-    Args:
-        env_runner: The env runner, or the rollout worker of the old API stack, which has the checkpoint's state.
-
-    Attributes:
-        played_as: What is used to play it.
     """
 
     def __init__(self, env_runner: Any, played_as: PlayedAs) -> None:
@@ -122,15 +102,7 @@ class CheckpointPlayer:
         return {} if recipe is None else {recipe.hash: recipe.content}
 
     def play(self, seed: int) -> EpisodeData:
-        """Play one episode.
-
-        Args:
-            seed: Decides the episode; of an episode that goes on, the number of the continuation.
-
-        Raises:
-            CheckpointError: The episode was not recorded.
-            Exception: Whatever the env or the policy raises.
-        """
+        """Play the episode of a seed, or the continuation of this number."""
         prefix = self._prefix
         if prefix is not None:
             prefix.number = seed
@@ -164,12 +136,7 @@ class CheckpointPlayer:
 
 
 class NewStackPlayer(CheckpointPlayer):
-    """Plays a checkpoint of the new API stack.
-
-    Raises:
-        CheckpointError: It is no such checkpoint, or its env is not known here.
-        Exception: Whatever the env or the user's code raises.
-    """
+    """Plays a checkpoint of the new API stack. Raises CheckpointError if it is none, or its env is not known here."""
 
     def __init__(self, checkpoint: Path, settings: PlayerSettings) -> None:
         connectors = _connectors_of(checkpoint, settings.connectors)
@@ -217,13 +184,8 @@ class NewStackPlayer(CheckpointPlayer):
 class OldStackPlayer(CheckpointPlayer):
     """Plays a checkpoint of the old API stack. Its filters are those of the training: it has no others.
 
-    Args:
-        seeds: The seeds that ``play`` will be given, in this order: RLlib resets the env for the next episode when
-            an episode ends.
-
-    Raises:
-        CheckpointError: It is no such checkpoint, or its env is not known here.
-        Exception: Whatever the env or the user's code raises.
+    ``seeds`` are those that ``play`` will be given, in this order: RLlib resets the env for the next episode when an
+    episode ends. Raises CheckpointError.
     """
 
     def __init__(self, checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> None:
@@ -247,15 +209,10 @@ class OldStackPlayer(CheckpointPlayer):
 
 
 def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> CheckpointPlayer:
-    """Return the player of a checkpoint of either API stack.
+    """Return the player of a checkpoint of either API stack, for the seeds of its episodes in this order.
 
-    Args:
-        seeds: The seeds of the episodes, in the order in which they are played.
-
-    Raises:
-        CheckpointError: It is no checkpoint of RLlib's, or its env is not known here. Of one that another release of
-            Ray has saved, any error is such a one, and names both releases.
-        Exception: Whatever the env or the user's code raises.
+    Raises CheckpointError if it is no checkpoint of RLlib's, or its env is not known here. Of one that another release
+    of Ray has saved, any error is such a one, and names both releases.
     """
     try:
         return _player_of(checkpoint, settings, seeds)
@@ -318,25 +275,20 @@ def same_process_state() -> Iterator[None]:
 
 
 def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None) -> list[Any]:
-    """Return the callbacks of an env runner with a recorder that keeps the tapes of all episodes, and renders none.
+    """Return an env runner's callbacks with a recorder that keeps the tapes of all episodes, and renders none.
 
     It takes the place of the training's own recorder: the same values are taken from the steps, and the same source of
-    frames is noted.
-
-    Args:
-        callbacks: The callbacks: one class, or several.
-        seeds: Seeds for the resets of the envs; none: they have seeds.
-        success: What says whether an episode succeeded. None: as in the training.
+    frames is noted. Without ``seeds``, the envs have seeds.
     """
-    own = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
-    recorders = [one for one in own if isinstance(one, EpisodeRecorder)]
+    given = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+    recorders = [callback for callback in given if isinstance(callback, EpisodeRecorder)]
     settings: RecorderSettings | None = recorders[0].args[0] if recorders else None
     collect, frame = (None, None) if settings is None else (settings.plan.collect, settings.frame)
     if success is None and settings is not None:
         success = settings.plan.success
     plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success)
     recording = RecorderSettings(plan, (EVALUATION, TRAIN), frame, seeds=tuple(seeds), check_frame=False)
-    others = [one for one in own if not isinstance(one, EpisodeRecorder)]
+    others = [callback for callback in given if not isinstance(callback, EpisodeRecorder)]
     return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]
 
 
@@ -439,7 +391,7 @@ def _unpickled(file: Path) -> Any:
 
 
 def on_fork(record: EpisodeRecord, prefix: Prefix) -> EpisodeRecord:
-    """Return the record of an episode that goes on with another one: in the same place, and with a note."""
+    """Return the record of an episode that continues another one: in the same place, and with a note."""
     env_runner, env_index = prefix.point.place
     note = joined(record.note, *prefix.notes)
     return dataclasses.replace(record, env_runner=env_runner, env_index=env_index, note=note)

@@ -23,11 +23,8 @@ _RETURN_TOLERANCE = 1e-6
 class FetchedEpisodes:
     """The finished episodes of one evaluation env runner, by when RLlib fetched their metrics.
 
-    All calls come from the thread that samples or from functions that the Algorithm sends, which take turns.
-
-    Args:
-        sub_envs: The number of its sub-envs.
-        in_flight: The most requests that RLlib has under way to it.
+    All calls come from the thread that samples or from functions that the Algorithm sends, which take turns. RLlib has
+    at most ``in_flight`` requests under way to it.
     """
 
     def __init__(self, sub_envs: int = 1, in_flight: int = 1) -> None:
@@ -43,11 +40,9 @@ class FetchedEpisodes:
         self._open[id] = None
 
     def fetch(self, episodes: int | None = None) -> None:
-        """RLlib fetches the metrics of the episodes that have ended.
+        """RLlib fetches the metrics of ``episodes`` that have ended; None: of all.
 
-        Args:
-            episodes: The number of episodes that it gets. On the old API stack an episode that ends together with that
-                of another sub-env waits for the next fetch. None: all.
+        On the old API stack an episode that ends together with that of another sub-env waits for the next fetch.
         """
         self._is_fetched_from = True
         self._fetch += 1
@@ -117,25 +112,19 @@ def watch_fetches(env_runner: Any, fetch: Callable[[int | None], None]) -> None:
 
 @dataclass(frozen=True)
 class ReportedEpisodes:
-    """The episodes of an evaluation as RLlib reports them.
+    """The episodes of an evaluation as RLlib reports them."""
 
-    Attributes:
-        count: Their number. None: RLlib does not say.
-        returns: Their returns, on the old API stack.
-    """
-
-    count: int | None = None
-    returns: tuple[float, ...] | None = None
+    count: int | None = None  # None: RLlib does not say
+    returns: tuple[float, ...] | None = None  # on the old API stack only
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any]) -> ReportedEpisodes:
         """Read them from the metrics of a section's env runners.
 
-        Example:
-            >>> ReportedEpisodes.of({"num_episodes": 2})
-            ReportedEpisodes(count=2, returns=None)
-            >>> ReportedEpisodes.of({"num_episodes": 3, "hist_stats": {"episode_reward": [1.0, 2.0]}})
-            ReportedEpisodes(count=2, returns=(1.0, 2.0))
+        >>> ReportedEpisodes.of({"num_episodes": 2})
+        ReportedEpisodes(count=2, returns=None)
+        >>> ReportedEpisodes.of({"num_episodes": 3, "hist_stats": {"episode_reward": [1.0, 2.0]}})
+        ReportedEpisodes(count=2, returns=(1.0, 2.0))
         """
         histograms = metrics.get("hist_stats")
         if isinstance(histograms, Mapping) and "episode_reward" in histograms:
@@ -151,9 +140,8 @@ def without_uncounted(
 ) -> list[EpisodeData]:
     """Return the episodes of an evaluation, with those that RLlib does not count marked as late.
 
-    Args:
-        times: When RLlib fetched their metrics, by the id of their record.
-        all_are_here: Whether the env runners hand over all episodes that RLlib may count.
+    ``times`` are when RLlib fetched their metrics, by the id of their record. ``all_are_here``: the env runners hand
+    over all episodes that RLlib may count.
     """
     in_time = sorted((e for e in episodes if not e.is_late and e.record.id in times), key=lambda e: times[e.record.id])
     if not in_time:
@@ -178,7 +166,7 @@ def _of_returns(episodes: Sequence[EpisodeData], returns: Sequence[float]) -> Se
     return counted if counted or not returns else episodes
 
 
-def _is_return(own: float, reported: float) -> bool:
-    if math.isnan(own) or math.isnan(reported):
-        return math.isnan(own) and math.isnan(reported)
-    return math.isclose(own, reported, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE)
+def _is_return(episode_return: float, reported: float) -> bool:
+    if math.isnan(episode_return) or math.isnan(reported):
+        return math.isnan(episode_return) and math.isnan(reported)
+    return math.isclose(episode_return, reported, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE)

@@ -15,11 +15,11 @@ from tune_media.recording.seeding import seeded
 from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
-from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
+from tune_media.rllib.env_runner_taping import EnvRunnerTaping
 from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
-from tune_media.rllib.replays import EnvRunnerTaping
+from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
@@ -40,17 +40,13 @@ _NOBODY_ASKS = (
 
 @dataclasses.dataclass
 class _Running:
-    """A running episode.
-
-    Attributes:
-        task: The task of its env at its first step. On the old API stack the env of an evaluation's first episode has
-            been reset before users set the task.
-        rewards: The sum of the rewards that its env gave each agent so far; empty for a single-agent env.
-    """
+    """A running episode."""
 
     id: str
+    # at its first step: the old API stack resets an evaluation's first episode before users set the task
     task: Any = None
     has_stepped: bool = False
+    # the sum that its env gave each agent so far; empty for a single-agent env
     rewards: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def step(self, last: Transition, env: Any, index: int) -> None:
@@ -63,24 +59,16 @@ class _Running:
 
 
 class EnvRunnerRecording:
-    """The recording of one env runner under one name.
+    """The recording of one env runner, or of the old API stack's rollout worker, under one name.
 
     The env runner's thread calls everything here: RLlib's hooks, and, between two samples, the Algorithm's requests.
-
-    Args:
-        env_runner: The env runner, or the rollout worker of the old API stack.
-        owner: The callback that made it; another of the same name does not record.
-
-    Attributes:
-        place: The env runner's index, and the id of this recording.
-        is_evaluating: Whether a training env runner plays an evaluation, whose episodes are left out.
-        is_known: Whether the recorder of an Algorithm has sent a request.
+    Of several callbacks with the same name, only the ``owner`` records.
     """
 
     def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
         self.owner, self._settings = owner, settings
         self._id, self._index, self._section = new_id(), index_of(env_runner), section_of(env_runner)
-        self.place = (self._index, self._id)
+        self.place = (self._index, self._id)  # the env runner's index, and the id of this recording
         self.stack = stack_of(env_runner.config)
         self._fetched = FetchedEpisodes(
             env_runner.config.num_envs_per_env_runner, env_runner.config.max_requests_in_flight_per_env_runner
@@ -98,8 +86,10 @@ class EnvRunnerRecording:
         self._running: dict[int, _Running] = {}  # by sub-env
         self._counted: dict[int, tuple[RunningEpisode, EnvTap]] = {}  # by sub-env: episodes that need only rewards
         self._unseen_ends = 0  # since the last answer
+        # is_evaluating: a training env runner plays an evaluation, whose episodes are left out
+        # is_known: the recorder of an Algorithm has sent a request
         self.is_evaluating = self.is_known = self._has_warned = False
-        self._last: Answer | None = None
+        self._last: EpisodesReply | None = None
 
     @property
     def wants_frame_check(self) -> bool:
@@ -272,12 +262,8 @@ class EnvRunnerRecording:
         if self._section == TRAIN:
             self.replays.begin_round()
 
-    def answer(self, received: Collection[str]) -> Answer:
-        """Return the finished episodes, without those of an answer that the Algorithm has received.
-
-        Args:
-            received: The serials of the answers that have arrived.
-        """
+    def answer(self, received: Collection[str]) -> EpisodesReply:
+        """Return the finished episodes, without those of an answer whose serial is in ``received``."""
         last = self._last
         problems, abandoned, unseen_ends = self.recorder.problems.take(), self.recorder.abandoned, self._unseen_ends
         self.recorder.abandoned = self._unseen_ends = 0
@@ -292,7 +278,7 @@ class EnvRunnerRecording:
             if not self._fetched.is_open(episode.record.id)
         ]
         in_time = {episode.record.id for episode in data if not episode.is_late}
-        self._last = Answer(
+        self._last = EpisodesReply(
             self._index,
             self._id,
             new_id(),

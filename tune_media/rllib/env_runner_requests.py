@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tune_media.recording.winners import Winners
-from tune_media.rllib.answer import Answer, FirstAnswer
 from tune_media.rllib.env_runner import EnvRunnerRecording
+from tune_media.rllib.replies import EpisodesReply, FirstReply
 from tune_media.values.medium import new_id
 
 T = TypeVar("T")
@@ -33,12 +33,8 @@ def begin_round(env_runner: Any, name: str) -> tuple[int, str] | None:
     return _answered(env_runner, name, lambda recording: recording.begin_round(env_runner), lambda recording: None)
 
 
-def ask(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
-    """Return the finished episodes of an env runner, or None if it does not record.
-
-    Args:
-        received: The serials of the answers that have arrived.
-    """
+def ask(env_runner: Any, name: str, received: Collection[str]) -> EpisodesReply | None:
+    """Return the finished episodes of an env runner that the Algorithm has not received; None if it does not record."""
     return _answered(env_runner, name, lambda recording: recording.answer(received), _only_problems)
 
 
@@ -55,10 +51,10 @@ def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[
     return Winners() if taken is None else taken
 
 
-def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answer | None:
+def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> EpisodesReply | None:
     """Return the finished episodes of an env runner with all candidates, and drop them."""
 
-    def hand_over(recording: EnvRunnerRecording) -> Answer:
+    def hand_over(recording: EnvRunnerRecording) -> EpisodesReply:
         answer = recording.answer(received)
         recording.end_round()
         return replace(answer, kept=recording.take(answer.candidates, [episode.record.id for episode in answer.data]))
@@ -67,11 +63,7 @@ def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Answe
 
 
 def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
-    """Leave out the episodes that a training env runner starts from now on, or go on with them.
-
-    Args:
-        env_runner: The env runner; its running episodes are dropped.
-    """
+    """Leave out the episodes that a training env runner starts from now on, or go on; running ones are dropped."""
 
     def leave_out(recording: EnvRunnerRecording) -> None:
         if recording.is_evaluating != is_evaluating:
@@ -81,22 +73,18 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
     _answered(env_runner, name, leave_out, lambda recording: None)
 
 
-def before_training(env_runner: Any, name: str) -> FirstAnswer:
-    """Return what an env runner's recording tells before it plays."""
+def before_training(env_runner: Any, name: str) -> FirstReply:
+    """Return what an env runner's recording reports before it plays."""
 
-    def told(recording: EnvRunnerRecording) -> FirstAnswer:
+    def first_answer(recording: EnvRunnerRecording) -> FirstReply:
         recipe = recording.replays.recipe if recording.wants_frame_check else None
-        return FirstAnswer(recording.recorder.problems.take(), recipe)
+        return FirstReply(recording.recorder.problems.take(), recipe)
 
-    return _answered(env_runner, name, told, lambda recording: FirstAnswer()) or FirstAnswer()
+    return _answered(env_runner, name, first_answer, lambda recording: FirstReply()) or FirstReply()
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:
-    """Go on counting episodes from a checkpoint, for triggers.
-
-    Args:
-        starts: Number of episodes that each sub-env has begun, by the index of the env runner.
-    """
+    """Count a trigger's episodes from a checkpoint: those that each sub-env has begun, by the env runner's index."""
     _answered(env_runner, name, lambda recording: recording.go_on_from(starts), lambda recording: None)
 
 
@@ -124,7 +112,7 @@ def _answered(
         return if_it_fails(recording)
 
 
-def _only_problems(recording: EnvRunnerRecording) -> Answer:
+def _only_problems(recording: EnvRunnerRecording) -> EpisodesReply:
     """Return an answer without episodes; these come with the next one."""
     index, id = recording.place
-    return Answer(index, id, new_id(), problems=recording.recorder.problems.take())
+    return EpisodesReply(index, id, new_id(), problems=recording.recorder.problems.take())

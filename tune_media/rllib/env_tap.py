@@ -30,31 +30,18 @@ _NEXT_STEP = "NEXT_STEP"  # how Gymnasium names that a sub-env is reset by the s
 
 
 class Transition(NamedTuple):  # one is made at each step, in a third of a frozen dataclass's time
-    """The last step (or reset) of an env, in the env's own terms. With several agents, each field is a dict by agent.
-
-    Attributes:
-        observation: The observation that the step (or reset) returned.
-        action: The action that the env was given; None after a reset.
-        reward: The reward of the step; 0 after a reset.
-        terminated: Whether the env ended the episode; with several agents, ``__all__`` of their dict.
-        truncated: Whether it was cut off, in the same way.
-    """
+    """The last step (or reset) of an env, in the env's own terms. With several agents, fields are dicts by agent."""
 
     observation: Any = None
-    action: Any = None
-    reward: Any = 0.0
-    terminated: Any = False
+    action: Any = None  # as the env was given it; None after a reset
+    reward: Any = 0.0  # 0 after a reset
+    terminated: Any = False  # with several agents, ``__all__`` of their dict
     info: Any = None
-    truncated: Any = False
+    truncated: Any = False  # in the same way
 
     @property
     def total_reward(self) -> float:
-        """The reward, summed over agents.
-
-        Example:
-            >>> Transition(reward={"left": 1.0, "right": 0.5}).total_reward
-            1.5
-        """
+        """The reward, summed over agents."""
         return float(sum(self.reward.values()) if isinstance(self.reward, dict) else self.reward)
 
     @property
@@ -68,16 +55,13 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         return _says_all(self.terminated) or _says_all(self.truncated)
 
     def of_sub_env(self, index: int, *, whole: bool = True, space: gym.Space[Any] | None = None) -> Transition:
-        """Return the step of one sub-env of a vector env.
+        """Return the step of one sub-env of a vector env; not ``whole``: only its reward and info, in half the time.
 
-        Args:
-            whole: False: only its reward and its info, in half the time.
-            space: The observation space of a sub-env. Without it, tuples are taken for those of a ``Tuple`` space.
+        Without ``space``, the observation space of a sub-env, tuples are taken for those of a ``Tuple`` space.
 
-        Example:
-            >>> both = Transition({"x": ["a", "b"]}, [0, 1], [0.5, 1.5], [False, True], [{}, {}])
-            >>> both.of_sub_env(1)
-            Transition(observation={'x': 'b'}, action=1, reward=1.5, terminated=True, info={}, truncated=False)
+        >>> both = Transition({"x": ["a", "b"]}, [0, 1], [0.5, 1.5], [False, True], [{}, {}])
+        >>> both.of_sub_env(1)
+        Transition(observation={'x': 'b'}, action=1, reward=1.5, terminated=True, info={}, truncated=False)
         """
         if not whole:
             return Transition(reward=_item(self.reward, index), info=_item(self.info, index))
@@ -88,27 +72,19 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
 class EnvTap:
     """Keeps the last transition of an env. RLlib's sampling thread calls everything here.
 
-    It holds no more than RLlib does at that moment, and hands everything on unchanged.
-
-    Args:
-        env: The env object whose ``step`` and ``reset`` RLlib calls: a vector env, or a sub-env on the old API stack.
-
-    Attributes:
-        last: The last transition; None before the first reset.
-        space: The observation space of a sub-env, if the env is a vector env of Gymnasium's.
-        is_batched: Whether the env is a vector env, so that transitions have a part for each sub-env.
-        seed: The seed that the last reset was given; None if it was given none.
-        batch: Puts the steps of all sub-envs on their tapes; None: their tape recorders do.
-        prefix: Gives the only sub-env other actions than the policy's; None: nothing does.
+    It holds no more than RLlib does at that moment, and hands everything on unchanged. The env is the object whose
+    ``step`` and ``reset`` RLlib calls: a vector env, or a sub-env on the old API stack.
     """
 
     def __init__(self, env: Any) -> None:
-        self.last: Transition | None = None
-        self.is_batched = not isinstance(env, gym.Env)
-        self.seed: Any = None
+        self.last: Transition | None = None  # None before the first reset
+        self.is_batched = not isinstance(env, gym.Env)  # a vector env, so that transitions have a part for each sub-env
+        self.seed: Any = None  # of the last reset; None: it was given none
+        # the observation space of a sub-env, of a vector env of Gymnasium's
         self.space = getattr(env, "single_observation_space", None)
+        # puts the steps of all sub-envs on their tapes; None: their tape recorders do
         self.batch: BatchTaping | None = None
-        self.prefix: Prefix | None = None
+        self.prefix: Prefix | None = None  # gives the only sub-env other actions than the policy's
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
@@ -137,11 +113,7 @@ class EnvTap:
             self.batch = BatchTaping(recorders)
 
     def plain_reward(self, index: int, has_more: Callable[[Any], bool]) -> float | None:
-        """Return the last reward of a sub-env; None if there is more to see in its last step.
-
-        Args:
-            has_more: Returns whether there is more in an info that is not empty.
-        """
+        """Return the last reward of a sub-env; None if ``has_more`` finds more to see in the info of its last step."""
         last = self.last
         if last is None or type(last.reward) is not np.ndarray or type(last.info) is not list:
             return None  # those of a single env, of several agents, or of a vector env without RLlib's wrapper
@@ -158,7 +130,7 @@ class EnvTap:
 
 
 def tapped(env: Any) -> EnvTap | None:
-    """Return the tap of an env; a new one if it has none, and None if nobody steps it here (``ExternalEnv``)."""
+    """Return the tap of an env; a new one if it has none, and None if it is not stepped here (``ExternalEnv``)."""
     if is_actor(env) or not (hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__")):
         return None
     tap: EnvTap | None = env.__dict__.get(_KEY)

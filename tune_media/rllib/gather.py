@@ -1,7 +1,7 @@
 """Collects the episodes of the env runners of an RLlib Algorithm: asks for the finished ones, and fetches the chosen.
 
 An env runner is asked for its finished episodes, and, when it is known who won, for the clips of its winners. Winners
-whose clips are made of tapes come with the first answer: nobody waits for a second one.
+whose clips are made of tapes come with the first answer, so that no second one is needed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 from tune_media.recording.choosing import DATA
 from tune_media.recording.plan import Plan
 from tune_media.recording.winners import Winners
-from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.env_runner_requests import ask, ask_and_take, begin_round, take
+from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.requests import LOCAL, Replies, Requests
 from tune_media.rllib.round_choice import Collected, Round, RoundChoice
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
@@ -31,17 +31,14 @@ class EnvRunnerClient:
     """The env runners of one section: which are there, and which of their answers have arrived.
 
     The Algorithm's thread calls everything here.
-
-    Attributes:
-        recordings: The id of each env runner's recording, by its index. Another one means that it was restarted.
-        starts: The number of episodes that each sub-env of each env runner has begun.
     """
 
     def __init__(self) -> None:
+        # the id of each env runner's recording, by its index; another one: it was restarted
         self.recordings: dict[int, str] = {}
-        self.starts: dict[str, dict[str, int]] = {}
+        self.starts: dict[str, dict[str, int]] = {}  # how many episodes each sub-env of each env runner has begun
         self._serials: dict[int, str] = {}
-        self._begun: set[int] | None = None  # those that have been told to begin a round
+        self._begun: set[int] | None = None  # the env runners that were asked to begin a round
         self.requests = Requests()
 
     @property
@@ -50,10 +47,7 @@ class EnvRunnerClient:
         return list(self._serials.values())
 
     def begin_round(self, group: Any, name: str) -> None:
-        """Begin an evaluation on the env runners of a group; see ``env_runner_requests``.
-
-        Nobody waits: an env runner does so before the first sample that it is asked for.
-        """
+        """Begin an evaluation on a group's env runners, each before its next sample, without waiting for them."""
         request = functools.partial(begin_round, name=name)
         self.requests.tell(group, request, only=self.requests.owing())
         local = self.requests.call(group, request, 0.0, only=[LOCAL]).answers.values()
@@ -61,13 +55,13 @@ class EnvRunnerClient:
         self._begun = self.requests.ask(group, request)
 
     def hold_begun(self, timeout: float | None) -> None:
-        """Hold the env runners that have begun the round: they have answered before they played."""
+        """Store the replies to ``begin_round``: these env runners replied before they played."""
         if self._begun is not None:
             found = self.requests.arrived(timeout, only=self._begun).answers.values()
             self.recordings |= dict(pair for pair in found if pair is not None)
             self._begun = None
 
-    def arrived(self, answers: Sequence[Answer]) -> list[int]:
+    def arrived(self, answers: Sequence[EpisodesReply]) -> list[int]:
         """Hold the answers that have arrived; return the indices of the env runners whose episodes are missing."""
         now = {answer.env_runner: answer.recording for answer in answers}
         gone = [index for index, id in self.recordings.items() if now.get(index) != id]
@@ -104,7 +98,8 @@ class AsyncGather:
 
     An env runner answers between two samples, which may take longer than a training iteration. So a round waits for the
     answers only for a small share of the time that it took itself. An answer that comes later is used in a later round:
-    nobody knows which of the episodes that RLlib counts are still to come, and none is counted as lost.
+    it is not known which of the episodes that RLlib counts are still to come, and none is counted as lost.
+
     The Algorithm's thread calls everything here.
     """
 
@@ -134,9 +129,9 @@ class AsyncGather:
         choice = RoundChoice(self._plan, replace(of_round, reported=ReportedEpisodes()), answers, problems=problems)
         return self._with_pending(choice.collected(taken), of_round)
 
-    def _sorted(self, replies: Replies) -> tuple[list[Answer], list[Problem]]:
+    def _sorted(self, replies: Replies) -> tuple[list[EpisodesReply], list[Problem]]:
         """Return the answers, marked by the rounds in which they were asked for, and the problems."""
-        found: dict[_AskedRound, list[Answer]] = {}
+        found: dict[_AskedRound, list[EpisodesReply]] = {}
         for index, answer in replies.answers.items():
             asked = self._asked.pop(index)
             if answer is not None:
@@ -171,14 +166,13 @@ class AsyncGather:
 class _AskedRound:
     """A round whose env runners were asked for their episodes and may answer in a later one.
 
-    Args:
-        of_round: The round. Of an evaluation, RLlib counts the episodes whose metrics it fetched first.
+    Of an evaluation, RLlib counts the episodes whose metrics it fetched first.
     """
 
     def __init__(self, of_round: Round) -> None:
         self._round, self._left = of_round, of_round.reported.count
 
-    def marked(self, answers: Sequence[Answer], sees_all: bool) -> list[Answer]:
+    def marked(self, answers: Sequence[EpisodesReply], sees_all: bool) -> list[EpisodesReply]:
         """Return answers with those of their episodes marked as late that RLlib does not count."""
         if self._round.section != EVALUATION:
             return list(answers)

@@ -36,11 +36,7 @@ def values_of(episode: Any) -> dict[str, Any]:
 
 
 def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> Iterator[Exception]:
-    """Add the values that user hooks have put into an episode so far.
-
-    Yields:
-        Why a value cannot be stored. It costs no other value.
-    """
+    """Add the values that user hooks have put into an episode so far; yield why one is left out."""
     for name, value in _named(fields):
         try:
             if isinstance(value, Rule):

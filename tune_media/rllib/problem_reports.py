@@ -24,14 +24,7 @@ _NO_LOGGER = (
 
 
 class ProblemReports:
-    """The problems of one recorder in one Algorithm. The Algorithm's thread calls everything here.
-
-    Example:
-        >>> reports, result = ProblemReports("small"), {}
-        >>> reports.put(result, [Problem("no clip: env 'X' has no render_mode", lost=2)])
-        >>> str(result["small"]["problems"][0])
-        "record_episodes(name='small'): no clip: env 'X' has no render_mode (2 episodes without a clip)"
-    """
+    """The problems of one recorder in one Algorithm. The Algorithm's thread calls everything here."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -52,12 +45,7 @@ class ProblemReports:
         self._problems.add(Problem(f"{self._source}: {text.rstrip('.')}", lost))
 
     def put(self, env_runners: dict[str, Any], found: Iterable[Problem] = (), key: str | None = None) -> None:
-        """Put the problems into the part of a result that holds the recorder's clips.
-
-        Args:
-            env_runners: ``result["env_runners"]`` or the same of an evaluation; changed in place.
-            key: The key of the recorder's clips in it. None: the recorder's name.
-        """
+        """Put the problems beside the recorder's clips, under ``key`` (None: its name), in a section's result."""
         if self._trial is not None and self._says_them is None:
             self._look_for_loggers(self._trial)
         for problem in found:

@@ -40,11 +40,7 @@ def send(actor: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def finished(references: Mapping[int, Any], timeout: float | None) -> dict[int, Any]:
-    """Return the answers that have arrived, or the errors in their place, by the keys of their references.
-
-    Args:
-        timeout: How long to wait for them, seconds. None: as long as it takes.
-    """
+    """Return the answers within ``timeout`` seconds (None: no limit), or the errors in their place, by key."""
     import ray
 
     if not references:
@@ -130,9 +126,7 @@ def watch_steps(algorithm: Any, begin: Callable[[], None]) -> Callable[[], int]:
     """Return a function that returns the training iteration that an Algorithm is in.
 
     RLlib counts an iteration when its ``step`` has ended. An evaluation outside of it is one that the user called.
-
-    Args:
-        begin: Called when an iteration begins, for which RLlib has no hook.
+    ``begin`` is called when an iteration begins, for which RLlib has no hook.
     """
     step, under_way = algorithm.step, []
 
@@ -180,15 +174,10 @@ def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None
 def keep_in_checkpoints(
     algorithm: Any, key: str, get: Callable[[], dict[str, Any]], put: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Add a dict to the state that an Algorithm's checkpoints hold.
+    """Add a dict to the state that an Algorithm's checkpoints hold: ``get`` returns JSON data, ``put`` takes it back.
 
-    Callbacks have no state of their own in RLlib's checkpoints. The new API stack saves ``get_state()``, the old one
+    RLlib's checkpoints hold no state of callbacks. The new API stack saves ``get_state()``, the old one
     ``__getstate__()``; both hand the state to their counterpart when they load it.
-
-    Args:
-        key: The name of the dict in the state.
-        get: Returns the dict; numbers, strings, lists and dicts of these.
-        put: Takes the dict of a checkpoint that is loaded.
     """
     new_stack = algorithm.config.enable_env_runner_and_connector_v2
     save_name, load_name = ("get_state", "set_state") if new_stack else ("__getstate__", "__setstate__")
@@ -232,15 +221,10 @@ def is_registered(env: str) -> bool:
     return bool(_global_registry.contains(ENV_CREATOR, env))
 
 
-def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
+def load_policy(env_runner: Any, modules: Path, env_runner_folder: Path) -> None:
     """Give an env runner of the new API stack the weights, the connectors and the counters of a checkpoint.
 
-    Args:
-        modules: The folder of the learner's ``MultiRLModule``.
-        own: The folder of the env runner whose connectors it gets.
-
-    Raises:
-        ValueError: The weights are not of such a module.
+    ``modules`` is the folder of the learner's ``MultiRLModule``, or a ValueError; the other that of the connectors.
     """
     from ray.rllib.core import DEFAULT_MODULE_ID
     from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
@@ -248,9 +232,9 @@ def load_policy(env_runner: Any, modules: Path, own: Path) -> None:
     is_multi = isinstance(env_runner.module, MultiRLModule)
     env_runner.module.restore_from_path(modules if is_multi else modules / DEFAULT_MODULE_ID)
     for pipeline, folder in _PIPELINES.items():
-        if (own / folder).is_dir():
-            getattr(env_runner, pipeline).restore_from_path(own / folder)
-    state = own / "state.pkl"
+        if (env_runner_folder / folder).is_dir():
+            getattr(env_runner, pipeline).restore_from_path(env_runner_folder / folder)
+    state = env_runner_folder / "state.pkl"
     if state.is_file():
         with state.open("rb") as file:
             env_runner.set_state(pickle.load(file))
@@ -288,11 +272,7 @@ def old_stack_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
-    """Return a rollout worker that has the policies and the filters of a checkpoint; its filters learn no more.
-
-    Args:
-        state: That of the Algorithm, see ``old_stack_state``.
-    """
+    """Return a rollout worker that has the policies and the filters of a checkpoint; its filters learn no more."""
     from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
     algorithm = state["algorithm_class"]
@@ -306,9 +286,9 @@ def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
         if one.agent_connectors is not None:
             one.agent_connectors.in_eval()
         # the policies' own configurations are those of the training, whatever evaluation_config says
-        own = one.config.copy(copy_frozen=False) if hasattr(one.config, "is_frozen") else dict(one.config)
-        own["explore"] = bool(config.explore)
-        one.config = own
+        policy_config = one.config.copy(copy_frozen=False) if hasattr(one.config, "is_frozen") else dict(one.config)
+        policy_config["explore"] = bool(config.explore)
+        one.config = policy_config
     return worker
 
 

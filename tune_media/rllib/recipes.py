@@ -17,16 +17,11 @@ def env_runner_recipe(
 ) -> Recipe | None:
     """Return how the envs of an env runner are made; None if RLlib makes them as a batch.
 
-    Args:
-        env_runner: The env runner, or the rollout worker of the old API stack.
-        env: Its vector env, or one of its sub-envs.
-
-    Raises:
-        ValueError: It takes too much to store.
-        Exception: Whatever pickling raises.
+    ``env`` is its vector env, or one of its sub-envs. Raises ValueError if the recipe takes too much to store, and
+    whatever pickling raises.
     """
     config, creator = env_runner.config, _creator(env_runner)
-    if isinstance(creator, EnvOfTape):  # another episode goes on in it
+    if isinstance(creator, EnvOfTape):  # another episode is continued in it
         of_episode = LoadedRecipe.of(creator.recipe.content)
         frame, video = of_episode.frame, of_episode.video
     made = sub_env(env, 0)

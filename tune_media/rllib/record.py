@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tune_media.recording.arguments import as_indices, as_seeds, check_recording
+from tune_media.recording.argument_checks import as_indices, as_seeds, check_recording
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import ONLY_VIEW, FrameFunction
 from tune_media.recording.success import Success
-from tune_media.rllib.callback import EpisodeRecorderCallback
+from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
@@ -157,11 +157,7 @@ def record_episodes(
 
 
 def _is_not_for_tune(*args: Any, **info: Any) -> None:
-    """Refuse to be a callback of Tune, which calls ``setup`` of what it is given first.
-
-    Raises:
-        TypeError: Always.
-    """
+    """Refuse to be a callback of Tune, which calls ``setup`` of what it is given first. Raises TypeError."""
     raise TypeError(
         "record_episodes(...) is a callback of RLlib, not of Tune: pass it to config.callbacks(...), and pass "
         "tune_media.JsonMediaLoggerCallback() or another logger to tune.RunConfig(callbacks=[...])."

@@ -16,16 +16,11 @@ Request = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Replies:
-    """The replies to a request, by the index of the env runner.
-
-    Attributes:
-        raised: Why an env runner that lives has no answer.
-        died: The indices of the env runners that died, or cannot be reached.
-    """
+    """The replies to a request, by the index of the env runner."""
 
     answers: dict[int, Any] = field(default_factory=dict)
-    raised: dict[int, str] = field(default_factory=dict)
-    died: tuple[int, ...] = ()
+    raised: dict[int, str] = field(default_factory=dict)  # why an env runner that lives has no answer
+    died: tuple[int, ...] = ()  # the indices of the env runners that died, or cannot be reached
 
     @classmethod
     def of(cls, arrived: Mapping[int, Any]) -> Replies:
@@ -59,12 +54,7 @@ class Requests:
         self._owed: dict[int, Any] = {}
 
     def call(self, group: Any, request: Request, timeout: float | None, only: Collection[int] | None = None) -> Replies:
-        """Ask the env runners, the local one included, and wait for their answers.
-
-        Args:
-            timeout: How long to wait, seconds. None: as long as it takes.
-            only: The indices of the env runners. None: all.
-        """
+        """Ask the env runners (``only`` these), and wait ``timeout`` seconds (None: no limit) for their answers."""
         self.arrived()
         sent = self._send(group, request, only, self._owed)
         local = _answer_of_local(group, request, only)
@@ -78,22 +68,13 @@ class Requests:
         _answer_of_local(group, request, only)
 
     def ask(self, group: Any, request: Request) -> set[int]:
-        """Ask the remote env runners without waiting; ``arrived`` will return their answers.
-
-        Returns:
-            The indices of those that were asked: they owed no answer.
-        """
+        """Ask the remote env runners without waiting; return the indices of those asked: they owed no answer."""
         sent = self._send(group, request, None, self._owed)
         self._owed |= sent
         return set(sent)
 
     def arrived(self, timeout: float | None = 0.0, only: Collection[int] | None = None) -> Replies:
-        """Return the answers that have arrived since the last time.
-
-        Args:
-            timeout: How long to wait for them, seconds. None: as long as it takes.
-            only: The indices of the env runners. None: all.
-        """
+        """Return the answers since the last time, of ``only`` these, within ``timeout`` seconds (None: no limit)."""
         owed = {index: reference for index, reference in self._owed.items() if only is None or index in only}
         arrived = ray_names.finished(owed, timeout)
         for index in arrived:

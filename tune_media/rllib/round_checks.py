@@ -11,31 +11,21 @@ from tune_media.recording.collector import unmatched
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What an env runner has not got so far.
+    """What an env runner has not got so far."""
 
-    Attributes:
-        longest: Steps of the longest episode that still runs; 0: none runs.
-        unmatched: Paths of ``collect=`` that no step's info has had.
-        info_names: Some names that infos do have.
-    """
-
-    longest: int = 0
-    unmatched: frozenset[str] = frozenset()
-    info_names: tuple[str, ...] = ()
+    longest: int = 0  # steps of the longest episode that still runs; 0: none runs
+    unmatched: frozenset[str] = frozenset()  # paths of ``collect=`` that no step's info has had
+    info_names: tuple[str, ...] = ()  # some names that infos do have
 
 
 def unmatched_paths(env_runners: Sequence[Unfinished], episodes: int) -> list[str]:
-    """Return the reasons for the paths of ``collect=`` that have matched nothing by the end of a round.
-
-    Args:
-        env_runners: The answers of the env runners that finished an episode.
-    """
-    names = dict.fromkeys(name for one in env_runners for name in one.info_names)
-    return list(unmatched(frozenset.intersection(*(one.unmatched for one in env_runners)), names, episodes))
+    """Return why paths of ``collect=`` have matched nothing in the env runners that finished an episode in a round."""
+    names = dict.fromkeys(name for env_runner in env_runners for name in env_runner.info_names)
+    return list(unmatched(frozenset.intersection(*(runner.unmatched for runner in env_runners)), names, episodes))
 
 
 def endless(env_runners: Sequence[Unfinished], episodes: int, config: Any) -> str:
-    """Return the reason why an evaluation ended before any of its episodes did; empty if some did, or they go on."""
+    """Return why an evaluation ended before any of its episodes did; empty if some did, or they still run."""
     longest = max((one.longest for one in env_runners), default=0)
     if episodes or not longest:
         return ""

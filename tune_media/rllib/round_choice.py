@@ -13,8 +13,8 @@ from tune_media.recording.recorder import NOT_RECORDED
 from tune_media.recording.winners import Winners, result_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.rllib.answer import Answer
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
+from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.episodes import LEFT_OUT, MAX_TAPE_BYTES, EpisodeData, thinned, with_progress
@@ -25,65 +25,40 @@ _TIMEOUT = "config.evaluation(evaluation_sample_timeout_s=...)"
 
 @dataclass(frozen=True)
 class Round:
-    """One evaluation, or one training iteration.
+    """One evaluation, or one training iteration."""
 
-    Attributes:
-        section: ``evaluation`` or ``train``.
-        iteration: The training iteration.
-        env_steps: The Algorithm's env steps so far. None: not known.
-        on_old_stack: Whether it is of the old API stack.
-        timeout: How long to wait for the env runners, seconds. None: as long as it takes.
-        reported: The episodes that RLlib reports.
-        is_exact: Whether RLlib counts the episodes that end on these env runners in this round, and no others.
-    """
-
-    section: str
+    section: str  # ``evaluation`` or ``train``
     iteration: int
-    env_steps: int | None = None
+    env_steps: int | None = None  # the Algorithm's so far; None: not known
     on_old_stack: bool = False
-    timeout: float | None = None
-    reported: ReportedEpisodes = field(default_factory=ReportedEpisodes)
-    is_exact: bool = False
+    timeout: float | None = None  # how long to wait for the env runners, seconds; None: no limit
+    reported: ReportedEpisodes = field(default_factory=ReportedEpisodes)  # the episodes that RLlib reports
+    is_exact: bool = False  # RLlib counts the episodes that end on these env runners in this round, and no others
 
 
 @dataclass(frozen=True)
 class Collected:
-    """The episodes of one round.
+    """The episodes of one round."""
 
-    Attributes:
-        chosen: For each selector that chose something, its clip, or the list of its clips if it may choose several;
-            under a picture's name the same of it; under ``data`` all episodes; and the numbers of episodes that never
-            ended and that were lost, if there are any.
-        unfinished: The paths and episodes that the env runners still wait for.
-        matched: The same, of those that finished an episode.
-        samples: The tapes of episodes of which frames were rendered while they ran, which prove these tapes.
-    """
-
+    # by selector, its clip, or a list if it may choose several, and pictures by name; under ``data`` all episodes;
+    # and the numbers of episodes that never ended or were lost
     chosen: dict[str, Any]
     metrics: dict[str, float]
     problems: Sequence[Problem] = ()
-    unfinished: Sequence[Unfinished] = ()
-    matched: Sequence[Unfinished] = ()
+    unfinished: Sequence[Unfinished] = ()  # the paths and episodes that the env runners still wait for
+    matched: Sequence[Unfinished] = ()  # the same, of those that finished an episode
+    # the tapes of episodes of which frames were rendered while they ran, which prove these tapes
     samples: Sequence[TapedClip] = ()
 
 
 class RoundChoice:
-    """The choice among the episodes of one round, over all env runners.
-
-    Args:
-        gone: The indices of the env runners whose episodes are missing.
-        problems: Those of asking the env runners.
-
-    Attributes:
-        present: The ids of the records of all episodes.
-        wanted: Those of the winners.
-    """
+    """The choice among the episodes of one round, over all env runners but those in ``gone``, which are missing."""
 
     def __init__(
         self,
         plan: Plan,
         of_round: Round,
-        answers: Sequence[Answer],
+        answers: Sequence[EpisodesReply],
         gone: Sequence[int] = (),
         problems: Sequence[Problem] = (),
     ) -> None:
@@ -96,8 +71,8 @@ class RoundChoice:
         self._episodes = {episode.record.id: episode for episode in self._all_episodes()}
         self._numbers = self._missing_episodes()
         self._chosen = self._choose() if self._episodes else {}
-        self.present = set(self._episodes)
-        self.wanted = {record.id for found in self._chosen.values() for record in found}
+        self.present = set(self._episodes)  # the ids of the records of all episodes
+        self.wanted = {record.id for found in self._chosen.values() for record in found}  # those of the winners
 
     def collected(self, taken: Winners) -> Collected:
         """Return the episodes of the round."""
@@ -187,11 +162,7 @@ def _without_tapes(episodes: Sequence[EpisodeData]) -> list[Problem]:
 
 
 def _did_not_answer(who: str, timeout: float | None) -> str:
-    """Return why an env runner's episodes or clips are missing.
-
-    Args:
-        timeout: The Algorithm's timeout, seconds. None: it waits as long as it takes.
-    """
+    """Return why an env runner's episodes or clips are missing after ``timeout`` seconds (None: no limit)."""
     if timeout is None:
         return f"{who} died"
     return f"{who} died, or did not answer within {timeout:g} s ({_TIMEOUT})"

@@ -12,13 +12,13 @@ from typing import Any
 
 from tune_media.ray_compat import experiment_of
 from tune_media.recording.choosing import DATA, NUM_ABANDONED, NUM_LOST
-from tune_media.replay.verdicts import Verdict, decide, take_refused, verdict_on
+from tune_media.replay.verdicts import ReplayVerdict, decide, take_refused, verdict_on
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.env_runner_requests import before_training, evaluates, go_on_from
 from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, collect
 from tune_media.rllib.problem_reports import ProblemReports
-from tune_media.rllib.proofs import Prover
+from tune_media.rllib.prover import Prover
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import endless, unmatched_paths
 from tune_media.rllib.round_choice import Collected, Round
@@ -40,8 +40,8 @@ _OURS = {DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS}
 class Rounds:
     """The rounds of one recorder in an Algorithm. The Algorithm's thread calls everything here.
 
-    Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result, and training goes
-    on.
+    Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result, and training
+    continues.
     """
 
     def __init__(self, settings: RecorderSettings) -> None:
@@ -118,12 +118,9 @@ class Rounds:
                 self._seen[TRAIN].requests.tell(group, request, only=[LOCAL])
 
     def env_runners_are_new(self, group: Any, section: str, indices: Collection[int] | None = None) -> None:
-        """Env runners were restarted, or a checkpoint was loaded: triggers go on counting episodes.
+        """Env runners (None: all) were restarted, or a checkpoint was loaded: triggers continue to count episodes.
 
-        Nobody waits: an env runner does this before the next sample that it is asked for.
-
-        Args:
-            indices: The indices of the new env runners. None: all.
+        This does not wait: an env runner does it before the next sample that it is asked for.
         """
         if section in self._seen and group is not None:
             request = functools.partial(go_on_from, name=self._plan.name, starts=self._seen[section].starts)
@@ -216,13 +213,13 @@ class Rounds:
 
     def _refused(self) -> list[Problem]:
         """Return the clips that this process has not made of their tapes."""
-        found = []
+        refusals = []
         for recipe in self._recipes:
             lost = take_refused(recipe)
             verdict = verdict_on(recipe) if lost else None
             if verdict is not None and not verdict.repeats:
-                found.append(Problem(f"no clip: {verdict.reason}; later episodes are rendered while they run", lost))
-        return found
+                refusals.append(Problem(f"no clip: {verdict.reason}; later episodes are rendered while they run", lost))
+        return refusals
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
         """Return the dict and the key in it under which a result has room for these keys of ours.
@@ -266,7 +263,7 @@ class Rounds:
         with self._guard("loading the recorder's state"):
             self._window.set_state(state["windows"])
             for recipe, known in state.get("verdicts", {}).items():
-                decide(recipe, Verdict(**known))
+                decide(recipe, ReplayVerdict(**known))
             for section, seen in self._seen.items():
                 seen.starts = {**seen.starts, **state["starts"].get(section, {})}
             self.env_runners_are_new(algorithm.env_runner_group, TRAIN)
@@ -274,7 +271,7 @@ class Rounds:
 
     @contextlib.contextmanager
     def _guard(self, doing: str) -> Iterator[None]:
-        """Turn a fault in the Algorithm into a problem, which comes with the next result: training goes on."""
+        """Turn a fault in the Algorithm into a problem, which comes with the next result; training continues."""
         try:
             yield
         except Exception as error:
@@ -293,9 +290,8 @@ def _timeout(algorithm: Any) -> float | None:
 def _free_key(env_runners: dict[str, Any], name: str, keys: Iterable[str] = ()) -> str:
     """Return the key at which a result has nothing, or what we have put there without these keys: the name, if free.
 
-    Example:
-        >>> _free_key({"episodes": {"data": ()}}, "episodes"), _free_key({"episodes": {"mine": 1}}, "episodes")
-        ('episodes', 'episodes_clips')
+    >>> _free_key({"episodes": {"data": ()}}, "episodes"), _free_key({"episodes": {"mine": 1}}, "episodes")
+    ('episodes', 'episodes_clips')
     """
 
     def is_free(key: str) -> bool:

@@ -11,28 +11,22 @@ from tune_media.values.sections import EVALUATION
 
 @dataclass(frozen=True)
 class RecorderSettings:
-    """The checked arguments of ``record_episodes``; see there.
+    """The checked arguments of ``record_episodes``; see there."""
 
-    Attributes:
-        plan: The arguments that need no RLlib.
-        seeds: Seeds of the evaluation episodes; empty: RLlib's own.
-    """
-
-    plan: Plan
+    plan: Plan  # the arguments that need no RLlib
     sections: tuple[str, ...] = (EVALUATION,)
     frame: FrameSource = None
     env_runners: frozenset[int] | None = None
     env_indices: frozenset[int] | None = None
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = ()  # of the evaluation episodes; empty: RLlib's own
     window: int | None = None
     check_frame: bool = True
 
     def records_on(self, section: str, env_runner: int) -> bool:
         """Return whether an env runner of a section records.
 
-        Example:
-            >>> settings = RecorderSettings(Plan("episodes", ()), env_runners=frozenset({1}))
-            >>> settings.records_on("evaluation", 1), settings.records_on("evaluation", 2)
-            (True, False)
+        >>> settings = RecorderSettings(Plan("episodes", ()), env_runners=frozenset({1}))
+        >>> settings.records_on("evaluation", 1), settings.records_on("evaluation", 2)
+        (True, False)
         """
         return section in self.sections and (self.env_runners is None or env_runner in self.env_runners)

@@ -16,28 +16,16 @@ _ONLY_AGENT = "agent0"  # the old API stack's name of a single-agent env's agent
 
 @dataclass(frozen=True)
 class EpisodeFields:
-    """The fields of an episode that users' hooks write to: live dicts, which may still grow.
+    """The fields of an episode that users' hooks write to: live dicts, which may still grow."""
 
-    Attributes:
-        free: A dict for anything: ``custom_data``, or ``user_data`` on the old API stack.
-        custom_metrics: Numbers; old API stack only, as are the following.
-        hist_data: Lists of numbers.
-        media: Values of any kind.
-    """
-
-    free: dict[str, Any]
-    custom_metrics: Mapping[str, Any] = field(default_factory=dict)
-    hist_data: Mapping[str, Any] = field(default_factory=dict)
-    media: Mapping[str, Any] = field(default_factory=dict)
+    free: dict[str, Any]  # a dict for anything: ``custom_data``, or ``user_data`` on the old API stack
+    custom_metrics: Mapping[str, Any] = field(default_factory=dict)  # numbers; old API stack only, as are the following
+    hist_data: Mapping[str, Any] = field(default_factory=dict)  # lists of numbers
+    media: Mapping[str, Any] = field(default_factory=dict)  # values of any kind
 
 
 class NewStackEpisode:
-    """A running episode of the new API stack.
-
-    Args:
-        episode: RLlib's ``SingleAgentEpisode`` or ``MultiAgentEpisode``.
-        env: The vector env, as RLlib hands it to callbacks.
-    """
+    """A running episode of the new API stack."""
 
     def __init__(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         self._episode, self._env_runner, self._env, self._index = episode, env_runner, env, index
@@ -71,12 +59,7 @@ class NewStackEpisode:
         return reset_seed(sub_env(self._env, self._index)), False
 
     def transition(self, return_so_far: float, *, whole: bool = True) -> Transition:
-        """Return its last step, or its reset.
-
-        Args:
-            return_so_far: For the old API stack.
-            whole: False: only its reward and its info are needed.
-        """
+        """Return its last step, or its reset; not ``whole``: only its reward and its info are needed."""
         tap = tap_of(_stepped_env(self._env_runner, self._env))
         if tap is not None and tap.last is not None:
             last = tap.last
@@ -143,13 +126,7 @@ class OldStackEpisode:
         return (reset_seed(env), False) if tap is None or tap.last is None else (tap.seed, True)
 
     def transition(self, return_so_far: float, *, whole: bool = True) -> Transition:
-        """Return its last step, or its reset.
-
-        Args:
-            return_so_far: The sum of its rewards before this step: all that there is to go by if the sub-env is in
-                another process.
-            whole: For the new API stack.
-        """
+        """Return its last step, or its reset; in another process, by its return before this step."""
         tap = tap_of(sub_env(self._env, self._index))
         if tap is not None and tap.last is not None:
             return tap.last

@@ -13,36 +13,23 @@ from tune_media.values.sections import EVALUATION
 
 
 class SubEnvAccess:
-    """Renders the sub-envs of one env runner, and seeds their resets. The env runner's thread calls everything here.
-
-    Args:
-        env_runner: Its index.
-    """
+    """Renders the sub-envs of one env runner, and seeds their resets. The env runner's thread calls everything here."""
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
         self._settings, self._section, self._index, self._recorder = settings, section, env_runner, recorder
         self._renderer: Renderer | None = None
-        self._seeds: dict[int, SeedTurns] = {}  # by sub-env; an env that replaces a failed one goes on with them
+        self._seeds: dict[int, SeedTurns] = {}  # by sub-env; an env that replaces a failed one continues them
         self._has_looked = False
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:
-        """Envs were made: see whether their frames are in reach, and give them their seeds.
-
-        Args:
-            env: Its vector env, or one of its sub-envs.
-            first: The index of the first sub-env in it.
-        """
+        """Envs were made, from sub-env ``first`` on: see if their frames are in reach, and seed them."""
         self._renderer = None
         self._see_whether_frames_are_in_reach(env)
         if self._settings.seeds and self._section == EVALUATION:
             self._give_seeds(env_runner.config, env, first)
 
     def renderer_of(self, env: Any) -> Renderer:
-        """Return the renderer of the env, made anew if the env is a new one.
-
-        Raises:
-            FrameError: Its frames are out of reach.
-        """
+        """Return the env's renderer, made anew for a new env. Raises FrameError if its frames are out of reach."""
         if self._renderer is None or self._renderer.env is not env:
             self._renderer = Renderer(env, self._settings.frame)
         return self._renderer

@@ -33,10 +33,7 @@ def reasons_for_nothing(
 ) -> Iterator[str]:
     """Yield each reason why a recorder of this Algorithm, or a part of it, will record nothing, with its remedy.
 
-    Args:
-        env_runners: Indices of the env runners that record. None: all.
-        env_indices: Indices of the sub-envs that are recorded. None: all.
-        config: The ``AlgorithmConfig``, once the Algorithm has been built.
+    ``config`` is the ``AlgorithmConfig``, once the Algorithm has been built.
     """
     env_runner: Any = getattr(config, "env_runner_cls", None)
     if any(kind.__name__ == _EXTERNAL for kind in getattr(env_runner, "__mro__", ())):

@@ -12,23 +12,7 @@ State = dict[str, dict[str, list[float]]]
 
 
 class WindowedMeans:
-    """The means of each section's custom metrics over its last episodes.
-
-    Args:
-        length: The most episodes that a mean covers. None: there are no means.
-
-    Example:
-        >>> from tune_media import EpisodeRecord
-        >>> def episode(score):
-        ...     return EpisodeData(EpisodeRecord("an id", 1.0, 10, metrics={"score": score}))
-        >>> means = WindowedMeans(2)
-        >>> means.add("train", [episode(1.0), episode(2.0)])
-        {'score_windowed_mean': 1.5}
-        >>> restored = WindowedMeans(2)
-        >>> restored.set_state(means.state())
-        >>> restored.add("train", [episode(4.0)])
-        {'score_windowed_mean': 3.0}
-    """
+    """The means of each section's custom metrics over its last ``length`` episodes; None: there are no means."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length

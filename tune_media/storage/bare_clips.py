@@ -17,7 +17,7 @@ import pyarrow.fs
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import local_path
 from tune_media.storage.index_lines import INDEX_VERSION, Line
-from tune_media.values.names import name_digest
+from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
 from tune_media.values.video import Video

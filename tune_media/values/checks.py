@@ -23,13 +23,7 @@ _Callable = TypeVar("_Callable", bound=Callable[..., Any])
 
 
 def as_shown(value: Any) -> str:
-    """Return a value as a message shows it: its repr on one line, cut short; a class is called a class.
-
-    >>> as_shown("64"), as_shown([0] * 100)[-5:]
-    ("'64'", '0 ...')
-    >>> as_shown(dict)
-    'the class dict'
-    """
+    """Return a value's repr on one line, cut short, for a message; a class is called a class."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     text = " ".join(shown(value).split())
@@ -47,7 +41,7 @@ def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are
     "the fields are 'return', 'length'."
     """
     names = list(dict.fromkeys(known))
-    text, parts = str(name), {part: one for one in reversed(names) for part in re.split("[/_]", one)}
+    text, parts = str(name), {part: choice for choice in reversed(names) for part in re.split("[/_]", choice)}
     near = (
         difflib.get_close_matches(text, names, 1, _NEAR)
         or [parts[part] for part in difflib.get_close_matches(text, parts, 1, _NEAR_PART)]
@@ -60,27 +54,14 @@ def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are
 
 
 def name_some(names: Iterable[object]) -> str:
-    """Return a few names or values as text, and how many there are besides.
-
-    >>> name_some(["a", "b"])
-    "'a', 'b'"
-    """
+    """Return a few names or values as text, and how many there are besides."""
     names = list(names)
     text = ", ".join(repr(name) for name in names[:_MAX_NAMES])
     return text + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
 
 
 def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Check the names of the arguments that a user passed.
-
-    Raises:
-        TypeError: One is unknown.
-
-    Example:
-        >>> check_names("VideoOptions", ["heigth"], ["height", "width"])
-        Traceback (most recent call last):
-        TypeError: VideoOptions() got an unexpected keyword argument 'heigth'; did you mean 'height'?
-    """
+    """Raise a TypeError that names the argument that was meant if one of those that a user passed is unknown."""
     known = list(known)
     for name in given:
         if name not in known:
@@ -91,13 +72,12 @@ def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> No
 def suggests_names(called: _Callable) -> _Callable:
     """Make a function, or a class, name the argument that was meant if it is given one that it does not have.
 
-    Example:
-        >>> @suggests_names
-        ... def clip(*, fps=30):
-        ...     return fps
-        >>> clip(fpss=20)
-        Traceback (most recent call last):
-        TypeError: clip() got an unexpected keyword argument 'fpss'; did you mean 'fps'?
+    >>> @suggests_names
+    ... def clip(*, fps=30):
+    ...     return fps
+    >>> clip(fpss=20)
+    Traceback (most recent call last):
+    TypeError: clip() got an unexpected keyword argument 'fpss'; did you mean 'fps'?
     """
     known = list(inspect.signature(called).parameters)
     inner: Any = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
@@ -114,44 +94,23 @@ def suggests_names(called: _Callable) -> _Callable:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a real number, of Python's or NumPy's; a truth value is none.
-
-    >>> is_number(3.5), is_number(True), is_number("3")
-    (True, False, False)
-    """
+    """Return whether a value is a real number, of Python's or NumPy's; a truth value is none."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
 class Takes:
-    """What an argument takes: one row of a table of options.
+    """What an argument takes: one row of a table of options."""
 
-    Attributes:
-        text: What it takes, as a message says it.
-        is_kind: Whether a value is of a type that can be; any other value is a ``TypeError``.
-        fits: Whether such a value can work; any other is a ``ValueError``.
-        or_none: Whether None can, too.
-        example: A value that works, as code; empty if the text needs none.
-
-    Example:
-        >>> a_text("'episode_return'").check("Retention(by=...)", 3)
-        Traceback (most recent call last):
-        TypeError: Retention(by=...) takes text, for example 'episode_return', got 3.
-    """
-
-    text: str
+    text: str  # what it takes, as a message says it
+    # whether a value is of a type that can be; any other value is a ``TypeError``
     is_kind: Callable[[Any], bool] = lambda value: True
-    fits: Callable[[Any], bool] = lambda value: True
-    or_none: bool = False
-    example: str = ""
+    fits: Callable[[Any], bool] = lambda value: True  # whether such a value can work; any other is a ``ValueError``
+    or_none: bool = False  # whether None can, too
+    example: str = ""  # a value that works, as code; empty if the text needs none
 
     def check(self, argument: str, value: Any) -> None:
-        """Check the value of an argument.
-
-        Raises:
-            TypeError: It is of the wrong type.
-            ValueError: It cannot work.
-        """
+        """Raise a TypeError if the value is of the wrong type, a ValueError if it cannot work."""
         if value is None and self.or_none:
             return
         is_kind = self.is_kind(value)
@@ -163,17 +122,7 @@ class Takes:
 
 
 def check_each(function: str, given: Mapping[str, Any], table: Mapping[str, Takes]) -> None:
-    """Check the arguments of a function by a table of what each takes.
-
-    Raises:
-        TypeError: One is of the wrong type.
-        ValueError: One cannot work.
-
-    Example:
-        >>> check_each("record_episodes", {"strict": "yes"}, {"strict": FLAG})
-        Traceback (most recent call last):
-        TypeError: record_episodes(strict=...) takes True or False, got 'yes'.
-    """
+    """Check the arguments of a function by a table of what each takes. Raises TypeError or ValueError."""
     for name, takes in table.items():
         takes.check(f"{function}({name}=...)", given[name])
 
@@ -195,10 +144,9 @@ def an_instance(words: str, kind: type | tuple[type, ...], *, example: str = "")
 def a_function(given: str, *, or_none: bool = False) -> Takes:
     """Return the row of an argument that is a function of one argument.
 
-    Example:
-        >>> a_function("the step").check("collect=", 3)
-        Traceback (most recent call last):
-        TypeError: collect= takes a function that is called with one argument, the step, got 3.
+    >>> a_function("the step").check("collect=", 3)
+    Traceback (most recent call last):
+    TypeError: collect= takes a function that is called with one argument, the step, got 3.
     """
     words = f"a function that is called with one argument, {given}"
     return Takes(words, lambda value: callable(value) and _takes_one(value), or_none=or_none)
@@ -207,23 +155,16 @@ def a_function(given: str, *, or_none: bool = False) -> Takes:
 def one_of(*choices: str) -> Takes:
     """Return the row of an argument that is one of some names.
 
-    Example:
-        >>> one_of("max", "min").check("Retention(mode=...)", "mx")
-        Traceback (most recent call last):
-        ValueError: Retention(mode=...) takes 'max' or 'min', got 'mx'.
+    >>> one_of("max", "min").check("Retention(mode=...)", "mx")
+    Traceback (most recent call last):
+    ValueError: Retention(mode=...) takes 'max' or 'min', got 'mx'.
     """
     *others, last = map(repr, choices)
     return Takes(f"{', '.join(others)} or {last}", fits=lambda value: isinstance(value, str) and value in choices)
 
 
 def above_0(most: float = math.inf, *, whole: bool = False, or_none: bool = False, example: str = "") -> Takes:
-    """Return the row of an argument that is a finite number above 0.
-
-    Example:
-        >>> above_0(1000).check("MediaOptions(gif_fps=...)", 0)
-        Traceback (most recent call last):
-        ValueError: MediaOptions(gif_fps=...) takes a number above 0 (at most 1000), got 0.
-    """
+    """Return the row of an argument that is a finite number above 0."""
 
     def fits(value: Any) -> bool:
         return bool(0 < value <= most and value < math.inf and (not whole or value == int(value)))
@@ -235,10 +176,9 @@ def above_0(most: float = math.inf, *, whole: bool = False, or_none: bool = Fals
 def between(lowest: float, highest: float, *, or_none: bool = False) -> Takes:
     """Return the row of an argument that is a number between two others, both included.
 
-    Example:
-        >>> between(1, 50).check("save(fps=...)", 100)
-        Traceback (most recent call last):
-        ValueError: save(fps=...) takes a number from 1 to 50, got 100.
+    >>> between(1, 50).check("save(fps=...)", 100)
+    Traceback (most recent call last):
+    ValueError: save(fps=...) takes a number from 1 to 50, got 100.
     """
     words = f"a number from {lowest} to {highest}"
     return Takes(words, is_number, lambda value: bool(lowest <= value <= highest), or_none)
@@ -247,10 +187,9 @@ def between(lowest: float, highest: float, *, or_none: bool = False) -> Takes:
 def a_count(words: str, least: float = 1, most: float = math.inf, *, or_none: bool = False, example: str = "") -> Takes:
     """Return the row of an argument that counts something, as an integer.
 
-    Example:
-        >>> a_count("a number of episodes").check("best(k)", 0)
-        Traceback (most recent call last):
-        ValueError: best(k) takes a number of episodes, got 0.
+    >>> a_count("a number of episodes").check("best(k)", 0)
+    Traceback (most recent call last):
+    ValueError: best(k) takes a number of episodes, got 0.
     """
 
     def fits(value: Any) -> bool:
@@ -260,17 +199,13 @@ def a_count(words: str, least: float = 1, most: float = math.inf, *, or_none: bo
 
 
 def check_encodes(argument: str, text: str) -> None:
-    """Check text that is to be written, or to be sent: half of a character (a lone surrogate) has no encoding.
+    """Raise a ValueError for text with half of a character (a lone surrogate), which cannot be written or sent.
 
-    Raises:
-        ValueError: It has one.
-
-    Example:
-        >>> check_encodes("RecordEpisodes(name_prefix=...)", "ok\\ud800")
-        Traceback (most recent call last):
-        ValueError: RecordEpisodes(name_prefix=...): 'ok\\ud800' holds half of a character, which cannot be encoded.
+    >>> check_encodes("RecordEpisodes(name_prefix=...)", "ok\\ud800")
+    Traceback (most recent call last):
+    ValueError: RecordEpisodes(name_prefix=...): 'ok\\ud800' holds half of a character, which cannot be encoded.
     """
-    if any("\ud800" <= one <= "\udfff" for one in text):
+    if any("\ud800" <= char <= "\udfff" for char in text):
         raise ValueError(f"{argument}: {as_shown(text)} holds half of a character, which cannot be encoded.")
 
 
@@ -285,17 +220,7 @@ def _takes_one(function: Callable[..., Any]) -> bool:
 
 
 def local_path(argument: str, path: Any) -> Path:
-    """Return a path on this machine; a ``~`` at its beginning is the user's home.
-
-    Raises:
-        TypeError: It is no path.
-        ValueError: No path can be this text.
-
-    Example:
-        >>> local_path("Video.from_file(path)", "clip\\0.mp4")
-        Traceback (most recent call last):
-        ValueError: Video.from_file(path) takes a path, and 'clip\\x00.mp4' holds a NUL character.
-    """
+    """Return a path on this machine; a ``~`` at its beginning is the user's home. Raises TypeError or ValueError."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{argument} takes a path, got {as_shown(path)}.")
     if "\0" in os.fspath(path):

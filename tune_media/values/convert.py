@@ -25,16 +25,13 @@ def converted(value: Any) -> Any:
     """Convert a value of another library; any other value is returned as it is.
 
     A matplotlib figure or a PIL image becomes an ``Image``, a torch tensor an array, and a pandas frame an ``Artifact``
-    (Parquet, or CSV if its columns do not fit into Parquet).
+    (Parquet, or CSV if its columns do not fit into Parquet). The value's library may raise anything.
 
     >>> import pandas as pd
     >>> converted(pd.DataFrame({"a": [1, 2]})).name
     'table.parquet'
     >>> converted("text")
     'text'
-
-    Raises:
-        Exception: Any exception of the value's library, for example for a figure that cannot be drawn.
     """
     for kind in type(value).__mro__:
         convert = _CONVERSIONS.get((str(kind.__module__).partition(".")[0], kind.__name__))
@@ -56,11 +53,7 @@ def as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def is_picture(value: Any) -> bool:
-    """Return whether an array is a picture: uint8, HW or HWC.
-
-    >>> is_picture(np.zeros((64, 96, 3), np.uint8)), is_picture(np.zeros((64, 96, 3)))
-    (True, False)
-    """
+    """Return whether an array is a picture: uint8, HW or HWC."""
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim not in (2, 3):
         return False
     return min(value.shape[:2]) >= _MIN_PIXELS and (value.ndim == 2 or value.shape[2] in _CHANNELS)

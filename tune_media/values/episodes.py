@@ -41,21 +41,11 @@ _making_histograms = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """The values that one name had in the steps of an episode.
+    """The values that one name had in the steps of an episode."""
 
-    >>> series = Series(np.arange(0.0, 1000, 4), stride=4, count=1000)
-    >>> len(series), series.is_numeric
-    (250, True)
-
-    Attributes:
-        values: The values: float64, or a list of JSON values.
-        stride: 4 means that every fourth value is kept, beginning with the first.
-        count: The number of values that there were.
-    """
-
-    values: npt.NDArray[np.float64] | list[Any]
-    stride: int
-    count: int
+    values: npt.NDArray[np.float64] | list[Any]  # float64, or a list of JSON values
+    stride: int  # 4 means that every fourth value is kept, beginning with the first
+    count: int  # the number of values that there were
 
     @property
     def is_numeric(self) -> bool:
@@ -72,30 +62,16 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class EpisodeData:
-    """One episode with the values of its steps.
+    """One episode with the values of its steps."""
 
-    >>> record = EpisodeRecord("e1", episode_return=2.0, episode_length=2, metrics={"speed_avg": 1.5})
-    >>> data = EpisodeData(record, {"speed": Series(np.array([1.0, 2.0]), 1, 2)}, {"phase": "lift"})
-    >>> data.as_dict()["metrics"], data.as_dict()["values"]
-    ({'speed_avg': 1.5}, {'phase': 'lift'})
-
-    Attributes:
-        record: The facts of the episode; its ``metrics`` are the statistics of running values and the final numbers.
-        series: The running values by name.
-        values: Final values that are not numbers: text, arrays as nested lists, any JSON value.
-        is_late: Whether the episode ended after its evaluation was over. A late episode counts in no mean.
-        tape: What it takes to play the episode again (``replay.tape``). None: it was not recorded.
-        recipe: The hash of the recipe that makes its env again, see ``EpisodeBatch.recipes``; None: not known.
-        rewards: The reward of each step, summed over agents, of an episode with a clip. None: they are on its tape, or
-            not known.
-    """
-
-    record: EpisodeRecord
-    series: Mapping[str, Series] = field(default_factory=dict)
+    record: EpisodeRecord  # its ``metrics`` are the statistics of running values and the final numbers
+    series: Mapping[str, Series] = field(default_factory=dict)  # the running values by name
+    # final values that are not numbers: text, arrays as nested lists, any JSON value
     values: Mapping[str, Any] = field(default_factory=dict)
-    is_late: bool = False
-    tape: bytes | None = None
-    recipe: str | None = None
+    is_late: bool = False  # it ended after its evaluation was over, and counts in no mean
+    tape: bytes | None = None  # what it takes to play the episode again (``replay.tape``); None: it was not recorded
+    recipe: str | None = None  # the hash of its env's recipe, see ``EpisodeBatch.recipes``; None: not known
+    # per step, summed over agents, with a clip; None: on its tape, or not known
     rewards: npt.NDArray[np.float64] | None = None
 
     def as_dict(self, *, with_series: bool = True) -> dict[str, Any]:
@@ -130,17 +106,12 @@ class EpisodeData:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """The steps of an episode, including the reset. Row t belongs to frame t of the clip.
+    """The steps of an episode, including the reset. Row t belongs to frame t of the clip."""
 
-    Attributes:
-        columns: By name, one entry a row: ``step``, ``reward``, ``observation`` and ``action`` (of a dict or tuple, one
-            column for each leaf: ``observation/<key>``), ``info`` (JSON text). Row 0, the reset, has no reward and no
-            action.
-        note: A remark, for example that the trajectory was cut, or None.
-    """
-
+    # by name, one entry a row: ``step``, ``reward``, ``observation`` and ``action`` (of a dict or tuple, one column
+    # for each leaf: ``observation/<key>``), ``info`` (JSON text). Row 0, the reset, has no reward and no action.
     columns: Mapping[str, Sequence[Any]]
-    note: str | None = None
+    note: str | None = None  # a remark, for example that the trajectory was cut, or None
 
     def __len__(self) -> int:
         return len(self.columns["step"])
@@ -150,46 +121,40 @@ class Trajectory:
 class EpisodeBatch(Medium):
     """All episodes of one round, as a recorder reports them.
 
+    Backends on any thread may call every method; the histograms are made once, under a lock.
+
     >>> records = [EpisodeRecord(f"e{i}", float(i), 10, metrics={"speed_avg": i / 2}) for i in range(3)]
     >>> batch = EpisodeBatch(tuple(EpisodeData(record) for record in records))
     >>> batch.metrics()
     {'speed_avg_mean': 0.5, 'speed_avg_min': 0.0, 'speed_avg_max': 1.0}
     >>> batch.histograms()["episode_return"]
     Histogram(3 values in 64 bins)
-
-    Threads: backends on any thread may call every method; the histograms are made once, under a lock.
-
-    Attributes:
-        episodes: The episodes, in the order in which they ended.
-        trajectories: The steps of the chosen episodes, by the id of the episode's record.
-        recipes: The recipes that the episodes' tapes refer to (``replay.recipe``), by their hash. They are executable.
-        id: The batch's unique id.
-        note: A remark for readers.
-        holds_legacy: Whether the batch contains the values that the old API stack reports of the same episodes.
     """
 
     kind: ClassVar[str] = "episodes"
     suffix = ".json"
 
-    episodes: tuple[EpisodeData, ...]
+    episodes: tuple[EpisodeData, ...]  # in the order in which they ended
+    # the steps of the chosen episodes, by the id of the episode's record
     trajectories: Mapping[str, Trajectory] = field(default_factory=dict)
+    # those that the episodes' tapes refer to (``replay.recipe``), by hash; executable
     recipes: Mapping[str, bytes] = field(default_factory=dict)
     id: str = field(default_factory=new_id)
     note: str | None = None
     may_repeat: str | None = None
-    holds_legacy: bool = False
+    holds_legacy: bool = False  # whether it contains what the old API stack reports of the same episodes
 
     @property
     @override
     def nbytes(self) -> int:
-        found: int | None = self.__dict__.get("_nbytes")
-        if found is None:  # every queue asks
+        size: int | None = self.__dict__.get("_nbytes")
+        if size is None:  # every queue asks
             columns = [column for steps in self.trajectories.values() for column in steps.columns.values()]
-            found = 8 * _points(self.episodes) + sum(map(_column_bytes, columns)) + 1000 * len(self.episodes)
-            found += sum(episode.rewards.nbytes for episode in self.episodes if episode.rewards is not None)
-            found += tape_bytes(self.episodes) + sum(map(len, self.recipes.values()))
-            self._set(_nbytes=found)
-        return found
+            size = 8 * _points(self.episodes) + sum(map(_column_bytes, columns)) + 1000 * len(self.episodes)
+            size += sum(episode.rewards.nbytes for episode in self.episodes if episode.rewards is not None)
+            size += tape_bytes(self.episodes) + sum(map(len, self.recipes.values()))
+            self._set(_nbytes=size)
+        return size
 
     @override
     def content(self) -> bytes:
@@ -204,18 +169,12 @@ class EpisodeBatch(Medium):
         return [episode for episode in self.episodes if not episode.is_late]
 
     def metrics(self) -> dict[str, float]:
-        """Return ``<metric>_mean``, ``_min`` and ``_max`` over the counted episodes; NaN is left out.
-
-        If it is known whether episodes succeeded, also ``success_rate`` and the ends of its 95 % interval.
-        """
+        """Return ``<metric>_mean``, ``_min`` and ``_max`` over the counted episodes, no NaN, and the success rate."""
         records = [episode.record for episode in self.counted()]
         return summarized(record.metrics for record in records) | success_rate(record.success for record in records)
 
     def histograms(self) -> Mapping[str, Histogram]:
-        """Return, by name, the histogram of each series, and of the episodes' returns, lengths and final numbers.
-
-        They are made at the first call; every backend gets the same ones.
-        """
+        """Return, by name, histograms of the series, returns, lengths and final numbers, made at the first call."""
         with _making_histograms:
             made: dict[str, Histogram] | None = self.__dict__.get("_histograms")
             if made is None:
@@ -267,23 +226,19 @@ def summarized(metrics: Iterable[Mapping[str, float]]) -> dict[str, float]:
             if not math.isnan(value):
                 values.setdefault(name, []).append(value)
     return {
-        f"{name}_{kind}": float(reduce(found))
-        for name, found in values.items()
+        f"{name}_{kind}": float(reduce(numbers))
+        for name, numbers in values.items()
         for kind, reduce in (("mean", np.mean), ("min", np.min), ("max", np.max))
     }
 
 
 def success_rate(successes: Iterable[bool | None]) -> dict[str, float]:
-    """Return the share of episodes that succeeded, with the ends of Wilson's 95 % interval; nothing if none is known.
-
-    >>> success_rate([True, True, None, False])["success_rate"], success_rate([None])
-    (0.6666666666666666, {})
-    """
-    known = [one for one in successes if one is not None]
-    if not known:
+    """Return the share of episodes that succeeded and the ends of Wilson's 95 % interval; nothing if none is known."""
+    outcomes = [success for success in successes if success is not None]
+    if not outcomes:
         return {}
-    low, high = wilson(sum(known), len(known))
-    return {SUCCESS_RATE: sum(known) / len(known), f"{SUCCESS_RATE}_low": low, f"{SUCCESS_RATE}_high": high}
+    low, high = wilson(sum(outcomes), len(outcomes))
+    return {SUCCESS_RATE: sum(outcomes) / len(outcomes), f"{SUCCESS_RATE}_low": low, f"{SUCCESS_RATE}_high": high}
 
 
 def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> list[EpisodeData]:
@@ -291,10 +246,6 @@ def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> li
 
     Every second value is dropped as often as needed, first from the series that have been thinned least. If single
     values are all that is left, the oldest episodes lose their final values.
-
-    >>> long = EpisodeData(EpisodeRecord("e", 1.0, 1000), {"x": Series(np.zeros(1000), 1, 1000)})
-    >>> thinned([long], most=300)[0].series["x"].stride
-    4
     """
     held = list(episodes)
     while _points(held) > most:
@@ -313,11 +264,7 @@ def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> li
 
 
 def tape_bytes(episodes: Iterable[EpisodeData]) -> int:
-    """Return the bytes that the tapes of episodes take.
-
-    >>> tape_bytes([EpisodeData(EpisodeRecord("e", 1.0, 3), tape=b"1234"), EpisodeData(EpisodeRecord("f", 1.0, 3))])
-    4
-    """
+    """Return the bytes that the tapes of episodes take."""
     return sum(len(episode.tape) for episode in episodes if episode.tape)
 
 
@@ -326,11 +273,7 @@ def with_fewer_tapes(
 ) -> list[EpisodeData]:
     """Return the episodes with the tapes of the chosen ones, and of the newest others that fit ``most`` bytes.
 
-    The tape of each of the others is ``LEFT_OUT``, and the note of its record says so.
-
-    Args:
-        episodes: The episodes, in the order in which they ended.
-        chosen: The ids of the records of those that keep their tapes in any case.
+    The episodes are in the order in which they ended. The tape of each of the others is ``LEFT_OUT``, as its note says.
 
     >>> records = [EpisodeRecord(f"e{number}", 1.0, 3, id=str(number)) for number in range(3)]
     >>> episodes = [EpisodeData(record, tape=b"1234") for record in records]
@@ -340,14 +283,14 @@ def with_fewer_tapes(
     if tape_bytes(episodes) <= most:
         return list(episodes)
     left = most - tape_bytes(episode for episode in episodes if episode.record.id in chosen)
-    found = []
+    kept = []
     for episode in reversed(episodes):
         if episode.tape and episode.record.id not in chosen:
             left -= len(episode.tape)
             if left < 0:
                 episode = episode.without_tape()
-        found.append(episode)
-    return found[::-1]
+        kept.append(episode)
+    return kept[::-1]
 
 
 def points_of(episode: EpisodeData) -> int:
@@ -385,7 +328,7 @@ def histograms_of(episodes: Iterable[EpisodeData]) -> dict[str, Histogram]:
     for episode in episodes:
         for name, values, count in _numbers(episode):
             parts.setdefault(name, []).append((values, count))
-    return {name: _histogram(found) for name, found in parts.items()}
+    return {name: _histogram(values_and_counts) for name, values_and_counts in parts.items()}
 
 
 def _numbers(episode: EpisodeData) -> Iterator[tuple[str, npt.ArrayLike, int]]:

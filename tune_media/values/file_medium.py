@@ -11,13 +11,7 @@ from tune_media.values.medium import Medium
 
 
 class FileMedium(Medium):
-    """A finished file.
-
-    Args:
-        kind: The word for this kind of medium in the index.
-        ending: The file name ending, with its dot.
-        facts: The fields that this kind of medium has in the index.
-    """
+    """A finished file; ``facts`` are the fields that this kind of medium has in the index."""
 
     ending: str
     data: bytes

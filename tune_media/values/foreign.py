@@ -49,11 +49,7 @@ def is_shown(value: Any) -> bool:
 
 
 def whole_characters(text: str) -> str:
-    """Return text without halves of characters, which no page, table, terminal or tracker takes.
-
-    >>> whole_characters(f"a half: {chr(0xD800)}")
-    'a half: ?'
-    """
+    """Return text without halves of characters, which no page, table, terminal or tracker takes."""
     return text if type(text) is str and text.isascii() else str(text).encode("utf-8", "replace").decode()
 
 
@@ -67,9 +63,5 @@ def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
 
 
 def without_address(text: str) -> str:
-    """Return a text without the memory addresses of objects, which differ from process to process.
-
-    >>> without_address("<function collect at 0x7f1c2a> failed")
-    '<function collect> failed'
-    """
+    """Return a text without the memory addresses of objects, which differ from process to process."""
     return re.sub(r" at 0x[0-9a-f]+", "", text)

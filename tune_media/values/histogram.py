@@ -148,8 +148,8 @@ class Histogram(Medium):
         if not self.count:
             return math.nan
         heights = np.concatenate([[0.0], np.cumsum(self.counts)])
-        found = float(np.interp(share * heights[-1], heights, self.edges))
-        return min(max(found, self.minimum), self.maximum)
+        estimate = float(np.interp(share * heights[-1], heights, self.edges))
+        return min(max(estimate, self.minimum), self.maximum)
 
     def __repr__(self) -> str:
         return f"Histogram({self.count} values in {len(self.counts)} bins)"

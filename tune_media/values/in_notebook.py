@@ -10,20 +10,17 @@ MOST_BYTES = 16 * 2**20
 
 
 def clip_html(content: bytes, caption: str, kind: str = "video/mp4") -> str:
-    """Return a clip or a picture as HTML, with a line of text; the text alone if the file is too large.
-
-    Args:
-        caption: The line of text; it is never HTML.
+    """Return a clip or a picture as HTML with a line of plain text; the text alone if the file is too large.
 
     >>> clip_html(b"abc", "return < 3").endswith("<figcaption>return &lt; 3</figcaption></figure>")
     True
     """
-    told = html.escape(caption)
+    escaped = html.escape(caption)
     if not content or len(content) > MOST_BYTES:
         why = f"{len(content) / 1e6:.0f} MB, too large for a notebook" if content else "not rendered yet"
-        return f"<p>{told} ({why})</p>"
+        return f"<p>{escaped} ({why})</p>"
     source = f'src="data:{kind};base64,{base64.b64encode(content).decode()}" style="max-width:100%"'
     shown = f"<video {source} controls loop muted playsinline></video>"
     if kind.startswith("image/"):
-        shown = f'<img {source} alt="{told}">'
-    return f'<figure style="margin:0">{shown}<figcaption>{told}</figcaption></figure>'
+        shown = f'<img {source} alt="{escaped}">'
+    return f'<figure style="margin:0">{shown}<figcaption>{escaped}</figcaption></figure>'

@@ -91,7 +91,7 @@ class Medium:
 def _pydantic_serializer() -> Any:
     try:
         from pydantic_core import SchemaSerializer, core_schema
-    except ImportError:  # then nobody asks
+    except ImportError:  # then no notebook shows it
         return None
     text = core_schema.plain_serializer_function_ser_schema(repr)
     return SchemaSerializer(core_schema.any_schema(serialization=text))

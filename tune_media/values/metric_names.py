@@ -28,14 +28,9 @@ _MAX_METRICS = 10
 
 
 def main_metrics(names: Iterable[str]) -> list[str]:
-    """Return the metrics that a table shows unless it is told which: RLlib's returns and lengths, or a trainable's own.
+    """Return the metrics that a table shows by default: RLlib's returns and lengths, or a trainable's own.
 
     The evaluation's come first.
-
-    >>> main_metrics(["env_runners/episode_return_mean", "evaluation/env_runners/episode_return_mean", "timers/sample"])
-    ['evaluation/env_runners/episode_return_mean', 'env_runners/episode_return_mean']
-    >>> main_metrics(["score", "timers/sample", "time_total_s"])
-    ['score']
     """
     names = list(dict.fromkeys(names))
     of_rllib = [name for name in names if name.rpartition("/")[2] in (*RETURN_NAMES, LENGTH_NAME)]

@@ -9,17 +9,13 @@ from tune_media.values.secrets import error_text
 
 
 def named_function(place: str) -> Any:
-    """Return the function that ``module:function`` names.
+    """Return the function that ``module:function`` names. Raises ValueError.
 
-    Raises:
-        ValueError: It names none.
-
-    Example:
-        >>> named_function("math:sqrt")(4)
-        2.0
-        >>> named_function("math")
-        Traceback (most recent call last):
-        ValueError: 'math' names no function: pass module:function (AttributeError: module 'math' has no attribute '')
+    >>> named_function("math:sqrt")(4)
+    2.0
+    >>> named_function("math")
+    Traceback (most recent call last):
+    ValueError: 'math' names no function: pass module:function (AttributeError: module 'math' has no attribute '')
     """
     module, _, name = place.partition(":")
     try:

@@ -7,11 +7,7 @@ from typing import Any
 
 
 def as_number(value: Any) -> float:
-    """Return a value as a float; NaN if it is not a number.
-
-    >>> as_number(3), as_number("3")
-    (3.0, nan)
-    """
+    """Return a value as a float; NaN if it is not a number."""
     try:
         return float(value) if isinstance(value, (int, float)) else math.nan
     except OverflowError:
@@ -31,12 +27,5 @@ def whole_number(number: Any) -> int:
 
 
 def counted(count: int, noun: str, several: str | None = None) -> str:
-    """Return a number of things in words.
-
-    Args:
-        several: What several are called. None: with an s.
-
-    >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "medium", "media")
-    ('1 episode', '1,200 episodes', '0 media')
-    """
+    """Return a number of things in words; several are called ``several``, or ``noun`` with an s."""
     return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"

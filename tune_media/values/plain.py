@@ -36,50 +36,25 @@ _TOO_DEEP = f"plain data with more than {_MAX_LEVELS} tuples or objects inside e
 
 
 def pack(value: Any) -> bytes:
-    """Write a value as plain data.
-
-    >>> unpack(pack({"speed": np.float32(1.5), "path": np.arange(3), "at": (1, 2)}))
-    {'speed': 1.5, 'path': array([0, 1, 2]), 'at': (1, 2)}
-
-    Raises:
-        TypeError: The value holds an object that is no plain data.
-        ValueError: It is nested too deep, or contains itself.
-    """
+    """Write a value as plain data. Raises TypeError or ValueError."""
     return _packed(value, _extended)
 
 
 def pack_exactly(value: Any) -> bytes:
     """Write a value as plain data that has the same types when it is read: also sets, and NumPy's numbers as such.
 
-    Only of dicts, instances of subclasses become dicts. Equal values have equal bytes in every process.
-
-    >>> again = unpack(pack_exactly({"speed": (1, np.float32(0.5)), 7: {"b", "a"}}))
-    >>> type(again["speed"][1]).__name__, sorted(again[7])
-    ('float32', ['a', 'b'])
-
-    Raises:
-        TypeError: The value holds an object that is no plain data.
-        ValueError: It is nested too deep, or contains itself.
+    Only instances of subclasses of dict become dicts. Equal values have equal bytes in every process.
     """
     return _packed(value, _exactly)
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    """Read what ``pack``, ``pack_exactly`` or ``pack_each`` wrote.
-
-    Raises:
-        ValueError: The bytes are not whole, or nested too deep.
-    """
+    """Read what ``pack``, ``pack_exactly`` or ``pack_each`` wrote. Raises ValueError."""
     return _unpacked(data)
 
 
 def pack_each(values: Mapping[str, Any]) -> tuple[bytes, dict[str, Any]]:
-    """Write a flat dict as plain data, tuples as lists; return its bytes, and the values that are no plain data.
-
-    >>> data, rest = pack_each({"score": 1.0, "sum": sum, "large": 2**70})
-    >>> unpack(data), rest
-    ({'score': 1.0, 'large': 1.1805916207174113e+21}, {'sum': <built-in function sum>})
-    """
+    """Write a flat dict as plain data, tuples as lists; return its bytes, and the values that are no plain data."""
     try:
         return _pack_loosely(values), {}
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -29,20 +29,11 @@ class FrameError(ValueError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One reason why something was not recorded.
+    """One reason why something was not recorded."""
 
-    Attributes:
-        text: The whole message: the recorder or argument, the value that is wrong, and how to mend it.
-        lost: The number of episodes that got no clip for it.
-        remedy: What else there is to say of a fault; a reason why something was not recorded has it in its text.
-
-    Example:
-        >>> str(Problem("record_episodes: env 'X' has no render_mode.", lost=4))
-        "record_episodes: env 'X' has no render_mode. (4 episodes without a clip)"
-    """
-
-    text: str
-    lost: int = 0
+    text: str  # the whole message: the recorder or argument, the value that is wrong, and how to mend it
+    lost: int = 0  # the number of episodes that got no clip for it
+    # what else there is to say of a fault; a reason why something was not recorded has it in its text
     remedy: str = field(default="", repr=False)
 
     def __str__(self) -> str:
@@ -51,12 +42,7 @@ class Problem:
 
 
 class Problems:
-    """Counts the problems of one process.
-
-    Args:
-        tell: Called with the first problem of each kind.
-        most: Problems of more kinds are left out.
-    """
+    """Counts the problems of one process: ``tell`` gets the first of each kind; kinds beyond ``most`` are left out."""
 
     def __init__(self, tell: Callable[[Problem], None] = lambda problem: None, most: int = 50) -> None:
         self._tell, self._most = tell, most
@@ -78,13 +64,9 @@ class Problems:
             self._news[kind] = replace(news, lost=news.lost + problem.lost)
 
     def report(self, reason: str, consequence: str = "no clip", *, kind: str = "", lost: int = 0) -> None:
-        """Count a problem of a user's function or env.
+        """Count a problem of a user's function or env, which costs ``lost`` episodes their clips.
 
-        Args:
-            reason: The whole reason, with the remedy.
-            consequence: What it costs.
-            kind: Reasons with the same kind and consequence are one problem. Empty: the reason itself.
-            lost: The number of episodes that get no clip for it.
+        Reasons with the same kind and consequence are one problem. Without a kind, it is the reason itself.
         """
         text = f"{consequence}: {redacted(without_address(reason))}"
         self.add(Problem(text, lost), (consequence, kind) if kind else None)
@@ -107,46 +89,30 @@ class Problems:
 
 
 def explained(what: str, error: Exception) -> str:
-    """Return an exception as the reason of a problem.
-
-    Example:
-        >>> explained("trigger=", ValueError("no such index"))
-        'trigger= raised ValueError: no such index'
-        >>> explained("a frame", FrameError("env 'X' returned None from render()"))
-        "env 'X' returned None from render()"
-    """
+    """Return an exception as the reason of a problem."""
     return str(error) if isinstance(error, FrameError) else f"{what} raised {error_text(error)}"
 
 
 def pending(result: Mapping[Any, Any]) -> dict[str, int]:
-    """Return what is to come with a later result, by its key, for each section that a result of RLlib has.
-
-    Example:
-        >>> pending({"env_runners": {"episodes": {"num_pending": 3}}, "evaluation": {"env_runners": {}}})
-        {'num_pending': 3, 'num_unanswered': 0}
-    """
-    found = {}
+    """Return what is to come with a later result, by its key, for each section that a result of RLlib has."""
+    pending_counts = {}
     for key, holder in ((NUM_PENDING, result), (NUM_UNANSWERED, result.get("evaluation"))):
         env_runners = holder.get("env_runners") if isinstance(holder, Mapping) else None
         if isinstance(env_runners, Mapping):
             counts = [one.get(key) for one in env_runners.values() if isinstance(one, Mapping)]
-            found[key] = max((count for count in counts if isinstance(count, int)), default=0)
-    return found
+            pending_counts[key] = max((count for count in counts if isinstance(count, int)), default=0)
+    return pending_counts
 
 
 def take_problems(result: dict[Any, Any]) -> list[Problem]:
-    """Return the problems that a result reports, at any depth, and put their texts (one string) in their place.
-
-    Args:
-        result: A result of Tune or RLlib; changed in place. Reading it again finds nothing.
-    """
-    found: list[Problem] = []
+    """Return the problems that a result reports, at any depth, and put their texts (one string) in their place."""
+    taken: list[Problem] = []
     for key, value in result.items():
         if isinstance(value, dict):
-            found += take_problems(value)
+            taken += take_problems(value)
         elif key == PROBLEMS and isinstance(value, tuple):
-            own = [problem for problem in value if isinstance(problem, Problem)]
-            if own:
-                result[key] = "; ".join(map(str, own))
-                found += own
-    return found
+            reported = [problem for problem in value if isinstance(problem, Problem)]
+            if reported:
+                result[key] = "; ".join(map(str, reported))
+                taken += reported
+    return taken

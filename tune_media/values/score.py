@@ -32,75 +32,42 @@ CLIP_LABEL = "best return of a clip"
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of some trials.
+    """The scores of some trials."""
 
-    Attributes:
-        label: What the score is, in words.
-        values: The score of each trial; None if a trial has none.
-
-    Example:
-        >>> Scores.of([{"score": 1.0}, {"score": 3.0}, {}], [None, None, 9.0])
-        Scores(label='score', values=[1.0, 3.0, None])
-        >>> Scores.of([{}, {}], [5.0, None]).label
-        'best return of a clip'
-    """
-
-    label: str
-    values: list[float | None]
+    label: str  # what the score is, in words
+    values: list[float | None]  # None: the trial has none
 
     @classmethod
     def of(cls, metrics: Sequence[Mapping[str, float]], clips: Sequence[float | None]) -> Scores:
-        """Score trials by their metrics.
-
-        Args:
-            metrics: The last metrics of each trial.
-            clips: The best return of a clip of each trial, or None.
-        """
-        known = known_returns(name for found in metrics for name in found)
-        if not known:
+        """Score trials by their last metrics, or else by the best return of a clip of each."""
+        returns = known_returns(name for numbers in metrics for name in numbers)
+        if not returns:
             return cls(CLIP_LABEL, list(clips))
-        return cls(RETURNS[known[0]], [found.get(known[0]) for found in metrics])
+        return cls(RETURNS[returns[0]], [numbers.get(returns[0]) for numbers in metrics])
 
     def best_first(self, sign: int = 1) -> list[int]:
-        """Return the numbers of the trials, the highest score first; trials without a score come last.
-
-        Args:
-            sign: -1 for the lowest score first.
-
-        Example:
-            >>> Scores("score", [1.0, None, 3.0]).best_first()
-            [2, 0, 1]
-        """
+        """Return the trials' numbers, the highest score (``sign`` -1: the lowest) first, those without one last."""
         values = [float("-inf") if value is None else sign * value for value in self.values]
         return sorted(range(len(values)), key=lambda number: -values[number])
 
 
 def known_returns(names: Iterable[str]) -> list[str]:
-    """Return the metrics among ``names`` that say how good a policy is, best first.
-
-    Example:
-        >>> known_returns(["timers/sample", "env_runners/episode_return_mean", "evaluation/episode_return_mean"])
-        ['evaluation/episode_return_mean', 'env_runners/episode_return_mean']
-    """
-    found = set(names)
-    return [name for name in RETURNS if name in found]
+    """Return the metrics among ``names`` that say how good a policy is, best first."""
+    present = set(names)
+    return [name for name in RETURNS if name in present]
 
 
 def clip_rank(facts: Mapping[str, Any]) -> tuple[bool, bool, float]:
-    """Return the rank of a clip among others: the clip with the highest rank is the best.
+    """Return the rank of a clip among others by its facts: the clip with the highest rank is the best.
 
-    A clip that was rolled back, or is of an abandoned trial, comes after all others. Then a clip of an evaluation is
-    better than one of training, and then the return counts.
+    A clip that was rolled back, or is of an abandoned trial, comes last. Clips of evaluations are better than those of
+    training; then the return counts.
 
-    Args:
-        facts: The facts of the clip, such as its index line.
-
-    Example:
-        >>> lucky = {"section": "train", "episode_return": 9.0}
-        >>> clip_rank({"section": "evaluation", "episode_return": 1.0}) > clip_rank(lucky)
-        True
-        >>> clip_rank({**lucky, "rolled_back": True}) < clip_rank({"section": "train"})
-        True
+    >>> lucky = {"section": "train", "episode_return": 9.0}
+    >>> clip_rank({"section": "evaluation", "episode_return": 1.0}) > clip_rank(lucky)
+    True
+    >>> clip_rank({**lucky, "rolled_back": True}) < clip_rank({"section": "train"})
+    True
     """
     value = as_number(facts.get("episode_return"))
     return does_count(facts), facts.get("section") == "evaluation", -math.inf if math.isnan(value) else value

@@ -75,14 +75,6 @@ def redacted(text: str) -> str:
     URL-encoded; passwords in URIs; private keys; the values of names such as ``sig``, ``token`` and ``api_key``, in a
     query, a header, an argument, a command or a dict; and keys of well-known forms, such as ``ghp_...``. A text above
     10,000 characters is cut.
-
-    Example:
-        >>> redacted("postgresql://me:se/c@ret@host/runs and http://me:secret@host/a@b")
-        'postgresql://***@host/runs and http://***@host/a@b'
-        >>> redacted("https://host/clip.mp4?sv=2024&sig=Zm9v%3D: 403, {'api_key': 'abc', 'project': 'walkers'}")
-        "https://host/clip.mp4?sv=2024&sig=***: 403, {'api_key': '***', 'project': 'walkers'}"
-        >>> redacted("s3://bucket/a@b and file:///home/me@work")
-        's3://bucket/a@b and file:///home/me@work'
     """
     for secret in sorted(_kept | _secrets_of_environment(), key=len, reverse=True):
         for spelling in {secret, quote(secret, safe=""), quote_plus(secret)}:
@@ -90,18 +82,17 @@ def redacted(text: str) -> str:
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}…"
     text = _PRIVATE_KEY.sub(rf"\1{HIDDEN}", text)
-    text = _PASSWORD.sub(lambda found: f"{found[1] or found[2] or found[3]}{HIDDEN}{'%40' if found[3] else '@'}", text)
+    text = _PASSWORD.sub(lambda match: f"{match[1] or match[2] or match[3]}{HIDDEN}{'%40' if match[3] else '@'}", text)
     text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
-    text = _ASSIGNED.sub(lambda found: f"{next(filter(None, found.groups()))}{HIDDEN}", text)
+    text = _ASSIGNED.sub(lambda match: f"{next(filter(None, match.groups()))}{HIDDEN}", text)
     return _TOKEN.sub(HIDDEN, _BEARER.sub(rf"\1{HIDDEN}", text))
 
 
 def redacted_values(value: Any, name: str = "") -> Any:
     """Return a value with the texts in it redacted, those whole that the name of a secret names, for a pickle.
 
-    Example:
-        >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
-        {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
+    >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
+    {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
     """
     if isinstance(value, str):
         parts = (value[at : at + _MAX_TEXT] for at in range(0, len(value), _MAX_TEXT))
@@ -137,16 +128,11 @@ def without_secret(name: str, value: Any) -> Any:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the type and the message of an exception, without secrets; it never raises.
-
-    Example:
-        >>> error_text(OSError("PUT https://host/clip.mp4?sig=abc: no answer"))
-        'OSError: PUT https://host/clip.mp4?sig=***: no answer'
-    """
+    """Return the type and the message of an exception, without secrets; it never raises."""
     return f"{type(error).__name__}: {redacted(shown(error, str))}"
 
 
 def _secrets_of_environment() -> set[str]:
     whole = {value for name, value in os.environ.items() if _IN_ENVIRONMENT.search(name)}
-    parts = {next(filter(None, found)) for value in os.environ.values() for found in _URI_WITH_PASSWORD.findall(value)}
+    parts = {next(filter(None, uri)) for value in os.environ.values() for uri in _URI_WITH_PASSWORD.findall(value)}
     return {value for value in whole | parts if len(value) >= _MIN_LENGTH}

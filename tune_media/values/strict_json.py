@@ -30,9 +30,6 @@ def json_bytes(value: Any) -> bytes:
     NumPy numbers and arrays become numbers and lists. NaN and infinity become null, and so does anything that contains
     itself or is nested too deep. Any other object becomes text. Invisible characters (line ends, marks that change the
     direction of writing, lone surrogates) are escaped.
-
-    >>> json_bytes({"speed": np.float32(1.5), "path": np.arange(3), "loss": float("nan")})
-    b'{"speed": 1.5, "path": [0, 1, 2], "loss": null}'
     """
     plain = finite(value)
     text = _AS_TEXT.encode(plain)
@@ -40,29 +37,14 @@ def json_bytes(value: Any) -> bytes:
 
 
 def finite(value: Any) -> Any:
-    """Return a value as JSON has it, with null for each number that is not finite, and text for anything unknown.
-
-    >>> finite({"a": [1.0, float("nan")], 3: len})
-    {'a': [1.0, None], '3': '<built-in function len>'}
-    """
+    """Return a value as JSON has it, with null for each number that is not finite, and text for anything unknown."""
     return _plain(value, None, ())
 
 
 def as_plain(value: Any, name: str) -> Any:
-    """Return a value as plain JSON data: None, numbers, text, and lists and dicts of these; tensors become lists.
+    """Return a value as plain JSON data: None, numbers (NaN, too), text, lists and dicts; tensors become lists.
 
-    >>> as_plain({"path": np.arange(3), "at": (1, 2)}, "track")
-    {'path': [0, 1, 2], 'at': [1, 2]}
-    >>> as_plain({"socket": len}, "track")
-    Traceback (most recent call last):
-    TypeError: track/socket is a builtin_function_or_method
-
-    Args:
-        value: The value. NaN and infinity stay.
-        name: Its name, for messages.
-
-    Raises:
-        TypeError: The value holds something else; the message names it.
+    Anything else is a TypeError that names it.
     """
     return _plain(value, name, ())
 
@@ -131,14 +113,7 @@ def parsed_bytes(value: Any) -> bytes:
 
 
 def parse_json(text: bytes | memoryview) -> Any:
-    """Parse JSON, about three times as fast as ``json.loads``.
-
-    >>> parse_json(b'{"seed": 3}')
-    {'seed': 3}
-
-    Raises:
-        ValueError: It is not JSON, or nested so deeply that whoever walks through it would fail.
-    """
+    """Parse JSON, about three times as fast as ``json.loads``; nested beyond 200 levels, it is a ValueError, too."""
     try:
         value = orjson.loads(text)
     except ValueError:  # Python also reads NaN, integers above 64 bits and halves of characters

@@ -151,21 +151,21 @@ class Video(Medium):
 
     @override
     def facts(self) -> dict[str, Any]:
-        own: dict[str, Any] = {"format": "mp4", "width": self.width, "height": self.height}
-        own |= {"frames": self.frames, "fps": self.fps}
+        fields: dict[str, Any] = {"format": "mp4", "width": self.width, "height": self.height}
+        fields |= {"frames": self.frames, "fps": self.fps}
         if self.compared is not None:
-            own |= {"compared": self.compared, "recipe": self.recipe_hash}
+            fields |= {"compared": self.compared, "recipe": self.recipe_hash}
         if self.frame_stride is not None:
-            own["frame_stride"] = self.frame_stride
-        return own | (self.episode.facts() if self.episode else {})
+            fields["frame_stride"] = self.frame_stride
+        return fields | (self.episode.facts() if self.episode else {})
 
     def _fill(self, encoded: EncodedVideo | Video, **others: Any) -> None:
         names = ("data", "width", "height", "frames", "fps", "frame_stride", "compared", "recipe_hash")
         self._set(**{name: getattr(encoded, name) for name in names}, **others)
 
     def _repr_html_(self) -> str:
-        told = f"return {self.episode.episode_return:g}, " if self.episode else ""
-        return clip_html(self.data, f"{told}{counted(self.frames, 'frame')}{f', {self.note}' if self.note else ''}")
+        summary = f"return {self.episode.episode_return:g}, " if self.episode else ""
+        return clip_html(self.data, f"{summary}{counted(self.frames, 'frame')}{f', {self.note}' if self.note else ''}")
 
     def __repr__(self) -> str:
         size = f"{len(self.data) / 1000:.1f} kB"
@@ -173,16 +173,10 @@ class Video(Medium):
 
 
 def is_whole_mp4(data: bytes) -> bool:
-    """Return whether an mp4 is complete, judged by its boxes: its header and its pictures are there, in full.
-
-    >>> import numpy as np
-    >>> clip = Video(np.zeros((2, 16, 16, 3), np.uint8))
-    >>> is_whole_mp4(clip.data), is_whole_mp4(clip.data[:-1])
-    (True, False)
-    """
+    """Return whether an mp4 is complete, judged by its boxes: its header and its pictures are there, in full."""
     at = 0
-    found: set[bytes] = set()
-    while at + 8 <= len(data) and not {b"moov", b"mdat"} <= found:
+    kinds: set[bytes] = set()
+    while at + 8 <= len(data) and not {b"moov", b"mdat"} <= kinds:
         size, kind, head = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8], 8
         if size == 1:  # the real size follows the kind
             size, head = int.from_bytes(data[at + 8 : at + 16], "big"), 16
@@ -190,6 +184,6 @@ def is_whole_mp4(data: bytes) -> bool:
             size = len(data) - at
         if size < head or at + size > len(data) or (at == 0 and kind != b"ftyp"):
             return False
-        found.add(kind)
+        kinds.add(kind)
         at += size
-    return {b"moov", b"mdat"} <= found
+    return {b"moov", b"mdat"} <= kinds

@@ -24,8 +24,8 @@ from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_unrendered
 from tune_media.values.checks import a_text, as_shown, did_you_mean, local_path, name_some, number_range, one_of
-from tune_media.values.names import shown_names
 from tune_media.values.number import counted
+from tune_media.values.safe_names import shown_names
 from tune_media.values.score import RETURNS, Scores
 from tune_media.values.secrets import error_text
 from tune_media.viewing import comparison, data_frames, figure

@@ -16,8 +16,8 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.checks import did_you_mean
 from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
-from tune_media.values.names import full_name
 from tune_media.values.number import as_number
+from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame

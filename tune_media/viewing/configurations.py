@@ -12,7 +12,7 @@ import numpy as np
 
 from tune_media.experiment.params import comparable, differing
 from tune_media.values.checks import did_you_mean
-from tune_media.values.names import full_name
+from tune_media.values.safe_names import full_name
 from tune_media.viewing.statistics import (
     Estimate,
     Scores,

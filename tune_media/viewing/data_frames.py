@@ -13,8 +13,8 @@ from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, par
 from tune_media.values.checks import did_you_mean, name_some, one_of
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
-from tune_media.values.names import full_name
 from tune_media.values.number import as_number
+from tune_media.values.safe_names import full_name
 from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text
 

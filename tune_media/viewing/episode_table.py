@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tune_media.values.checks import did_you_mean, is_number
-from tune_media.values.names import shown_names
 from tune_media.values.number import as_number
+from tune_media.values.safe_names import shown_names
 from tune_media.values.strict_json import finite
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
 from tune_media.viewing.configurations import short

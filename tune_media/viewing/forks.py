@@ -8,7 +8,7 @@ from typing import Any
 
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.values.names import safe_name
+from tune_media.values.safe_names import safe_name
 
 EVALUATIONS = "evaluations"
 """The folder of an experiment that holds its evaluations."""

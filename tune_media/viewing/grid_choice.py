@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tune_media.values.checks import name_some
-from tune_media.values.names import full_name
 from tune_media.values.number import counted
+from tune_media.values.safe_names import full_name
 from tune_media.values.score import clip_rank, does_count
 from tune_media.viewing.catalog import Catalog, load, names_of_trials
 from tune_media.viewing.catalog_row import CatalogRow

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tune_media.values.checks import as_shown, did_you_mean, is_number, name_some, number_range
-from tune_media.values.names import full_name
 from tune_media.values.number import as_number
+from tune_media.values.safe_names import full_name
 
 _BOUNDS: dict[str, Callable[[float, float], bool]] = {"_min": float.__ge__, "_max": float.__le__}
 _PARAM = "config/"  # as in the columns of to_pandas

@@ -19,7 +19,7 @@ from tune_media.ray_compat import set_event_writer_class
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import write_atomically
 from tune_media.storage.location import TrialLocation
-from tune_media.values.names import safe_name
+from tune_media.values.safe_names import safe_name
 
 _NAME = "events.out.tfevents.0000000000.tune_media.export"
 

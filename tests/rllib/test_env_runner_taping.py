@@ -14,7 +14,7 @@ from tune_media.recording.pictures import ALONE, SPARSE, WHOLE, Pictures
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.replay.tape import Tape
-from tune_media.replay.verdicts import Verdict, decide
+from tune_media.replay.verdicts import ReplayVerdict, decide
 from tune_media.rllib import record_episodes
 from tune_media.rllib.env_runner_requests import recordings_of
 from tune_media.rllib.gather import EnvRunnerClient, collect
@@ -62,7 +62,7 @@ def rendered(collected):
     return {clip.episode.rendered for clip in clips_of(collected)}
 
 
-PROVEN = Verdict(True, ages=False, length=8)
+PROVEN = ReplayVerdict(True, ages=False, length=8)
 
 
 @pytest.mark.parametrize("sub_envs", [1, 3])
@@ -181,7 +181,7 @@ def test_wrappers_that_are_exchanged_in_place_end_the_tapes(made):
 
 def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_are_the_same(monkeypatch):
     _, _, play = recorded(render="auto", sub_envs=4)
-    monkeypatch.setattr("tune_media.rllib.replays._MOST_ENCODED", 2)
+    monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_ENCODED", 2)
     for _ in range(20):  # the first four to end may all be encoded ones
         collected = play(4)
         clips = clips_of(collected)
@@ -197,7 +197,7 @@ def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_ar
 
 def test_a_clip_of_an_unproven_tape_with_other_pictures_is_not_shown(monkeypatch):
     _, _, play = recorded(ShowsItsAge, render="auto", sub_envs=2)
-    monkeypatch.setattr("tune_media.rllib.replays._MOST_ENCODED", 1)
+    monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_ENCODED", 1)
     clips = [clip for _ in range(2) for clip in clips_of(play(4)) if clip.episode.rendered == "replay"]
     later = [clip for clip in clips if Tape.unpacked(clip.tape).number]
     assert later
@@ -208,7 +208,7 @@ def test_a_clip_of_an_unproven_tape_with_other_pictures_is_not_shown(monkeypatch
 @pytest.mark.parametrize("env", [Lake, ShowsItsAge])
 def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_single_frames_of_the_others(monkeypatch, env):
     _, _, play = recorded(env, render="auto", sub_envs=3)
-    monkeypatch.setattr("tune_media.rllib.replays._MOST_RENDERING", 0.0)
+    monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_RENDERING", 0.0)
     rounds = [play(5) for _ in range(3)]
     data = [episode for each in rounds for episode in each.chosen["data"].episodes]
     assert 1 <= sum(one.record.rendered == "direct" for one in data) < len(data)
@@ -227,7 +227,7 @@ def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_single_frames
 
 def test_an_episode_that_cannot_be_replayed_is_rendered_to_its_end(monkeypatch):
     _, recording, _ = recorded(render="auto", sub_envs=2)
-    monkeypatch.setattr("tune_media.rllib.replays._MOST_RENDERING", 0.0)
+    monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_RENDERING", 0.0)
     tape = Tape(1)
     recording.replays._whole, recording.recorder.clock.rendering = Tape(2), 1.0
     tape.fault = "a step is lost"
@@ -238,7 +238,7 @@ def test_an_episode_that_cannot_be_replayed_is_rendered_to_its_end(monkeypatch):
 
 def test_if_the_episode_that_is_rendered_whole_is_lost_the_next_one_is_rendered_whole(monkeypatch):
     env_runner, recording, play = recorded(render="auto")
-    monkeypatch.setattr("tune_media.rllib.replays._MOST_RENDERING", 0.0)
+    monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_RENDERING", 0.0)
     env_runner.sample(num_timesteps=1, random_actions=True)
     recording.recorder.abandon_all()
     records = [episode.record for episode in play(4).chosen["data"].episodes]
@@ -258,7 +258,7 @@ def test_a_clip_that_was_cut_for_lack_of_memory_proves_no_more_than_it_has(monke
 @pytest.mark.parametrize("render", ["auto", "replay"])
 def test_an_env_that_is_known_not_to_repeat_its_episodes_is_recorded_directly(render):
     _, recording, play = recorded(render=render)
-    decide(recording.replays.recipe.hash, Verdict(False, "it draws from the clock"))
+    decide(recording.replays.recipe.hash, ReplayVerdict(False, "it draws from the clock"))
     for _ in range(2):
         collected = play(2)
         assert rendered(collected) == {"direct"}

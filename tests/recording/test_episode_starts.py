@@ -4,8 +4,8 @@ from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, only
 from tune_media import selection
 from tune_media.recording.episode import EpisodeStart
+from tune_media.recording.episode_starts import Starts
 from tune_media.recording.render_clock import RenderClock
-from tune_media.recording.starts import Starts
 
 
 def test_a_seed_belongs_to_the_episode_that_was_reset_with_it():

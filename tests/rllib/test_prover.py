@@ -17,8 +17,8 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict, decide, is_first, verdict_on
-from tune_media.rllib.proofs import Prover
+from tune_media.replay.verdicts import ReplayVerdict, decide, is_first, verdict_on
+from tune_media.rllib.prover import Prover
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
 
@@ -71,7 +71,7 @@ def proven(prover, samples):
 def test_an_env_that_shows_the_same_pictures_again_is_proven_by_its_later_episodes(prover):
     samples = samples_of(odd_envs.Plain)
     assert proven(prover, samples[:1]) is None
-    assert proven(prover, samples[:2]) == Verdict(True, ages=False, length=5)
+    assert proven(prover, samples[:2]) == ReplayVerdict(True, ages=False, length=5)
     assert prover.problems() == []
 
 
@@ -162,9 +162,9 @@ def test_a_process_that_dies_tells_nothing_of_the_env(prover):
 
 def test_a_proof_that_fails_later_ends_the_replays_for_good(prover):
     samples = samples_of(odd_envs.CountsEpisodes)
-    decide(samples[0].recipe.hash, Verdict(True))
+    decide(samples[0].recipe.hash, ReplayVerdict(True))
     assert not proven(prover, samples).repeats
-    assert not decide(samples[0].recipe.hash, Verdict(True))
+    assert not decide(samples[0].recipe.hash, ReplayVerdict(True))
 
 
 def test_of_all_trials_one_plays_the_next_proofs_of_a_recipe_and_another_may_go_on_later(prover):

@@ -6,8 +6,8 @@ from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, only
 from tune_media import VideoOptions
 from tune_media.encoding.decode import decode_video
-from tune_media.recording.clips import Clips
 from tune_media.recording.episode import EpisodeStart
+from tune_media.recording.episode_clips import Clips
 from tune_media.steps import StepFacts
 
 

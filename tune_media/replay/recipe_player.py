@@ -21,8 +21,8 @@ from tune_media.recording.pictures import SPARSE, STEPS, Pictures
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
-from tune_media.replay.rendering import frames_at, raise_if_other, render_tape
 from tune_media.replay.tape import Tape
+from tune_media.replay.tape_rendering import frames_at, raise_if_other, render_tape
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
@@ -44,17 +44,13 @@ Tell = Callable[..., None]
 """Writes an answer: the contents behind it, and its facts."""
 
 
-class Stage:
-    """Plays the tapes of one recipe.
-
-    Args:
-        recipe, env, frame: See ``RenderProcess``.
-    """
+class RecipePlayer:
+    """Plays the tapes of one recipe; for ``recipe``, ``env`` and ``frame`` see ``RenderProcess``."""
 
     def __init__(self, recipe: bytes | None, env: Creator | str | None, frame: FrameFunction | str | None) -> None:
-        own = named_function(env) if isinstance(env, str) else env
-        self._content, self._is_own, self._has_own_frame = recipe, own is not None, frame is not None
-        creator = None if own is None else _taking_config(own)
+        makes_env = named_function(env) if isinstance(env, str) else env
+        self._content, self._is_own, self._has_own_frame = recipe, makes_env is not None, frame is not None
+        creator = None if makes_env is None else _taking_config(makes_env)
         if recipe is not None:
             self._recipe = LoadedRecipe.of(recipe, creator)
         else:
@@ -95,33 +91,28 @@ class Stage:
         is_lenient: bool,
         on_step: Callable[[int, int], None],
     ) -> dict[str, EncodedVideo]:
-        """Return the clips of a tape; the episode's own frames are compared.
-
-        Raises:
-            RenderError: The replay is not the episode.
-            Exception: Whatever the env raises.
-        """
+        """Return the clips of a tape, whose own frames are compared. Raises RenderError, or whatever the env raises."""
         steps, video, notes = len(tape), video or self._recipe.video, list[str]()
-        own = tape.pictures.places(tape.every, steps)
-        if not own and tape.pictures.how != STEPS and not is_lenient:
+        places = tape.pictures.places(tape.every, steps)
+        if not places and tape.pictures.how != STEPS and not is_lenient:
             raise RenderError(_NO_OWN_FRAME, is_of_env=False)
 
         def tell(step: int) -> None:
             if step % _STEPS_PER_LINE == 0:
                 on_step(step, steps)
 
-        compared = _compared(tape, own, video)
+        compared = _compared(tape, places, video)
         try:
             if is_lenient:
-                note = self._difference_as_recorded(tape, place, own)
+                note = self._difference_as_recorded(tape, place, places)
                 notes, compared = ([note], _compared(tape, (), video)) if note else ([], compared)
-                own = set()
+                places = set()
             elif tape.pictures.how == SPARSE:
                 with self._new_env(place) as renderer:
-                    raise_if_other(tape, frames_at(tape, renderer, own), own)
-                own &= {0}  # the first frame that is rendered is the same, however many there are
+                    raise_if_other(tape, frames_at(tape, renderer, places), places)
+                places &= {0}  # the first frame that is rendered is the same, however many there are
             with self._new_env(place, notes if is_lenient else None) as renderer:
-                clips = render_tape(tape, renderer, video, env_index=place[1], on_step=tell, compared=own)
+                clips = render_tape(tape, renderer, video, env_index=place[1], on_step=tell, compared=places)
         except ReplayDiffers as error:
             raise RenderError(self._why(error), error.step) from error
         return {
@@ -130,17 +121,10 @@ class Stage:
         }
 
     def prove(self, tape: Tape, place: tuple[int, int], *, is_first: bool) -> dict[str, Any]:
-        """Compare a replay with an episode of which all frames were rendered.
+        """Compare a replay with an episode of which all frames were rendered; return the facts of a ``ReplayVerdict``.
 
-        Args:
-            is_first: Whether it is also found out if a frame looks otherwise when others were rendered before it.
-
-        Returns:
-            The facts of a ``Verdict``.
-
-        Raises:
-            RenderError: The replay is not the episode, or the env is another one if it is rendered.
-            Exception: Whatever the env raises.
+        ``is_first``: also find out if a frame looks otherwise when others were rendered before it. Raises RenderError,
+        also if the env is another one when it is rendered, or whatever the env raises.
         """
         steps = len(tape)
         every = tape.pictures.places(tape.every, steps)
@@ -163,13 +147,12 @@ class Stage:
         with self._new_env(place) as renderer:
             return frames_at(tape, renderer, places)
 
-    def _difference_as_recorded(self, tape: Tape, place: tuple[int, int], own: Collection[int]) -> str | None:
+    def _difference_as_recorded(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> str | None:
         """Return why it is not sure that an episode looked as it does now: its own frames differ, or are not compared.
 
-        Raises:
-            ReplayDiffers: A step is not that of the episode.
+        Raises ReplayDiffers if a step is another one.
         """
-        if not own:
+        if not places:
             return None
         if not self._is_own and not self._has_own_frame:
             recipe, frame = self._recipe, self._frame
@@ -183,19 +166,19 @@ class Stage:
                 return f"its frames were not compared: its recipe cannot be read ({error_text(error)})"
         try:
             with _closing(recipe.make(*place)) as env:
-                shown = frames_at(tape, Renderer(env, frame), own)
+                shown = frames_at(tape, Renderer(env, frame), places)
         except ReplayDiffers:
             if self._is_own:
                 return "its frames were not compared: the env of its recipe does not play it here"
             raise
         except Exception as error:
             return f"its frames were not compared: {error_text(error)}"
-        other = tape.pictures.difference(shown, own)
-        if other is None:
+        difference = tape.pictures.difference(shown, places)
+        if difference is None:
             return None
         changed = differences(self._recipe.facts, facts_here())
         why = f" ({'; '.join(changed)})" if changed else ""
-        return f"all steps are those of the episode, but its frames looked different, {other[1]}{why}"
+        return f"all steps are those of the episode, but its frames looked different, {difference[1]}{why}"
 
     def problem(self) -> str | None:
         """Return why a new env shows no frame after a reset, or nothing on it; None: it shows something."""
@@ -221,11 +204,7 @@ class Stage:
 
     @contextlib.contextmanager
     def _new_env(self, place: tuple[int, int], notes: list[str] | None = None) -> Iterator[Renderer]:
-        """Make an env, and close it afterwards.
-
-        Args:
-            notes: Takes the note that its code was edited. None: it must not have been.
-        """
+        """Make an env, and close it afterwards; ``notes`` take that its code was edited. None: must not be."""
         try:
             made = self._recipe.make(*place)
         except Exception as error:
@@ -254,8 +233,8 @@ def _taking_config(creator: Any) -> Creator:
         return lambda config: creator()
     except ValueError:  # written in C
         pass
-    found: Creator = creator
-    return found
+    taking: Creator = creator
+    return taking
 
 
 @contextlib.contextmanager
@@ -267,14 +246,14 @@ def _closing(env: Any) -> Iterator[Any]:
             env.close()
 
 
-def _compared(tape: Tape, own: Collection[int], video: VideoOptions | None) -> str:
+def _compared(tape: Tape, places: Collection[int], video: VideoOptions | None) -> str:
     """Return how many of the frames of a clip were compared with those of the episode."""
     count = len({*range(0, len(tape) + 1, tape.every), len(tape)})
     if video is not None and video.max_frames is not None:
         count = min(count, video.max_frames)
-    if not own:
+    if not places:
         return "steps only"
-    return f"all {len(own)} frames" if tape.pictures.are_all else f"{len(own)} of {count} frames"
+    return f"all {len(places)} frames" if tape.pictures.are_all else f"{len(places)} of {count} frames"
 
 
 def cannot_make(error: Exception) -> RenderError:

@@ -10,7 +10,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
 from tests.support.loops import play, stepped
-from tune_media.gym.statistics import as_reward
+from tune_media.gym.episode_statistics import as_reward
 
 
 def test_statistics_are_gymnasiums_own():

@@ -1,7 +1,7 @@
 """Tells which round (an evaluation, a training iteration) a part of a result belongs to, and makes ids from that.
 
-RLlib repeats its last evaluation in every iteration that runs none. A medium that somebody else's code put into a
-result brings no id of its own, so its id is made from its content and from the round that reported it.
+RLlib repeats its last evaluation in every iteration that runs none. A raw array that a user put into a result
+has no id, so its id is made from its content and from the round that reported it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,11 @@ class Place(NamedTuple):
     Place(section='eval', path=('rollout',), depth=0)
     >>> place_of("rollout", None)
     Place(section='train', path=('rollout',), depth=0)
-
-    Attributes:
-        section: ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``.
-        path: The keys inside the section.
-        depth: How many lists lie around the place.
     """
 
-    section: str
-    path: tuple[str, ...] = ()
-    depth: int = 0
+    section: str  # ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``
+    path: tuple[str, ...] = ()  # the keys inside the section
+    depth: int = 0  # how many lists lie around the place
 
     @property
     def key(self) -> str:
@@ -69,16 +64,14 @@ class ContentIds:
     If the result does not say that a section is new, or if RLlib reports the place as a window, a medium may be a
     repetition, and ``may_repeat`` says of which id.
 
+    ``windows`` are the places that have ever been a window. Ray 2.50 reports a window as a deque; in an iteration that
+    evaluates only its oldest value, which may be that of an earlier evaluation.
+
     >>> result = {"training_iteration": 3, "evaluation": {"num_healthy_workers": 1}}
     >>> new, _ = ContentIds(result).id_of([b"pixels"], Place("evaluation", ("map",)))
     >>> _, may_repeat = ContentIds({"evaluation": {}}).id_of([b"pixels"], Place("evaluation", ("map",)))
     >>> new.startswith(may_repeat)
     True
-
-    Args:
-        result: The result.
-        windows: The places that have ever been a window. Ray 2.50 reports a window as a deque; in an iteration that
-            evaluates only its oldest value, which may be that of an earlier evaluation.
     """
 
     def __init__(self, result: dict[str, Any], windows: Collection[Place] = ()) -> None:
@@ -90,11 +83,7 @@ class ContentIds:
     ) -> tuple[str, str | None]:
         """Return the id of a medium, and the first digits of an id that it may repeat, or None if it is new.
 
-        Args:
-            content: The bytes of the medium, in one or more parts.
-            place: Its place.
-            may_repeat_in_training: Whether RLlib may repeat it in later training iterations. The MetricsLogger repeats
-                values that were logged with a window.
+        ``may_repeat_in_training``: the MetricsLogger repeats values that were logged with a window in later iterations.
         """
         digest = hashlib.blake2b(digest_size=16)
         for part in content:
@@ -139,11 +128,7 @@ def section_round(result: dict[str, Any], section: str) -> tuple[Any, ...] | Non
 
 
 def round_digits(token: Sequence[Any] | None) -> str:
-    """Return the eight digits of an id that depend on the round.
-
-    >>> len(round_digits((3,))), round_digits((3,)) == round_digits((4,))
-    (8, False)
-    """
+    """Return the eight digits of an id that depend on the round."""
     return hashlib.blake2b(shown(token).encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.clips import Clips
+from tune_media.recording.episode_clips import Clips
 from tune_media.recording.pictures import Pictures
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.generators import RenderGuard
@@ -32,16 +32,9 @@ def render_tape(
     ``render()`` is called at the steps of the tape's schedule, whichever frames are kept, until no more are wanted: it
     may change how the next frames look. So all frames are those that would have been recorded while the episode ran.
 
-    Args:
-        renderer: Renders the env in which the tape is played. Nobody else may step that env.
-        video: Size, speed, quality, overlays, and which frames are kept. None: the frames of the tape's schedule.
-        env_index: The sub-env that the episode was played on.
-        on_step: Told the number of each step that has been played, from 0, the reset.
-        compared: The steps whose frames are compared with the checksums on the tape.
-
-    Raises:
-        ReplayDiffers: The replay is not the episode.
-        FrameError: The env does not render.
+    The renderer's env must be stepped by no other code. ``on_step`` gets each step that has been played, from 0, the
+    reset. ``compared`` are the steps whose frames are compared with the checksums on the tape. Raises ReplayDiffers or
+    FrameError.
     """
     video = video or VideoOptions(every=tape.every)
     shown, pictures = _Shown(renderer), Pictures()
@@ -81,9 +74,7 @@ def render_tape(
 def frames_at(tape: Tape, renderer: Renderer, places: Collection[int]) -> Pictures:
     """Play a tape without a clip, and return the checksums of the frames of some steps; no others are rendered.
 
-    Raises:
-        ReplayDiffers: A step is not that of the episode.
-        FrameError: The env does not render.
+    Raises ReplayDiffers or FrameError.
     """
     pictures, shown = Pictures(), _Shown(renderer)
     for step in replay(renderer.env, tape):
@@ -94,14 +85,10 @@ def frames_at(tape: Tape, renderer: Renderer, places: Collection[int]) -> Pictur
 
 
 def raise_if_other(tape: Tape, shown: Pictures, places: Collection[int]) -> None:
-    """Compare the frames of a replay with the checksums on its tape.
-
-    Raises:
-        ReplayDiffers: They are others.
-    """
-    other = tape.pictures.difference(shown, places)
-    if other is not None:
-        step, where = other
+    """Compare the frames of a replay with the checksums on its tape. Raises ReplayDiffers."""
+    difference = tape.pictures.difference(shown, places)
+    if difference is not None:
+        step, where = difference
         raise ReplayDiffers(step, f"the replay shows other pictures than the episode, {where}", is_told=True)
 
 

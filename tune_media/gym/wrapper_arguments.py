@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tune_media.recording.arguments import as_indices, check_recording
+from tune_media.recording.argument_checks import as_indices, check_recording
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import (
     FRAME_MODE,
@@ -53,12 +53,9 @@ StepTrigger = Callable[[int], bool]
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of ``RecordEpisodes`` and ``RecordVectorEpisodes``; see there. The first have the order of
-    Gymnasium's ``RecordVideo``.
+    """The arguments of both wrappers; see there. The first have the order of Gymnasium's ``RecordVideo``.
 
-    Raises:
-        TypeError: An argument of the wrong type.
-        ValueError: An argument with a value that cannot be, or arguments that contradict each other.
+    Raises TypeError or ValueError, also for arguments that contradict each other.
     """
 
     video_folder: str | os.PathLike[str] | None = None
@@ -109,32 +106,19 @@ class Arguments:
         return None if self.video_folder is None else local_path("RecordEpisodes(video_folder=...)", self.video_folder)
 
     def plan(self) -> Plan:
-        """Return the arguments that a recorder needs.
-
-        Raises:
-            TypeError: ``keep`` or ``collect`` of the wrong type.
-            ValueError: An unknown selector or overlay.
-        """
+        """Return the arguments that a recorder needs. Raises TypeError or ValueError."""
         selectors = as_selectors(self.keep)
         name, trigger = self.name_prefix, self.episode_trigger
         taken = (self.video, self.collect, self.trajectories)
         return Plan(name, selectors, trigger, *taken, strict=self.strict, render=self.render, success=self.success)
 
     def indices(self, count: int) -> frozenset[int]:
-        """Return the sub-envs to record.
-
-        Raises:
-            ValueError: ``env_indices`` holds something other than indices of these.
-        """
+        """Return the sub-envs to record. Raises ValueError for indices of others."""
         chosen = as_indices("env_indices", self.env_indices, count)
         return frozenset(range(count)) if chosen is None else chosen
 
     def check_env(self, env: Any) -> None:
-        """Check that the env renders frames, if clips are wanted.
-
-        Raises:
-            ValueError: It does not; the message says how to create it. Or it lacks a method that ``frame`` names.
-        """
+        """Raise a ValueError, with the remedy, if clips are wanted and the env renders none or lacks a method."""
         for view in self.frame.values() if isinstance(self.frame, Mapping) else [self.frame]:
             reachable = sub_env(env, 0)
             if isinstance(view, str) and reachable is not None:
@@ -177,14 +161,7 @@ takes_arguments = _taking(Arguments)
 
 
 def check_is_env(name: str, env: Any, kind: type) -> None:
-    """Check that a wrapper is given an env.
-
-    Args:
-        kind: ``gymnasium.Env``, or ``gymnasium.vector.VectorEnv``.
-
-    Raises:
-        TypeError: It is something else; the message says how to make one.
-    """
+    """Raise a TypeError that says how to make an env if a wrapper is given something else than this kind of env."""
     if isinstance(env, kind):
         return
     if any(one.__name__ == "VecEnv" for one in type(env).__mro__):  # Stable-Baselines3's, which is not imported here

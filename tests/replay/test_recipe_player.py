@@ -10,7 +10,7 @@ from tune_media.encoding.decode import decode_video
 from tune_media.recording.pictures import ALONE, SPARSE, STEPS, WHOLE, Pictures
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.stage import Stage
+from tune_media.replay.recipe_player import RecipePlayer
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.values.options import VideoOptions
 
@@ -35,8 +35,8 @@ def taped(kind, how, places, episodes=1):
 
 
 def rendered(kind, tape, is_lenient=False, env=None):
-    stage = Stage(Recipe.of(kind, {}).content, env, None)
-    (clip,) = stage.render(
+    player = RecipePlayer(Recipe.of(kind, {}).content, env, None)
+    (clip,) = player.render(
         tape, VideoOptions(), (0, 0), is_lenient=is_lenient, on_step=lambda step, steps: None
     ).values()
     return clip
@@ -118,7 +118,7 @@ def test_frames_of_another_env_are_not_compared_and_those_of_its_recipe_are():
 
 def proved(kind, *, episodes=2, is_first=True):
     tape, _ = taped(kind, WHOLE, ALL, episodes)
-    return Stage(Recipe.of(kind, {}).content, None, None).prove(tape, (0, 0), is_first=is_first)
+    return RecipePlayer(Recipe.of(kind, {}).content, None, None).prove(tape, (0, 0), is_first=is_first)
 
 
 @pytest.mark.parametrize(("kind", "ages"), [(odd_envs.Plain, False), (odd_envs.RenderAges, True)])

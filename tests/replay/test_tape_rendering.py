@@ -13,8 +13,8 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import ReplayDiffers
-from tune_media.replay.rendering import render_tape
 from tune_media.replay.tape_recorder import TapeRecorder
+from tune_media.replay.tape_rendering import render_tape
 from tune_media.selection import as_selectors
 from tune_media.values.options import VideoOptions
 

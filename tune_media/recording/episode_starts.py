@@ -10,17 +10,7 @@ from tune_media.selection import RenderBudget, Trigger
 
 
 class Starts:
-    """Counts the episodes of each slot, and remembers their seeds.
-
-    Args:
-        trigger: Told the index of an episode on its slot; decides whether it is recorded. None: all are.
-        clock: The time spent so far, for a ``RenderBudget``.
-
-    Example:
-        >>> starts = Starts(lambda index: index % 2 == 0, RenderClock())
-        >>> [starts.is_wanted("slot") for _ in range(3)]
-        [True, False, True]
-    """
+    """Counts the episodes of each slot, and remembers their seeds; the trigger gets an episode's index on its slot."""
 
     def __init__(self, trigger: Trigger | RenderBudget | None, clock: RenderClock) -> None:
         self._trigger, self._clock = trigger, clock
@@ -40,14 +30,14 @@ class Starts:
         return dict(self._count)
 
     def go_on_from(self, counts: Mapping[Any, int]) -> None:
-        """Go on counting from a checkpoint; a slot that has begun more episodes goes on from these."""
+        """Continue to count from a checkpoint; a slot that has begun more episodes continues from these."""
         for slot, count in counts.items():
             self._count[slot] = max(count, self._count.get(slot, 0))
 
     def own_seed(self, slot: Hashable, seed: int | None) -> int | None:
         """Return the seed that the env's generator was last given, if it is new in ``slot``.
 
-        A reset without a seed goes on where the last episode left the generator, so the old seed is not its own.
+        A reset without a seed continues where the last episode left the generator, so the old seed is not its own.
         """
         is_new = seed != self._seeds.get(slot)
         self._seeds[slot] = seed

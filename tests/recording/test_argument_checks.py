@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tune_media.recording.arguments import as_indices
+from tune_media.recording.argument_checks import as_indices
 
 
 @pytest.mark.parametrize("given", [2, np.int64(2), [2], iter([2]), {2: "a sub-env"}])

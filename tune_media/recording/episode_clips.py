@@ -18,21 +18,7 @@ Render = Callable[[], Mapping[str, Any]]
 
 
 class Clips:
-    """The clips of one episode.
-
-    Args:
-        render: Returns the current frames; called for each step whose frame is kept.
-        fps: Env steps per second, unless the options say otherwise.
-        are_encoded: Whether there are clips in the end. If not, only the checksums of the frames are kept.
-        are_lean: Whether they are encoded in little memory, into larger files; see ``VideoEncoder``.
-        holds: Whether their frames are held until it is known whether anybody wants them; see ``VideoEncoder``.
-
-    Attributes:
-        are_encoded: See above.
-        pictures: The checksums of all frames so far.
-        rewards: The reward of each step so far, beginning with 0 for the reset. Some are missing if they are cut.
-        are_cut: Whether the frames after some point are missing for lack of memory.
-    """
+    """The clips of one episode; ``render`` is called for each step whose frame is kept."""
 
     def __init__(
         self,
@@ -45,15 +31,16 @@ class Clips:
         holds: bool = False,
     ) -> None:
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
+        # whether there are clips in the end; if not, only the checksums of the frames are kept
         self.are_encoded, self._are_lean, self._holds = are_encoded, are_lean, holds
-        self.pictures = Pictures()
-        self.rewards = array("d")
+        self.pictures = Pictures()  # the checksums of all frames so far
+        self.rewards = array("d")  # of each step so far, beginning with 0 for the reset; incomplete if they are cut
         self._encoders: dict[str, VideoEncoder] = {}
         self._overlays: dict[str, Overlay] = {}
         self._skipped: StepFacts | None = None  # the last step, if its frame was not kept
         self._last: StepFacts | None = None
         self._between = self._shown = 0  # frames inside of steps so far, and all
-        self.are_cut = False
+        self.are_cut = False  # whether the frames after some point are missing for lack of memory
 
     @property
     def nbytes(self) -> int:
@@ -68,13 +55,9 @@ class Clips:
             encoder.cut(why)
 
     def feed(self, facts: StepFacts, *, picture: bool = True) -> None:
-        """Render and encode the current frame of each view, unless ``every`` skips it.
+        """Render and encode the current frame of each view, unless ``every`` skips it; not ``picture``: it is missing.
 
-        Args:
-            picture: False if the env already shows something else; the frame is missing.
-
-        Raises:
-            Exception: Whatever rendering raises; ``FrameError`` if there is no frame.
+        Raises whatever rendering raises; FrameError if there is no frame.
         """
         self.rewards.append(facts.reward)
         self._last = facts
@@ -130,7 +113,9 @@ class Clips:
         most, encoders = self._options.max_frames, self._encoders.values()
         if most is None:
             return False
-        return all(one.frames >= most for one in encoders) if encoders else not self.are_encoded and self._shown >= most
+        return (
+            all(clip.frames >= most for clip in encoders) if encoders else not self.are_encoded and self._shown >= most
+        )
 
     def _drawn(self, view: str, picture: Any, facts: StepFacts) -> Frame:
         rgb = as_rgb(picture)

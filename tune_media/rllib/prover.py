@@ -1,6 +1,6 @@
 """Proves, beside training, that an env repeats its episodes, pictures included; and that it renders at all.
 
-The envs for this are made in a process of their own, never in the user's. Of all trials of a Ray job, one proves a
+The envs for this are made in a separate process, never in the user's. Of all trials of a Ray job, one proves a
 recipe; the others read its verdict.
 """
 
@@ -19,7 +19,7 @@ from tune_media.replay.proofs import compare, note_proofs, proofs_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import Verdict, decide, is_first, verdict_on
+from tune_media.replay.verdicts import ReplayVerdict, decide, is_first, verdict_on
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
@@ -29,15 +29,10 @@ _AWAITED_SECONDS = 20.0  # how long a result waits for the frame check, or for a
 
 
 class Prover:
-    """Plays tapes again and compares their pictures with those of the episodes, in a thread and a process of its own.
+    """Plays tapes again and compares their pictures with those of the episodes, in a separate thread and process.
 
-    The Algorithm's thread calls all methods.
-
-    Args:
-        views: The names of the views, as far as they are known before the first frame.
-
-    Attributes:
-        is_busy: Whether it has something to do.
+    The Algorithm's thread calls all methods. ``views`` are their names, as far as they are known before the first
+    frame.
     """
 
     def __init__(self, views: Sequence[str] = (ONLY_VIEW,)) -> None:
@@ -71,7 +66,7 @@ class Prover:
         samples = [sample for sample in samples if sample.recipe.hash == recipe]
         verdict = verdict_on(recipe)
         if verdict is None:
-            claim = f"proof {proofs_of(recipe).count}"  # another trial goes on if the one that began has ended
+            claim = f"proof {proofs_of(recipe).count}"  # another trial continues if the one that began has ended
             may = not self.is_busy and (recipe in self._claimed or is_first(claim, recipe))
             if may and recipe not in self._claimed:
                 self._claimed.add(recipe)
@@ -90,10 +85,10 @@ class Prover:
         if self._awaited is not None:
             self._awaited.wait(_AWAITED_SECONDS)
             self._awaited = None
-        found = []
+        reasons = []
         while not self._found.empty():
-            found.append(self._found.get())
-        return found
+            reasons.append(self._found.get())
+        return reasons
 
     def _put(self, work: Recipe | list[TapedClip]) -> None:
         self.is_busy = True
@@ -145,5 +140,5 @@ class Prover:
                 "render='auto': episodes are rendered while they run, since the env does not repeat its episodes in "
                 f"another process: {redacted(str(error))}"
             )
-            if decide(recipe, Verdict(False, reason)):
+            if decide(recipe, ReplayVerdict(False, reason)):
                 self._found.put(reason)

@@ -15,12 +15,7 @@ MAX_SEEDS = 100_000
 
 
 def check_recording(trigger: Any, video: Any, frame: Any) -> None:
-    """Check which episodes are recorded and how.
-
-    Raises:
-        TypeError: Something is of another kind.
-        ValueError: Arguments contradict each other.
-    """
+    """Check which episodes are recorded and how."""
     if trigger is not None and not callable(trigger) and not isinstance(trigger, RenderBudget):
         raise TypeError(
             "a trigger is a callable or a RenderBudget, for example tune_media.selection.every(10); "
@@ -49,11 +44,7 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
 
 
 def as_indices(argument: str, values: Iterable[int] | int | None, count: int | None = None) -> frozenset[int] | None:
-    """Return indices as a set; None stands for all.
-
-    Raises:
-        ValueError: There is none, or one that cannot be.
-    """
+    """Return indices as a set; None stands for all. Raises ValueError if there is none, or one that cannot be."""
     if values is None:
         return None
     try:
@@ -68,11 +59,7 @@ def as_indices(argument: str, values: Iterable[int] | int | None, count: int | N
 
 
 def as_seeds(seeds: Iterable[int] | int | None) -> tuple[int, ...]:
-    """Return seeds as a tuple; a number n stands for 0, ..., n-1, None for none.
-
-    Raises:
-        ValueError: They are no seeds, or more than ``MAX_SEEDS``.
-    """
+    """Return seeds as a tuple; n stands for 0, ..., n-1, None for none. Raises ValueError above ``MAX_SEEDS``."""
     if seeds is None:
         return ()
     try:

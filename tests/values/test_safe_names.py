@@ -1,4 +1,4 @@
-from tune_media.values.names import name_digest, safe_name
+from tune_media.values.safe_names import name_digest, safe_name
 
 
 def test_long_names_that_differ_at_the_end_stay_different_when_they_are_cut():

@@ -19,21 +19,12 @@ KEY = "episode"
 
 
 class EpisodeStatistics:
-    """The statistics of the episodes that run in the sub-envs of one env, and of the last ones that ended.
-
-    Args:
-        buffer_length: Number of ended episodes in each queue. None: unbounded.
-
-    Attributes:
-        returns: The return so far of each running episode. If rewards are vectors, so are returns.
-        lengths: The number of steps so far of each.
-        episode_count: Number of episodes that ended.
-    """
+    """The statistics of the running episodes of each sub-env, and of the last ``buffer_length`` that ended."""
 
     def __init__(self, count: int, buffer_length: int | None) -> None:
-        self.returns: list[Reward] = [0.0] * count
-        self.lengths = [0] * count
-        self.episode_count = 0
+        self.returns: list[Reward] = [0.0] * count  # so far, of each running episode; vectors if rewards are
+        self.lengths = [0] * count  # steps so far of each
+        self.episode_count = 0  # episodes that ended
         self.return_queue: deque[Reward] = deque(maxlen=buffer_length)
         self.length_queue: deque[int] = deque(maxlen=buffer_length)
         self.time_queue: deque[float] = deque(maxlen=buffer_length)
@@ -50,11 +41,7 @@ class EpisodeStatistics:
         self.lengths[index] += 1
 
     def end(self, index: int) -> dict[str, Any]:
-        """End the episode of a sub-env.
-
-        Returns:
-            Its return ``r``, its length ``l`` in steps and its duration ``t`` in seconds.
-        """
+        """End a sub-env's episode: return its return ``r``, length ``l`` in steps and duration ``t`` in seconds."""
         episode_return, length = self.returns[index], self.lengths[index]
         duration = round(time.perf_counter() - self._started[index], 6)
         self.return_queue.append(episode_return)
@@ -65,11 +52,7 @@ class EpisodeStatistics:
 
 
 def as_reward(reward: Any) -> Reward:
-    """Return a reward as a float, or as a vector of floats if it has several components.
-
-    Raises:
-        TypeError: It is not a number.
-    """
+    """Return a reward as a float, or as a vector of floats if it has several components. Raises TypeError."""
     if isinstance(reward, (float, int)) or not np.ndim(reward):
         return float(reward)
     vector = np.array(as_array(reward), np.float64)
@@ -77,22 +60,12 @@ def as_reward(reward: Any) -> Reward:
 
 
 def total(reward: Reward) -> float:
-    """Return a reward or a return as one number: the sum of its components.
-
-    Example:
-        >>> total(2.5), total(np.array([1.0, 2.0]))
-        (2.5, 3.0)
-    """
+    """Return a reward or a return as one number: the sum of its components."""
     return reward if isinstance(reward, float) else float(np.sum(reward))
 
 
 def by_objective(episode_return: Reward) -> dict[str, float]:
-    """Return the components of a vector return as metrics ``return/0``, ``return/1``, ...; none if it is a number.
-
-    Example:
-        >>> by_objective(np.array([1.0, 2.0])), by_objective(3.0)
-        ({'return/0': 1.0, 'return/1': 2.0}, {})
-    """
+    """Return the components of a vector return as metrics ``return/0``, ``return/1``, ...; none if it is a number."""
     if not isinstance(episode_return, np.ndarray):
         return {}
     return {f"return/{index}": float(value) for index, value in enumerate(episode_return.ravel())}

@@ -1,4 +1,4 @@
-"""Renders the chosen episodes of a wrapper from their tapes, in a process of its own."""
+"""Renders the chosen episodes of a wrapper from their tapes, in a separate process."""
 
 from __future__ import annotations
 
@@ -28,14 +28,10 @@ from tune_media.values.secrets import error_text
 
 @dataclass(frozen=True)
 class MadeByUser:
-    """Makes an env by ``env_fn``, also one whose id only the user's script registers.
-
-    Attributes:
-        spec: The registered spec of the env that is recorded. None: it has none.
-    """
+    """Makes an env by ``env_fn``, also one whose id only the user's script registers."""
 
     env_fn: Callable[[], gym.Env[Any, Any]]
-    spec: Any
+    spec: Any  # the registered spec of the env that is recorded
 
     def __call__(self, config: Mapping[str, Any]) -> gym.Env[Any, Any]:
         """Make an env."""
@@ -58,11 +54,7 @@ class WrapperTaping(Taping):
 
     No env is made in this process. The process that renders starts with the first tape, and is ended after a minute
     without one. With ``auto``, episodes are rendered directly until that process has played some of the chosen ones
-    again and shown the same pictures; then they are taped only.
-
-    Args:
-        recorder: The wrapper's recorder, whose plan says when to render, and which is told of problems.
-        env_fn: Makes an env like a sub-env. None: all episodes are rendered directly.
+    again and shown the same pictures; then they are taped only. Without ``env_fn``, all are rendered directly.
     """
 
     def __init__(
@@ -98,24 +90,19 @@ class WrapperTaping(Taping):
         return {**self.__dict__, "_pool": None}
 
     def taken(self, winners: Mapping[str, Candidate], episodes: Sequence[EpisodeData] = ()) -> Winners:
-        """Return the winners with their clips; those that have none yet are rendered from their tapes.
+        """Return the winners with their clips, rendered from their tapes if needed; whole episodes become proofs.
 
-        Args:
-            winners: The winners by the id of their record.
-            episodes: The data of all episodes since the last call; those that were rendered as a whole are proofs.
-
-        Raises:
-            RenderError: One cannot be rendered, and the recorder is strict.
+        Raises RenderError if one cannot be rendered, and the recorder is strict.
         """
         result = Winners({id: replace(winner, tape=None) for id, winner in winners.items()})
         ids = set(self.proofs())
         taped = {id: winner for id, winner in winners.items() if winner.tape is not None and not winner.clips}
         with self._recorder.clock.render():
-            self._prove([one for one in episodes if one.record.id in ids])
-            tapes = {one.record.id: one.tape for one in episodes}
+            self._prove([episode for episode in episodes if episode.record.id in ids])
+            tapes = {episode.record.id: episode.tape for episode in episodes}
             self._render_all(taped, tapes, result)
-        for one in episodes:
-            self.forget(one.record.id)
+        for episode in episodes:
+            self.forget(episode.record.id)
         if self._draws:
             self.go_direct(self._draws)
         if self._is_closed or self.mode == DIRECT:
@@ -192,14 +179,7 @@ class WrapperTaping(Taping):
         return self._pool
 
     def _taped(self, winner: Candidate, packed: bytes | None) -> TapedClip:
-        """Return the clip of an episode's tape, not rendered yet.
-
-        Args:
-            packed: The tape as it is stored. None: it was not stored.
-
-        Raises:
-            RenderError: The tape does not have the whole episode, or is not there.
-        """
+        """Return the clip of an episode's tape, not rendered yet; RenderError if the tape is missing or not whole."""
         tape, steps = winner.tape, winner.record.episode_length
         assert tape is not None and self.recipe is not None
         differs = None

@@ -1,4 +1,4 @@
-"""The RLlib callback that ``record_episodes`` configures: RLlib's hooks, handed to whoever does the work.
+"""The RLlib callback that ``record_episodes`` configures: RLlib's hooks, passed to the classes that do the work.
 
 Nothing travels through the episode object or the MetricsLogger (they copy, lose and repeat). Frames are encoded beside
 the env. When an evaluation ends, the Algorithm asks its evaluation env runners for their finished episodes, chooses
@@ -48,7 +48,7 @@ class EpisodeRecorderCallback(RLlibCallback):
         self.children = child_processes()  # RLlib makes the env runner's envs after this
 
     def __reduce__(self) -> Any:
-        """Let copies begin anew: they are for other env runners."""
+        """Copies start empty: they are for other env runners."""
         return type(self), (self._settings,)
 
     def __repr__(self) -> str:

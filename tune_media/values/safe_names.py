@@ -8,19 +8,7 @@ from collections.abc import Iterable
 
 
 def safe_name(name: str, allowed: str = "_.=-", max_length: int | None = None) -> str:
-    """Replace the characters of a name that are not safe by ``_``.
-
-    >>> safe_name("speed (m/s)")
-    'speed__m_s_'
-    >>> safe_name("eval/speed (m/s)", allowed="/")
-    'eval/speed__m/s_'
-    >>> len(safe_name("x" * 500, max_length=60))
-    60
-
-    Args:
-        allowed: The characters that stay, besides ASCII letters and digits.
-        max_length: A longer name is cut, and ends in a digest of the whole name. None: a name of any length stays.
-    """
+    """Replace all but ASCII letters, digits and ``allowed`` by ``_``; a longer name ends in a digest of the whole."""
     clean = re.sub(rf"[^0-9A-Za-z{re.escape(allowed)}]", "_", name)
     if max_length is None or len(clean) <= max_length:
         return clean
@@ -29,11 +17,7 @@ def safe_name(name: str, allowed: str = "_.=-", max_length: int | None = None) -
 
 
 def name_digest(name: str) -> str:
-    """Return twelve hexadecimal digits that depend on the whole name, whatever characters it has.
-
-    >>> name_digest("a" * 1000) != name_digest("a" * 1001)
-    True
-    """
+    """Return twelve hexadecimal digits that depend on the whole name, whatever characters it has."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
@@ -44,7 +28,7 @@ def full_name(name: str, known: Iterable[str]) -> str | None:
     ('env/gravity', 'lr', None)
     """
     names = list(known)
-    return name if name in names else next((one for one in names if one.endswith(f"/{name}")), None)
+    return name if name in names else next((candidate for candidate in names if candidate.endswith(f"/{name}")), None)
 
 
 def shown_names(trial: str) -> tuple[str, str]:
@@ -54,7 +38,7 @@ def shown_names(trial: str) -> tuple[str, str]:
     (('PPO_CartPole_a1b2c_00003', 'a1b2c_00003'), ('mine', 'mine'))
     """
     last = trial.rpartition("/")[2]
-    found = re.match(r"(.+_[0-9a-f]{5}_\d{5})_\d+_", last)
-    name = found[1] if found else last
+    match = re.match(r"(.+_[0-9a-f]{5}_\d{5})_\d+_", last)
+    name = match[1] if match else last
     id = re.fullmatch(r".+_([0-9a-f]{5}_\d{5})", name)
     return name, id[1] if id else name

@@ -38,13 +38,6 @@ class EnvRunnerTaping(Taping):
     its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
     the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. If rendering has
     taken half a minute, one episode at a time is rendered to its end, and of the others single frames are.
-
-    Args:
-        env_runner: Its index.
-
-    Attributes:
-        recipes: The recipes of these envs, and of earlier ones whose tapes have not been collected yet, by hash.
-        may_be_made_elsewhere: Whether nothing speaks against making one like them in another process.
     """
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
@@ -52,8 +45,9 @@ class EnvRunnerTaping(Taping):
         self._settings, self._section, self._index = settings, section, env_runner
         self._whole: RunningTape | None = None  # of the episode that is rendered to its end, even past the time limit
         self._read_again_at = 0.0  # the verdict, by the monotonic clock
+        # those of these envs, and of earlier ones whose tapes have not been collected yet, by hash
         self.recipes: dict[str, Recipe] = {}
-        self.may_be_made_elsewhere = True
+        self.may_be_made_elsewhere = True  # nothing speaks against making one like them in another process
 
     @override
     def frames_of(self, tape: RunningTape) -> Whole | OwnFrames:
@@ -93,7 +87,7 @@ class EnvRunnerTaping(Taping):
             return
         verdict = verdict_on(self.recipe.hash)
         if verdict is not None and not verdict.repeats:
-            self.go_direct(verdict.reason)  # whoever found it out has said so
+            self.go_direct(verdict.reason)  # it was reported where it was found
         elif verdict is not None and self.plan.render == AUTO:
             self.is_proven(verdict)
             self._whole = None
@@ -102,10 +96,8 @@ class EnvRunnerTaping(Taping):
     def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
         """Envs were made: put their episodes on tape from now on.
 
-        Args:
-            env: Its vector env, or one of its sub-envs.
-            first: The index of the first sub-env in it.
-            children: The child processes that were there before the first envs were made.
+        ``first`` is the index of the first sub-env in ``env``. The ``children`` were there before the first envs were
+        made.
         """
         if first == 0:
             self.start_over()
@@ -123,7 +115,7 @@ class EnvRunnerTaping(Taping):
         if self.tapes:
             self.put_all_on_tape(env, self._settings.env_indices, first=first)
         if first == 0:
-            self.begin_round()  # what an earlier env runner, or trial, has found out
+            self.begin_round()  # the verdict of an earlier env runner or trial
 
     def recipes_of(self, hashes: Collection[str | None]) -> dict[str, bytes]:
         """Return the recipes that some tapes refer to, and forget those that no tape refers to any more."""
