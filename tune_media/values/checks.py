@@ -134,9 +134,9 @@ class Takes:
         example: A value that works, as code; empty if the text needs none.
 
     Example:
-        >>> a_text("'episode_return'").check("Retention(by=...)", 3)
+        >>> a_text("'episode_return'").check("catalog.best(by=...)", 3)
         Traceback (most recent call last):
-        TypeError: Retention(by=...) takes text, for example 'episode_return', got 3.
+        TypeError: catalog.best(by=...) takes text, for example 'episode_return', got 3.
     """
 
     text: str
@@ -208,9 +208,9 @@ def one_of(*choices: str) -> Takes:
     """Return the row of an argument that is one of some names.
 
     Example:
-        >>> one_of("max", "min").check("Retention(mode=...)", "mx")
+        >>> one_of("max", "min").check("catalog.best(mode=...)", "mx")
         Traceback (most recent call last):
-        ValueError: Retention(mode=...) takes 'max' or 'min', got 'mx'.
+        ValueError: catalog.best(mode=...) takes 'max' or 'min', got 'mx'.
     """
     *others, last = map(repr, choices)
     return Takes(f"{', '.join(others)} or {last}", fits=lambda value: isinstance(value, str) and value in choices)
