@@ -43,19 +43,17 @@ def script() -> None:
     tm.rllib.record_episodes(env_runners="all")  # type: ignore[arg-type]
     tm.rllib.record_episodes(fps=30)  # type: ignore[call-arg]
     tm.rllib.record_episodes(trajectories="yes")  # type: ignore[arg-type]
-    options = tm.MediaOptions(retention=tm.Retention(last=20, best=5), raw_fps=30)
-    tm.MediaOptions(retension=None)  # type: ignore[call-arg]
-    tm.MediaOptions(retention=20)  # type: ignore[arg-type]
+    options = tm.MediaOptions(gif_width=160, raw_fps=30)
+    tm.MediaOptions(gif_widht=160)  # type: ignore[call-arg]
+    tm.MediaOptions(gif_width=None)  # type: ignore[arg-type]
     tm.MediaOptions(raw_fps="30")  # type: ignore[arg-type]
-    tm.Retention(lst=3)  # type: ignore[call-arg]
-    tm.Retention(best="5")  # type: ignore[arg-type]
     tm.JsonMediaLoggerCallback(media=options)
-    tm.JsonMediaLoggerCallback(retention=tm.Retention())  # type: ignore[call-arg]
-    tm.JsonMediaLoggerCallback(tm.Retention())  # type: ignore[arg-type]
+    tm.JsonMediaLoggerCallback(raw_fps=30)  # type: ignore[call-arg]
+    tm.JsonMediaLoggerCallback(tm.VideoOptions())  # type: ignore[arg-type]
     tm.TBXMediaLoggerCallback(logdir="logs")  # type: ignore[call-arg]
     tm.WandbMediaLoggerCallback("walkers", mode="offline", episodes_artifact=True, media=options)
     tm.WandbMediaLoggerCallback(project=3)  # type: ignore[arg-type]
-    tm.WandbMediaLoggerCallback(media=tm.Retention())  # type: ignore[arg-type]
+    tm.WandbMediaLoggerCallback(media=tm.VideoOptions())  # type: ignore[arg-type]
     tm.MLflowMediaLoggerCallback("sqlite:///mlflow.db", save_artifact=True, media=options)
     tm.MLflowMediaLoggerCallback(tracking_url="x")  # type: ignore[call-arg]
     tm.MLflowMediaLoggerCallback(save_artifact="yes")  # type: ignore[arg-type]

@@ -18,7 +18,6 @@ _NAMES = {
     "Histogram": "values.histogram",
     "Image": "values.image",
     "MediaOptions": "values.options",
-    "Retention": "values.options",
     "Video": "values.video",
     "VideoOptions": "values.options",
     "JsonMediaLoggerCallback": "callbacks.json",
@@ -54,7 +53,6 @@ __all__ = [
     "MLflowMediaLoggerCallback",
     "MediaLoggerCallback",
     "MediaOptions",
-    "Retention",
     "TBXMediaLoggerCallback",
     "Video",
     "VideoOptions",
@@ -88,7 +86,7 @@ if TYPE_CHECKING:
     from tune_media.values.episode_record import EpisodeRecord
     from tune_media.values.histogram import Histogram
     from tune_media.values.image import Image
-    from tune_media.values.options import MediaOptions, Retention, VideoOptions
+    from tune_media.values.options import MediaOptions, VideoOptions
     from tune_media.values.video import Video
     from tune_media.viewing.catalog import load
 

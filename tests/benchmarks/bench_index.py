@@ -21,11 +21,8 @@ from tests.support.fake_trial import FakeTrial
 
 MEDIA, BACKLOG = 2000, 1000
 METHODS = {
-    "all are kept": (MEDIA, None, False),
-    "the last 20 are kept": (MEDIA, tm.Retention(last=20), False),
-    "20 kB are kept": (MEDIA, tm.Retention(trial_bytes=20_000), False),
-    "a backlog at the trial's end": (BACKLOG, None, True),
-    "a backlog, the last 20 are kept": (BACKLOG, tm.Retention(last=20), True),
+    "one after the other": (MEDIA, False),
+    "a backlog at the trial's end": (BACKLOG, True),
 }
 
 
@@ -40,7 +37,7 @@ class ClosedAtFirst(CountingFileSystem):
         return super()._open(path, mode, block_size, **keywords)
 
 
-def run(count: int, retention: tm.Retention | None, closed: bool, folder: Path, local: bool) -> tuple[Counter, float]:
+def run(count: int, closed: bool, folder: Path, local: bool) -> tuple[Counter, float]:
     """Log ``count`` results, each with a medium; return the bytes written by class of file, and seconds."""
     counter = folder / "written"
     ClosedAtFirst.is_open = threading.Event()
@@ -49,7 +46,7 @@ def run(count: int, retention: tm.Retention | None, closed: bool, folder: Path, 
     handler = pyarrow.fs.FSSpecHandler(ClosedAtFirst(str(counter)))
     trial = FakeTrial(folder, filesystem=pyarrow.fs.PyFileSystem(handler))
     ClosedAtFirst.protocol = LocalFileSystem.protocol if local else "counted"  # by which the storage is told
-    callback = tm.JsonMediaLoggerCallback(tm.MediaOptions(retention=retention))
+    callback = tm.JsonMediaLoggerCallback()
     started = time.perf_counter()
     callback.log_trial_start(trial)
     for step in range(1, count + 1):
@@ -69,9 +66,9 @@ def run(count: int, retention: tm.Retention | None, closed: bool, folder: Path, 
 def main() -> None:
     print("| method | storage | media, MB | index, MB | index to media | seconds |\n|---|---|---|---|---|---|")
     for local in (False, True):
-        for name, (count, retention, closed) in METHODS.items():
+        for name, (count, closed) in METHODS.items():
             with tempfile.TemporaryDirectory() as folder:
-                written, seconds = run(count, retention, closed, Path(folder), local)
+                written, seconds = run(count, closed, Path(folder), local)
             media, index = written["media"] / 1e6, written["index"] / 1e6
             where = "this machine" if local else "remote"
             print(f"| {name} | {where} | {media:.2f} | {index:.2f} | {index / media:.2f} | {seconds:.1f} |")

@@ -5,7 +5,6 @@ import json
 import shutil
 import sqlite3
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -267,53 +266,31 @@ def test_a_line_of_the_log_that_is_no_whole_event_costs_a_restored_sweep_nothing
     assert len(tm.load(tmp_path / "storage")) == 2
 
 
-def test_a_file_is_in_the_log_before_it_is_there_and_its_deletion_before_it_is_gone(tmp_path, monkeypatch):
+def test_a_file_is_in_the_log_before_it_is_there(tmp_path, monkeypatch):
     seen = []
-    retention = tm.Retention(last=2)
 
-    def look(kind):
-        log = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"), done=True).lines.get("t1", [])
-        named = {event["path"] for event in log if ("event" in event) == (kind == "deleted") and "path" in event}
-        there = {str(file.relative_to(sweep.path)) for file in (sweep.path / "media").rglob("*.bin")}
-        return named, there
+    def listed():
+        log = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"), done=True)
+        return {line["path"] for line in log.lines.get("t1", [])}
 
-    sweep = Sweep(tmp_path, retention=retention)
+    sweep = Sweep(tmp_path)
     write = filesystem.link_once
 
     def watched(source, target):
-        seen.append(str(target.relative_to(sweep.path)) in look("stored")[0])
+        seen.append(str(target.relative_to(sweep.path)) in listed())
         return write(source, target)
 
     monkeypatch.setattr("tune_media.callbacks.storage_writer.link_once", watched)
     for iteration in range(1, 6):
         sweep.report(iteration, weights=blob(iteration))
         sweep.settle()
-        listed, there = look("stored")
-        assert there == listed - look("deleted")[0]
+        assert {str(file.relative_to(sweep.path)) for file in (sweep.path / "media").rglob("*.bin")} == listed()
     assert seen == [True] * 5
     sweep.end()
 
 
-def test_retention_deletes_media_only_and_what_is_deleted_stays_so_after_a_restore(tmp_path):
-    sweep = Sweep(tmp_path, retention=tm.Retention(last=1))
-    for iteration in (1, 2, 3):
-        batch = episodes("e", iteration)
-        sweep.report(iteration, weights=blob(iteration), evaluation={"env_runners": {"episodes": {"data": batch}}})
-    sweep.settle()
-    (sweep.path / "result.json").write_text("{}")
-    state = sweep.end()
-    restored = Sweep(tmp_path, state, last=3, retention=tm.Retention(last=1))
-    restored.report(4, weights=blob(4))
-    restored.end()
-    weights = [line for line in restored.lines() if line["key"] == "weights"]
-    assert status(weights) == [(1, "deleted"), (2, "deleted"), (3, "deleted"), (4, "stored")]
-    assert [path.name for path in (restored.path / "media").rglob("*.bin")] == [Path(weights[3]["path"]).name]
-    assert len(list((restored.path / "episode_data").glob("*.json"))) == 3
-    assert (restored.path / "result.json").exists()
-
-
 def test_readers_see_every_file_while_the_experiment_runs_and_after_its_index_was_lost(tmp_path):
-    sweep = Sweep(tmp_path, retention=tm.Retention(last=3))
+    sweep = Sweep(tmp_path)
     for iteration in (1, 2, 3, 4):
         sweep.report(iteration, weights=blob(iteration))
     sweep.report(3, weights=blob(13))

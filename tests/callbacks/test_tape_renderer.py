@@ -32,7 +32,6 @@ from tune_media.replay.process import RenderProcess
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import ReplayVerdict, decide, verdict_on
-from tune_media.storage.entry import may_be_rendered
 from tune_media.storage.log import read_log
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
@@ -315,17 +314,6 @@ def test_the_last_line_says_that_a_clip_shows_nothing(tmp_path, capsys):
     sweep.report(1, best=taped_clip(0), median=taped_clip(1))
     sweep.end()
     assert capsys.readouterr().out.count("a clip shows nothing: every frame is black") == 1
-
-
-def test_retention_cancels_what_it_would_delete_and_nothing_asks_to_render_it(tmp_path, gate, capsys):
-    sweep = Sweep(tmp_path, strict=True, retention=tm.Retention(last=1, best=1, by="episode_return"))
-    for iteration, score in enumerate((9.0, 1.0, 2.0, 3.0), 1):
-        sweep.report(iteration, clip=taped_clip(iteration, score, gate=str(gate)))
-    gate.touch()
-    sweep.end()
-    assert list(listed(sweep).values()) == ["stored", "tape", "tape", "stored"]
-    assert "wait as tapes" not in capsys.readouterr().out
-    assert not any(map(may_be_rendered, lines_of(sweep).values()))
 
 
 def test_a_driver_that_is_told_to_end_renders_nothing_and_a_restore_does(tmp_path, gate, capsys):

@@ -205,7 +205,7 @@ class StorageAwayError(OSError):
 def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
     """Return the index lines of a trial's clips that count and have a return, as ``clip_rank`` has them.
 
-    They are those of earlier processes, too, and of clips that retention has deleted.
+    They include those of earlier processes, and those whose status is ``deleted``.
 
     Raises:
         OSError: The storage does not answer, or has not taken all that was reported before.

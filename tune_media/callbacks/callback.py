@@ -57,7 +57,7 @@ class MediaLoggerCallback(LoggerCallback):
         if not isinstance(backend, Backend):
             got = as_shown(backend)
             raise TypeError(f"MediaLoggerCallback takes an instance of a tune_media.Backend, got {got}.")
-        an_instance("tune_media.MediaOptions(retention=..., raw_fps=..., ...)", MediaOptions).check("media=", media)
+        an_instance("tune_media.MediaOptions(raw_fps=..., ...)", MediaOptions).check("media=", media)
         self.backend = backend
         self.given_options = media
         self._session: MediaSession | None = None

@@ -2,8 +2,8 @@
 
 A turn takes the rows that wait, writes their lines into the experiment's log, and then their files: on a remote storage
 many at a time, on the same disk by giving the file in the outbox another name. Whatever file is on the storage, its
-line is there before it. A kill repeats a turn, and that changes nothing. What is logged and comes from no row (files
-that retention chose, and what earlier processes lost) is found again by whoever comes next.
+line is there before it. A kill repeats a turn, and that changes nothing. Lines that come from no row are of media that
+earlier processes lost; the next process derives them again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ from tune_media.storage.entry import (
     named_entries,
 )
 from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
-from tune_media.storage.episode_files import parquet_name, steps_name
 from tune_media.storage.filesystem import (
     as_argument,
-    folders_in,
-    half_written,
+    delete_half_written,
     is_local,
     link_once,
     write_atomically,
@@ -51,10 +49,7 @@ from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.log import FOLDER as LOG_FOLDER
 from tune_media.storage.log import Log, LogWriter, Part, list_parts, read_log
-from tune_media.storage.own_files import delete_own, is_deletable
-from tune_media.storage.retention import StoredFile, files_of, misspelt, surplus_of_experiment, surplus_of_trial
 from tune_media.storage.trial_media import missing_files
-from tune_media.values.options import Retention
 from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
@@ -122,10 +117,6 @@ class _Trial:
         """Return the valid line of each medium."""
         return fold(line for line in map(parsed, self.raw) if line is not None)
 
-    def own_lines(self) -> list[Line]:
-        """Return those of the trial itself: another one may have used its folder."""
-        return [line for line in self.lines() if line.get("trial_id") == self.location.trial_id]
-
 
 @dataclass(eq=False)
 class _Work:
@@ -177,12 +168,8 @@ class StorageWriter(Reader):
         self._works: list[_Work] = []  # the rows of this turn
         self._is_logged = False  # whether their lines are in the log
         self._more: list[tuple[str, Line]] = []  # folders and lines of the next part that are of no row
-        self._to_delete: list[tuple[str, str]] = []  # folders and files that are, or will be, listed as deleted
         self._to_know: list[KnownMedia] = []
         self._reached = dict(reached)
-        self._changed: set[str] = set()  # trials with media that retention has not seen
-        self._files: dict[tuple[str, str], list[StoredFile]] = {}  # that retention keeps, by trial and folder
-        self._has_looked = False  # for those of trials that had ended before this process
         self._turned_at = self._checkpointed_at = 0.0
         self._recipes: set[str] = set()  # that are there: they come with each tape
         self._at = self._read_to = outbox.position(STORAGE)
@@ -197,7 +184,7 @@ class StorageWriter(Reader):
         """Wait until all rows that are there now are stored, at most so long; return whether they are."""
         upto, begun = self._outbox.last, time.monotonic()
         try:
-            while self._at < upto or self._chores or self._more or self._to_delete:
+            while self._at < upto or self._chores or self._more:
                 if time.monotonic() >= begun + seconds:
                     return False
                 self.begin()  # a tracker's reader may ask first, for what an earlier process left
@@ -234,7 +221,6 @@ class StorageWriter(Reader):
         self._write_files()
         if self._gave_up:  # the storage hung: what waits stays in the outbox
             return False
-        self._apply_retention()
         self._pass()
         self._do_chores()
         self._tidy()
@@ -284,7 +270,7 @@ class StorageWriter(Reader):
         self._outbox.raise_to(everything.last_row)
         self._has_log = bool(everything.parts)
         for folder in earlier.lines:
-            self._delete_half_written(folder)
+            delete_half_written(self._filesystem, self._path(folder), ("media", EPISODE_FOLDER, "wandb"))
         rows = self._outbox.read_kinds(0, ("media", TAPE))
         known = {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
         for folder, lines in earlier.lines.items():
@@ -292,9 +278,6 @@ class StorageWriter(Reader):
             for line in fold(lines):  # clips that an earlier process was to render
                 if line.get("status") == WAITING and line["id"] not in known:
                     self._add(folder, {**line, "status": ONLY_TAPE, "note": _DRIVER_LOST})
-            for event in earlier.newest.get(folder, ()):
-                if event.get("event") == DELETED:  # it may have been killed before it did so
-                    self._to_delete.append((folder, event["path"]))
         self._earlier, self._is_open = earlier, True
 
     def _add(self, folder: str, line: Line) -> None:
@@ -303,18 +286,12 @@ class StorageWriter(Reader):
         self._unindexed.add(folder)
 
     def _name_lost(self) -> bool:
-        """List the media as failed that earlier processes had logged, and whose files never came.
-
-        Returns:
-            Whether there were any.
-        """
+        """List media as failed that were listed and never written; return whether there were any."""
         for folder, newest in self._earlier.newest.items():
             missing = missing_files(self._filesystem, self._path(folder), newest)
             for line in self._lines_in(folder) if missing else ():
                 if line.get("status") == STORED and line["path"] in missing:
                     self._add(folder, as_failed(line, _FILE_LOST))
-                    tables = (parquet_name(line["path"]), steps_name(line["path"]))  # are written before it
-                    self._to_delete += [(folder, name) for name in tables]
         return bool(self._more)
 
     def _read_known(self) -> None:
@@ -377,12 +354,6 @@ class StorageWriter(Reader):
         except Exception as error:
             self._faults.report("the index", "writing where the media of a trial are", error)
         self._trials[location.trial_id] = trial
-
-    def _delete_half_written(self, folder: str) -> None:
-        """Delete the files of a trial that a killed process had not given their names."""
-        for inner in ("media", EPISODE_FOLDER, "wandb"):
-            for path in half_written(self._filesystem, posixpath.join(self._path(folder), inner)):
-                delete_own(self._filesystem, self._path(folder), posixpath.join(inner, path))
 
     def _path(self, folder: str) -> str:
         """Return the path of a trial's folder."""
@@ -480,7 +451,6 @@ class StorageWriter(Reader):
         for raw, line, work in zip(written, lines, works, strict=False):
             work.trial.add(raw, line)
             self._unindexed.add(work.trial.name)
-            self._changed.add(work.trial.location.trial_id)
         for raw, line in zip(written[len(works) :], lines[len(works) :], strict=True):
             for trial in self._trials.values():
                 if trial.name == line["trial"]:
@@ -493,10 +463,6 @@ class StorageWriter(Reader):
         Raises:
             Exception: Some could not be written: the storage is away, or full, or refuses them.
         """
-        while self._to_delete:
-            folder, path = self._to_delete[0]
-            delete_own(self._filesystem, self._path(folder), path)
-            self._to_delete.pop(0)
         waiting = [work for work in self._works if not work.is_done]
         failures = in_threads(
             [functools.partial(self._put, work) for work in waiting], 1 if is_local(self._filesystem) else _REQUESTS
@@ -569,58 +535,14 @@ class StorageWriter(Reader):
 
     def _pass(self) -> None:
         """Advance the cursor, and let go of trials that have ended."""
-        over = [id for id, trial in self._trials.items() if trial.is_over and trial.name not in self._unindexed]
-        policy = self._services.options.retention
-        for id in [id for id in over if policy is None or id not in self._changed]:
-            trial = self._trials.pop(id)
-            if policy is None or not policy.experiment_bytes:
-                self._files.pop((id, trial.name), None)
+        for id in [id for id, trial in self._trials.items() if trial.is_over and trial.name not in self._unindexed]:
+            del self._trials[id]
         self._works, self._is_logged = [], False
         self._at = self._read_to
         if self._at > self._outbox.position(STORAGE):
             self._outbox.advance(STORAGE, self._at)
 
     # -- after writing ------------------------------------------------------------------------------------------------
-
-    def _apply_retention(self) -> None:
-        """Choose the files that the policy does not keep; they are deleted when that is logged."""
-        policy, changed = self._services.options.retention, self._changed & self._trials.keys()
-        if policy is None or not changed:
-            return
-        self._changed = set()
-        surplus: list[tuple[tuple[str, str], StoredFile]] = []
-        for trial_id in changed:
-            trial = self._trials[trial_id]
-            own = trial.own_lines()
-            if text := misspelt(own, policy):
-                self._faults.problems.add(Problem(text))
-            files = files_of(own, policy.by)
-            gone = surplus_of_trial(files, policy)
-            surplus += [((trial_id, trial.name), file) for file in gone]
-            self._files[trial_id, trial.name] = [file for file in files if file not in gone]
-        if policy.experiment_bytes:
-            self._look_around(policy)
-            more = surplus_of_experiment(self._files, policy)
-            for key, file in more:
-                self._files[key].remove(file)
-            surplus += more
-        for (trial_id, folder), file in surplus:
-            if is_deletable(self._filesystem, self._path(folder), file.path):  # else it is not ours, or behind a link
-                self._add(folder, event_line(DELETED, folder, trial_id, self._read_to, path=file.path))
-                self._to_delete.append((folder, file.path))
-
-    def _look_around(self, policy: Retention) -> None:
-        """Read the files of the trials that had ended before the experiment was restored, once."""
-        if not self._has_log or self._has_looked:
-            return
-        for path in folders_in(self._filesystem, self.experiment):
-            lines: dict[str, list[Line]] = {}
-            for line in read_index(self._filesystem, path)[0]:
-                lines.setdefault(str(line.get("trial_id")), []).append(line)
-            for trial_id in lines.keys() - self._trials.keys():
-                key = trial_id, posixpath.basename(path)
-                self._files.setdefault(key, files_of(fold(lines[trial_id]), policy.by))
-        self._has_looked = True
 
     def _do_chores(self) -> None:
         """Do what others have for the storage's thread: one that fails is tried again.

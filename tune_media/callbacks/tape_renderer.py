@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from typing_extensions import override
 
@@ -29,7 +28,6 @@ from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import ReplayVerdict, decide, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
-from tune_media.storage.retention import StoredFile, surplus_of_trial, value_of_line
 from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text, redacted
@@ -105,7 +103,6 @@ class TapeRenderer(OutboxThread):
         self._is_over = False  # nothing more is rendered
         self._waiting: dict[int, _Waiting] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
-        self._kept: dict[str, list[StoredFile]] = {}  # the clips of each trial that retention would keep
         self._has_warned = False
 
     # -- Tune's loop --------------------------------------------------------------------------------------------------
@@ -116,9 +113,8 @@ class TapeRenderer(OutboxThread):
         found = [_Waiting(row, entries_of(row.facts(), None, row.seq)[0], now) for row in rows]
         with self._lock:  # the keys and views of a tape come together
             self._waiting |= {one.row.seq: one for one in found}
-        for one in found:
+        for _ in found:
             self._summary.taped()
-            self._retain(one)
         self._make_room()
         self.begin()
         self._outbox.wake()
@@ -128,13 +124,10 @@ class TapeRenderer(OutboxThread):
         for waiting in self._all():
             if waiting.row.trial == trial_id and (waiting.entry.training_iteration or 0) >= iteration:
                 self._leave(waiting, "the trial went back behind it", waits=False)
-        kept = self._kept.get(trial_id, [])
-        self._kept[trial_id] = [file for file in kept if file.order[0] < iteration]
 
     def end_trial(self, trial_id: str, status: Status) -> bool:
         """Append the end of a trial when its clips are done, or after a while; return whether there are any."""
         with self._lock:
-            self._kept.pop(trial_id, None)
             waits = any(waiting.row.trial == trial_id for waiting in self._waiting.values())
             if waits:
                 self._ends[trial_id] = status, time.monotonic() + self._services.options.flush_seconds
@@ -181,27 +174,6 @@ class TapeRenderer(OutboxThread):
             self._leave(one, "too many clips waited")
             self._warn()
             nbytes -= one.row.nbytes
-
-    def _retain(self, newest: _Waiting) -> None:
-        """Leave the clips of a trial that retention would delete, now that there is another one."""
-        policy, trial_id, entry = self._services.options.retention, newest.row.trial, newest.entry
-        if policy is None or not (policy.last or policy.best):
-            return
-        files = self._kept.setdefault(trial_id, [])
-        order, keys = (entry.training_iteration or 0, entry.time), {(entry.section, entry.key)}
-        value = value_of_line(entry.medium.facts(), policy.by)
-        same = next((file for file in files if file.path == entry.path), None)
-        if same is not None:
-            same.keys |= keys
-        else:
-            files.append(StoredFile(entry.path, 0, order, value, keys=keys))
-        surplus = {file.path for file in surplus_of_trial(files, policy)}
-        self._kept[trial_id] = [file for file in files if file.path not in surplus]
-        for waiting in self._all():
-            if waiting.row.trial == trial_id and waiting.entry.path in surplus:
-                self._leave(
-                    waiting, "MediaOptions(retention=...) keeps newer or better ones", waits=False, surplus=True
-                )
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
@@ -325,11 +297,10 @@ class TapeRenderer(OutboxThread):
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
             self._lose(waiting, DROPPED, no_room(error))
 
-    def _lose(self, waiting: _Waiting, status: str, reason: str, **more: Any) -> bool:
-        """Append that a clip has no file, and why, with more of its facts; return whether that was not known."""
-        named = {**waiting.entry.medium.facts(), **more}
+    def _lose(self, waiting: _Waiting, status: str, reason: str) -> bool:
+        """Append that a clip has no file, and why; return whether that was not known."""
         about = {"lost": status, "note": reason, "row": waiting.row.seq}
-        return self._append(waiting, packed_name(waiting.entry, named, **about), None)
+        return self._append(waiting, packed_name(waiting.entry, waiting.entry.medium.facts(), **about), None)
 
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
@@ -362,19 +333,18 @@ class TapeRenderer(OutboxThread):
                 self._leave(one, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
-    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True, **more: Any) -> bool:
+    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True) -> bool:
         """Leave a clip as it is, a tape; return whether that was not known.
 
         Args:
             waiting: The clip.
             why: Why it is not rendered.
             waits: Whether anybody may want it later.
-            **more: More of its facts.
         """
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes its clip if the replay is the same"
         try:
-            is_new = self._lose(waiting, ONLY_TAPE, note, **more)
+            is_new = self._lose(waiting, ONLY_TAPE, note)
         except (OSError, sqlite3.Error) as error:
             self._faults.report("the outbox", "listing a clip that is not rendered", error)
             return False

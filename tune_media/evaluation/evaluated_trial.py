@@ -28,7 +28,6 @@ from tune_media.storage.episode_files import (
 from tune_media.storage.filesystem import read_if_there, write_atomically, write_once
 from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, read_index
 from tune_media.storage.names import file_name, safe_key
-from tune_media.storage.own_files import delete_own
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
 from tune_media.values.safe_names import name_digest
 from tune_media.values.strict_json import json_bytes
@@ -147,7 +146,7 @@ class EvaluatedTrial:
         selector = pyarrow.fs.FileSelector(self._path(FOLDER), allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):
             if _DATA_FILE.fullmatch(info.base_name) and posixpath.join(FOLDER, info.base_name) not in named:
-                delete_own(self.filesystem, self.folder, posixpath.join(FOLDER, info.base_name))
+                self.filesystem.delete_file(info.path)
 
     def _path(self, name: str) -> str:
         return posixpath.normpath(posixpath.join(self.folder, name))  # object stores know no ".."

@@ -37,12 +37,12 @@ UNRENDERED = (WAITING, ONLY_TAPE)
 def may_be_rendered(line: Mapping[str, Any]) -> bool:
     """Return whether an index line is of a clip that is still wanted and not rendered.
 
-    It is not wanted if its trial left it behind, or if retention would delete it.
+    It is not wanted if its trial left it behind.
 
     >>> may_be_rendered({"status": ONLY_TAPE}), may_be_rendered({"status": ONLY_TAPE, "rolled_back": True})
     (True, False)
     """
-    return line.get("status") in UNRENDERED and not line.get("rolled_back") and not line.get("surplus")
+    return line.get("status") in UNRENDERED and not line.get("rolled_back")
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,19 +6,21 @@ import contextlib
 import errno
 import os
 import posixpath
+import re
 import shlex
 import stat
 import threading
 import uuid
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow.fs
 
 from tune_media.storage.passed_over import warn_passed_over
 
-PARTIAL = ".partial"
-
+_PARTIAL = ".partial"
+_HALF = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(_PARTIAL)}\Z")  # the end of a name that ``_partial_name`` made
 _OBJECT_STORES = ("s3", "gcs", "abfs")  # pyarrow's names, and parts of fsspec's
 _SCHEMES = {"s3": "s3://", "gcs": "gs://", "abfs": "abfs://"}  # of pyarrow's filesystems
 _GOOGLE_SECONDS = 30
@@ -108,19 +110,34 @@ def write_new(path: str, content: bytes) -> None:
 def _partial_name(path: str) -> str:
     """Return a name of its own, since two processes may write the same file; TensorBoard reads each "tfevents"."""
     folder, name = posixpath.split(path)
-    return posixpath.join(folder, f"{name.replace('tfevents', 'events')}.{uuid.uuid4().hex[:8]}{PARTIAL}")
+    return posixpath.join(folder, f"{name.replace('tfevents', 'events')}.{uuid.uuid4().hex[:8]}{_PARTIAL}")
 
 
-def half_written(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
-    """Return the files below a folder that ``write_atomically`` has not given their names, relative to it.
+def delete_half_written(filesystem: pyarrow.fs.FileSystem, trial: str, folders: Iterable[str]) -> None:
+    """Delete from folders of a trial the files that a killed ``write_atomically`` has not given their names.
+
+    Files behind a link stay: they may be of a driver that runs.
 
     Raises:
         OSError: The storage does not answer.
     """
     if _is_object_store(filesystem):
-        return []
-    found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True))
-    return [posixpath.relpath(info.path, folder) for info in found if info.is_file and info.path.endswith(PARTIAL)]
+        return
+    for folder in folders:
+        selector = pyarrow.fs.FileSelector(posixpath.join(trial, folder), recursive=True, allow_not_found=True)
+        for info in filesystem.get_file_info(selector):
+            if info.is_file and _HALF.search(info.path) and not _is_behind_link(filesystem, trial, info.path):
+                with contextlib.suppress(FileNotFoundError):
+                    filesystem.delete_file(info.path)
+
+
+def _is_behind_link(filesystem: pyarrow.fs.FileSystem, trial: str, path: str) -> bool:
+    """Return whether the trial's folder, or something between it and a file, is a link; other machines have none."""
+    here = local_path(filesystem, trial)
+    if here is None:
+        return False
+    expected = Path(here).parent.resolve() / Path(here).name / posixpath.relpath(path, trial)
+    return expected.resolve() != expected
 
 
 def link_once(source: Path, target: Path) -> bool:

@@ -8,9 +8,6 @@ import re
 from tune_media.values.medium import Medium
 from tune_media.values.safe_names import name_digest, safe_name
 
-FILE_NAME = re.compile(r"step_(\d{9,})-([0-9A-Za-z]{12})\.(\w+)$")
-"""The name of a media file: its step, the first 12 characters of its id, its format."""
-
 _OWN_ID = re.compile(r"[0-9a-f]{32}")
 ID_DIGITS = 12
 _MAX_PART = 60

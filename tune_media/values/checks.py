@@ -155,9 +155,9 @@ def a_function(given: str, *, or_none: bool = False) -> Takes:
 def one_of(*choices: str) -> Takes:
     """Return the row of an argument that is one of some names.
 
-    >>> one_of("max", "min").check("Retention(mode=...)", "mx")
+    >>> one_of("max", "min").check("catalog.best(mode=...)", "mx")
     Traceback (most recent call last):
-    ValueError: Retention(mode=...) takes 'max' or 'min', got 'mx'.
+    ValueError: catalog.best(mode=...) takes 'max' or 'min', got 'mx'.
     """
     *others, last = map(repr, choices)
     return Takes(f"{', '.join(others)} or {last}", fits=lambda value: isinstance(value, str) and value in choices)

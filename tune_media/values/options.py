@@ -11,9 +11,7 @@ from tune_media.values.checks import (
     SECONDS,
     a_count,
     a_function,
-    a_text,
     above_0,
-    an_instance,
     as_shown,
     between,
     check_each,
@@ -92,47 +90,6 @@ class VideoOptions:
 
 @suggests_names
 @dataclass(frozen=True)
-class Retention:
-    """Which media files are kept. Episode data (``episode_data``) and metrics are always kept.
-
-    ``last`` and ``best`` count within each key of a section (``evaluation``, ``episodes/best``). A file stays if either
-    of them keeps it; if neither is given, all files stay. ``best`` alone never deletes a file that has no value of
-    ``by``. Byte limits are applied afterwards: rolled-back files go first, then the oldest, and the files that ``best``
-    keeps go last.
-
-    Attributes:
-        last: How many of the newest files of each key to keep.
-        best: How many of the best files of each key to keep.
-        by: The fact or metric of the episode that ``best`` compares.
-        mode: ``"max"`` or ``"min"``.
-        trial_bytes: The most bytes of media that a trial keeps.
-        experiment_bytes: The most bytes of media that all trials keep together.
-
-    Raises:
-        ValueError: A value that makes no sense.
-        TypeError: A value of the wrong type.
-
-    Example:
-        >>> Retention(last=20, best=5).by
-        'episode_return'
-        >>> Retention(last=0)
-        Traceback (most recent call last):
-        ValueError: Retention(last=...) takes a whole number above 0 or None, got 0.
-    """
-
-    last: int | None = None
-    best: int | None = None
-    by: str = "episode_return"
-    mode: str = "max"
-    trial_bytes: int | None = None
-    experiment_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        check_each("Retention", vars(self), _OF_RETENTION)
-
-
-@suggests_names
-@dataclass(frozen=True)
 class MediaOptions:
     """How the logger callbacks of one experiment handle media. All of them must get the same options.
 
@@ -147,15 +104,14 @@ class MediaOptions:
             data first; if only the storage is behind, new media are dropped. Both are counted.
         flush_seconds: How long the end of an experiment waits for writes that are still under way.
         strict: Raise at the first fault instead of warning. For tests.
-        retention: Which media to keep. None: all.
 
     Raises:
         ValueError: A number that is not positive.
-        TypeError: A retention that is not a ``Retention``, or an option of the wrong type.
+        TypeError: An option of the wrong type.
 
     Example:
-        >>> MediaOptions(retention=Retention(last=20)).retention.last
-        20
+        >>> MediaOptions(gif_width=160).gif_width
+        160
         >>> MediaOptions(gif_fps=0)
         Traceback (most recent call last):
         ValueError: MediaOptions(gif_fps=...) takes a number above 0 (at most 1000), got 0.
@@ -168,13 +124,11 @@ class MediaOptions:
     max_spilled_bytes: int = 16 * 2**30
     flush_seconds: float = 120.0
     strict: bool = False
-    retention: Retention | None = None
 
     def __post_init__(self) -> None:
         check_each("MediaOptions", vars(self), _OF_MEDIA)
 
 
-_COUNT = a_count("a whole number above 0", or_none=True)
 _PIXELS = above_0(_MOST_PIXELS, whole=True)
 _OF_VIDEO = {
     "fps": above_0(_MOST_FPS, or_none=True, example="fps=30"),
@@ -185,11 +139,6 @@ _OF_VIDEO = {
     "crf": between(0, 51),
     "preset": one_of(*_PRESETS),
 }
-_OF_RETENTION = {
-    **dict.fromkeys(("last", "best", "trial_bytes", "experiment_bytes"), _COUNT),
-    "by": a_text("'episode_return'"),
-    "mode": one_of("max", "min"),
-}
 _OF_MEDIA = {
     "raw_fps": above_0(_MOST_FPS),
     "gif_width": _PIXELS,
@@ -198,5 +147,4 @@ _OF_MEDIA = {
     "max_spilled_bytes": above_0(whole=True),
     "flush_seconds": SECONDS,
     "strict": FLAG,
-    "retention": an_instance("a tune_media.Retention(last=..., best=...)", Retention),
 }

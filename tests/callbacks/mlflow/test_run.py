@@ -116,7 +116,7 @@ def test_the_best_return_at_the_end_is_of_evaluation_and_of_the_results_that_cou
     assert [point[0] for point in held()["points"]["best_return"]] == [300]
 
 
-def test_a_clip_that_retention_has_deleted_may_be_the_best(backend_of, tmp_path):
+def test_a_clip_that_was_deleted_may_be_the_best(backend_of, tmp_path):
     trial = a_trial(tmp_path)
     stored = store(trial, {1: 7.0, 2: 3.0})
     path = stored.lines[0]["path"]

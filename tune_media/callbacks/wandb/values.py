@@ -73,7 +73,7 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
 
 
 def best_item(line: Line, content: bytes | None) -> dict[str, Any]:
-    """Return a trial's best clip in plain values, of its index line and its file, which retention may have deleted."""
+    """Return a trial's best clip in plain values, of its index line and its file, which may have been deleted."""
     step = whole_number(line.get("training_iteration"))
     found, length = as_number(line["episode_return"]), whole_number(line.get("episode_length"))
     return {

@@ -523,7 +523,7 @@
     const { state } = app;
     const step = /step_0*(\d+)/.exec(state.clip)?.[1];
     return html`<main class="message"><h2 tabindex="-1">This clip is no longer there</h2>
-      <p>${step && `It was recorded at step ${tm.ui.number(Number(step))} of `}${trial.shownName}${step ? "" : " has no clip of this link"}. The run keeps a limited number of clips, and may have deleted it.</p>
+      <p>${step && `It was recorded at step ${tm.ui.number(Number(step))} of `}${trial.shownName}${step ? "" : " has no clip of this link"}. It may have been deleted.</p>
       <p><button class="primary" onClick=${() => app.go({ clip: "" })}>Show the trial's newest clip</button>${" "}
         <button onClick=${() => app.go({ view: "trial", clip: "" })}>All clips of the trial</button></p></main>`;
   }

@@ -106,7 +106,7 @@
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
           ${!clip.isUnplayed && html`<a class="button" href=${clip.url} download=${downloadName(clip)}>Download</a>`}
         <//>
-        ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it, as the retention of the run says.${" "}
+        ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you opened it.${" "}
           <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>Show the trial's newest clip</button></p>`}
         <div class="clip-columns">
           <section class="stage" key=${clip.path}>
