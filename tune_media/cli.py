@@ -609,8 +609,8 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
     """
     from tune_media.evaluation.evaluate import evaluate as play
     from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Progress
+    from tune_media.evaluation.evaluation_table import checkpoint_line, remarks, tables
     from tune_media.evaluation.request import parsed_env_config
-    from tune_media.evaluation.table import checkpoint_line, remarks, tables
     from tune_media.values.strict_json import json_bytes
 
     class Shown(Progress):

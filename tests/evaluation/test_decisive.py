@@ -9,7 +9,7 @@ import pytest
 import tune_media as tm
 from tests.support import aim
 from tune_media.encoding import decode_video
-from tune_media.evaluation.clips import ClipRenderer
+from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.decisive import decisive, decisive_seeds, first_difference
 from tune_media.replay.tape import Tape
 from tune_media.viewing.single_page import report_page

@@ -33,15 +33,7 @@ _NEEDED_OF_NEW_STACK = ("env_runner", "eval_env_runner", "learner_group/learner/
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """A checkpoint of a trial.
-
-    Attributes:
-        filesystem: The filesystem that it is on.
-        path: Its folder.
-        number: The number in the name of the folder.
-        training_iteration: The iteration after which it was saved.
-        step: The step at which TensorBoard shows the result of that iteration.
-    """
+    """A checkpoint of a trial; ``step`` is that of the result with which it was saved."""
 
     filesystem: pyarrow.fs.FileSystem
     path: str
@@ -77,29 +69,21 @@ class StoredCheckpoint:
 
 
 def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
-    """Return the chosen checkpoints of a trial, in the order in which they were saved.
-
-    Args:
-        trial: The trial.
-        which: ``last``, ``best`` (by the score of the result that it was saved with), ``all``, or a number.
-
-    Returns:
-        An empty list if there is no such checkpoint.
-    """
-    found = []
+    """Return the checkpoints of a trial that ``which`` names, see ``WHICH``, in the order in which they were saved."""
+    stored = []
     for path in folders_in(trial.filesystem, trial.path):
         name = _FOLDER.fullmatch(posixpath.basename(path))
         if name is not None:
-            found.append(StoredCheckpoint(trial.filesystem, path, int(name.group(1))))
-    found.sort(key=lambda checkpoint: checkpoint.number)
+            stored.append(StoredCheckpoint(trial.filesystem, path, int(name.group(1))))
+    stored.sort(key=lambda checkpoint: checkpoint.number)
     if which == LAST:
-        found = found[-1:]
+        stored = stored[-1:]
     elif which not in (BEST, ALL):
-        found = [checkpoint for checkpoint in found if checkpoint.number == int(which)]
-    if not found:
+        stored = [checkpoint for checkpoint in stored if checkpoint.number == int(which)]
+    if not stored:
         return []
     results = _results(trial)
-    placed = [_placed(checkpoint, results) for checkpoint in found]
+    placed = [_placed(checkpoint, results) for checkpoint in stored]
     return _best(placed, results) if which == BEST else placed
 
 
@@ -107,8 +91,8 @@ def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpo
     """Return the checkpoint in a folder, wherever that is; None if it is none of RLlib's, and has no such name."""
     path = path.rstrip("/")
     name = _FOLDER.fullmatch(posixpath.basename(path))
-    found = StoredCheckpoint(filesystem, path, int(name.group(1)) if name else 0)
-    return _placed(found, {}) if name or found.is_rllib else None
+    checkpoint = StoredCheckpoint(filesystem, path, int(name.group(1)) if name else 0)
+    return _placed(checkpoint, {}) if name or checkpoint.is_rllib else None
 
 
 def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) -> StoredCheckpoint:

@@ -15,7 +15,7 @@ from typing import Any
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.encoder import encode_video
 from tune_media.encoding.picture_files import jpeg_from_frame
-from tune_media.evaluation.clips import ClipRenderer
+from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.replay.tape import Tape, are_equal
 from tune_media.selection import Selector
 from tune_media.values.video import Video

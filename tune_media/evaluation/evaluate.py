@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import checkpoints_of
-from tune_media.evaluation.clips import ClipRenderer
+from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
+from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of
 from tune_media.evaluation.jobs import Job, LoadPolicy, played
-from tune_media.evaluation.part import EvaluationPart, parts_of
 from tune_media.evaluation.request import ALL, Request, check_name
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles, trials_named
@@ -112,20 +112,20 @@ def evaluate(
     a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     chosen = _chosen_trials(load(source, filesystem), trials)
     name = check_name(request.default_name if name is None else name)
-    found = Evaluation(name, posixpath.join(_experiment_of(chosen), EVALUATIONS, name), chosen[0].filesystem)
+    evaluation = Evaluation(name, posixpath.join(_experiment_of(chosen), EVALUATIONS, name), chosen[0].filesystem)
     progress = progress or Progress()
     progress.reads_checkpoints(_experiment_of(chosen))
-    parts = list(parts_of(chosen, request, name, found.path))
+    parts = list(parts_of(chosen, request, name, evaluation.path))
     if not parts:
-        numbers = sorted({one.number for trial in chosen for one in checkpoints_of(trial, ALL)})
+        numbers = sorted({stored.number for trial in chosen for stored in checkpoints_of(trial, ALL)})
         there = f"; there are {name_some(map(str, numbers))}" if numbers else ""
         raise ValueError(
             f"no trial has a checkpoint {request.checkpoint!r}{there}. Tune saves them with "
             "RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=..., checkpoint_at_end=True))"
         )
     without = [trial.name for trial in chosen if all(part.trial is not trial for part in parts)]
-    found.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
-    _note_request(found, request)
+    evaluation.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
+    _note_request(evaluation, request)
     make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
     jobs = [
         job
@@ -137,10 +137,10 @@ def evaluate(
         for part in parts:
             if not part.missing(request.seeds):
                 part.finish(renderer)
-    found.problems += renderer.problems
+    evaluation.problems += renderer.problems
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
-    found.checkpoints = compared([part.line() for part in parts], returns, successes)
-    return found
+    evaluation.checkpoints = compared([part.line() for part in parts], returns, successes)
+    return evaluation
 
 
 def _play(
@@ -173,20 +173,21 @@ def _experiment_of(trials: Sequence[TrialFiles]) -> str:
     return experiments.pop()
 
 
-def _note_request(found: Evaluation, request: Request) -> None:
+def _note_request(evaluation: Evaluation, request: Request) -> None:
     """Write what was asked for; raise if an evaluation of this name was asked for something else."""
-    path = posixpath.join(found.path, FACTS_FILE)
-    before = json_file(found.filesystem, path)
+    path = posixpath.join(evaluation.path, FACTS_FILE)
+    before = json_file(evaluation.filesystem, path)
     facts = request.facts()
     if before:
         changed = [key for key in facts if before.get(key) != facts[key]]
         if changed:
-            told = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
+            changes = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
             raise ValueError(
-                f"there is an evaluation {found.name!r} with other arguments ({told}); pass another name=, or --name."
+                f"there is an evaluation {evaluation.name!r} with other arguments ({changes}); "
+                "pass another name=, or --name."
             )
         return
-    write_atomically(found.filesystem, path, json_bytes({"v": _VERSION, **facts}) + b"\n")
+    write_atomically(evaluation.filesystem, path, json_bytes({"v": _VERSION, **facts}) + b"\n")
 
 
 def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialFiles]:
@@ -197,21 +198,21 @@ def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialF
     """
     names = [trials] if isinstance(trials, str) else list(trials)
     there = [trial for trial in catalog.trials if not trial.is_abandoned]
-    found: list[TrialFiles] = []
+    chosen: list[TrialFiles] = []
     for name in names:
         kind, _, count = str(name).partition(":")
         if name == "all":
-            found += there
+            chosen += there
         elif kind == "best" and not any(trial.name == name for trial in there):
             if count and not (count.isdecimal() and int(count)):
                 raise ValueError(f"evaluate(trials=...) takes a number after best:, such as best:5, got {name!r}.")
             ranked = [trial for trial, _, _ in catalog.best_first() if not trial.is_abandoned]
-            found += ranked[: int(count or 1)]
+            chosen += ranked[: int(count or 1)]
         else:
-            found += trials_named(str(name), there)
-    if not found:
+            chosen += trials_named(str(name), there)
+    if not chosen:
         raise ValueError(f"there is no trial in {catalog.path!r}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(chosen))
 
 
 def function_named(caller: str, argument: str, value: Any) -> Any:

@@ -43,14 +43,6 @@ class EvaluatedTrial:
 
     A file is written before the index names it. Files of episodes that the index does not name are of a process that
     was interrupted; they are removed, and their episodes are played again.
-
-    Args:
-        filesystem: The filesystem of the experiment.
-        folder: The folder.
-        trial_id: The id that its files have.
-
-    Attributes:
-        filesystem, folder: As given.
     """
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, trial_id: str) -> None:
@@ -73,8 +65,8 @@ class EvaluatedTrial:
 
     def result(self, training_iteration: int) -> dict[str, Any] | None:
         """Return the result of a checkpoint, which is written when all else is; None if there is none yet."""
-        found = [one for one in self._results() if one.get("training_iteration") == training_iteration]
-        return found[-1] if found else None
+        results = [result for result in self._results() if result.get("training_iteration") == training_iteration]
+        return results[-1] if results else None
 
     def begin(self, params: Mapping[str, Any]) -> None:
         """Write the hyperparameters, by which readers know the folder for a trial's."""
@@ -82,14 +74,14 @@ class EvaluatedTrial:
 
     def played_as(self, training_iteration: int) -> PlayedAs | None:
         """Return what the episodes of a checkpoint were played with; None if it has none."""
-        found = json_file(self.filesystem, self._path(_PLAYED_AS)).get(str(training_iteration))
-        return PlayedAs(**found) if isinstance(found, dict) else None
+        settings = json_file(self.filesystem, self._path(_PLAYED_AS)).get(str(training_iteration))
+        return PlayedAs(**settings) if isinstance(settings, dict) else None
 
     def note_played_as(self, training_iteration: int, used: PlayedAs) -> None:
         """Write what the episodes of a checkpoint are played with, before the first of them."""
-        known = json_file(self.filesystem, self._path(_PLAYED_AS))
-        changed = {**known, str(training_iteration): vars(used)}
-        if changed != known:
+        before = json_file(self.filesystem, self._path(_PLAYED_AS))
+        changed = {**before, str(training_iteration): vars(used)}
+        if changed != before:
             write_atomically(self.filesystem, self._path(_PLAYED_AS), json_bytes(changed) + b"\n")
 
     def add_episodes(
@@ -123,9 +115,9 @@ class EvaluatedTrial:
             "date": datetime.datetime.fromtimestamp(now).strftime("%Y-%m-%d_%H-%M-%S"),
             "done": True,
         }
-        others = [one for one in self._results() if one.get("training_iteration") != training_iteration]
-        ordered = sorted([*others, result], key=lambda one: one["training_iteration"])
-        write_atomically(self.filesystem, self._path(RESULTS), b"".join(json_bytes(one) + b"\n" for one in ordered))
+        others = [line for line in self._results() if line.get("training_iteration") != training_iteration]
+        ordered = sorted([*others, result], key=lambda line: line["training_iteration"])
+        write_atomically(self.filesystem, self._path(RESULTS), b"".join(json_bytes(line) + b"\n" for line in ordered))
 
     def _results(self) -> list[dict[str, Any]]:
         content = read_if_there(self.filesystem, self._path(RESULTS)) or b""

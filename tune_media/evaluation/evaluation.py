@@ -99,9 +99,9 @@ class Evaluation:
     def best(self) -> EvaluatedCheckpoint | None:
         """The checkpoint with the highest mean return in the env of the training, or under the first condition."""
         first = self.checkpoints[0].condition if self.checkpoints else ""
-        condition = "" if any(not one.condition for one in self.checkpoints) else first
-        known = [one for one in self.checkpoints if one.condition == condition and not math.isnan(one.return_mean)]
-        return max(known, key=lambda one: one.return_mean, default=None)
+        condition = "" if any(not row.condition for row in self.checkpoints) else first
+        rows = [row for row in self.checkpoints if row.condition == condition and not math.isnan(row.return_mean)]
+        return max(rows, key=lambda row: row.return_mean, default=None)
 
     @property
     def catalog(self) -> Catalog:
@@ -116,15 +116,14 @@ class Evaluation:
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON; a checkpoint has the columns of ``to_pandas``."""
-        known = {name: getattr(self, name) for name in ("name", "path", "problems")}
-        return {**known, "checkpoints": self._lines()}
+        return {"name": self.name, "path": self.path, "problems": self.problems, "checkpoints": self._lines()}
 
     def _lines(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.checkpoints:
-            facts = {name: value for name, value in vars(one).items() if name != "params"}
-            rows.append({**facts, **{f"config/{name}": value for name, value in one.params.items()}})
-        return rows
+        lines = []
+        for row in self.checkpoints:
+            facts = {name: value for name, value in vars(row).items() if name != "params"}
+            lines.append({**facts, **{f"config/{name}": value for name, value in row.params.items()}})
+        return lines
 
     def __repr__(self) -> str:
         return f"Evaluation({self.name!r}, {counted(len(self.checkpoints), 'checkpoint')} in {self.path})"
@@ -137,31 +136,27 @@ def compared(
 ) -> list[EvaluatedCheckpoint]:
     """Return the lines with their differences to the best one under the same condition, on equal seeds.
 
-    Args:
-        checkpoints: The lines.
-        returns: For each line the return on each seed.
-        successes: For each line whether the episode of a seed succeeded, as far as that is known.
+    ``returns`` and ``successes`` have a mapping by seed for each line.
 
-    Example:
         >>> means = {"a": 5.0, "b": 3.0}
         >>> lines = [EvaluatedCheckpoint(name, "", "checkpoint_000000", 1, 2, mean) for name, mean in means.items()]
         >>> returns = [{0: 4.0, 1: 6.0}, {0: 2.0, 1: 4.0}]
-        >>> [(one.behind, one.seeds_compared) for one in compared(lines, returns, [{}, {}])]
+        >>> [(row.behind, row.seeds_compared) for row in compared(lines, returns, [{}, {}])]
         [(nan, 0), (2.0, 2)]
     """
     best: dict[str, int] = {}
-    for number, one in enumerate(checkpoints):
-        known = best.get(one.condition)
-        if not math.isnan(one.return_mean) and (known is None or one.return_mean > checkpoints[known].return_mean):
-            best[one.condition] = number
-    found = []
-    for number, one in enumerate(checkpoints):
-        first = best.get(one.condition)
+    for number, row in enumerate(checkpoints):
+        first = best.get(row.condition)
+        if not math.isnan(row.return_mean) and (first is None or row.return_mean > checkpoints[first].return_mean):
+            best[row.condition] = number
+    rows = []
+    for number, row in enumerate(checkpoints):
+        first = best.get(row.condition)
         if first is not None and first != number:
             ahead, seeds = paired_difference(returns[first], returns[number])
             rate, _ = paired_rates(successes[first], successes[number])
-            one = replace(
-                one,
+            row = replace(
+                row,
                 behind=ahead.value,
                 behind_low=ahead.low,
                 behind_high=ahead.high,
@@ -170,8 +165,8 @@ def compared(
                 success_behind_low=rate.low,
                 success_behind_high=rate.high,
             )
-        found.append(one)
-    return found
+        rows.append(row)
+    return rows
 
 
 class Progress:

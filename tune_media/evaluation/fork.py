@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
-from tune_media.evaluation.clips import ClipRenderer
+from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
+from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import LoadPolicy, Played, joined_batches, played, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
-from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side, side_of
 from tune_media.experiment.results import json_file

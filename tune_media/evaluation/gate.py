@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pyarrow.fs
 
-from tune_media.evaluation.clips import ClipRenderer
+from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.match import VERSION, Match, folder_of, note
 from tune_media.evaluation.measure import RETURN, Measure
@@ -34,7 +34,7 @@ _LISTED = 100  # seeds
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """What the gate says under one condition of the env.
 
     Attributes:
@@ -47,7 +47,7 @@ class Verdict:
         error: What went wrong, or None.
         notes: What a reader must know besides.
 
-    >>> Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).facts()["difference"]
+    >>> GateVerdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).facts()["difference"]
     1.0
     """
 
@@ -63,17 +63,17 @@ class Verdict:
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
-        found = self.standing
+        standing = self.standing
         return {
             "condition": self.condition,
             "verdict": self.verdict,
-            "seeds": found.seeds,
+            "seeds": standing.seeds,
             "base": self.base,
             "candidate": self.candidate,
-            "difference": found.difference,
-            "low": found.low,
-            "high": found.high,
-            "margin": found.margin,
+            "difference": standing.difference,
+            "low": standing.low,
+            "high": standing.high,
+            "margin": standing.margin,
             "seeds_lost": list(self.lost[:_LISTED]),
             "seeds_won": list(self.won[:_LISTED]),
             "lost": len(self.lost),
@@ -102,14 +102,14 @@ class Gate:
     candidate: str
     metric: str
     path: str
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[GateVerdict] = ()
     problems: Sequence[str] = ()
 
     @property
     def verdict(self) -> str:
         """``error`` if a condition has one, else ``worse``, else ``undecided``; ``pass`` if all pass."""
-        found = {one.verdict for one in self.verdicts} or {ERROR}
-        return next(one for one in (ERROR, WORSE, UNDECIDED, PASS) if one in found)
+        names = {verdict.verdict for verdict in self.verdicts} or {ERROR}
+        return next(name for name in (ERROR, WORSE, UNDECIDED, PASS) if name in names)
 
     @property
     def exit_code(self) -> int:
@@ -133,23 +133,25 @@ class Gate:
             "candidate": self.candidate,
             "metric": self.metric,
             "path": self.path,
-            "conditions": [{**one.facts(), "sentence": sentence(one, self.metric)} for one in self.verdicts],
+            "conditions": [
+                {**verdict.facts(), "sentence": sentence(verdict, self.metric)} for verdict in self.verdicts
+            ],
             "problems": list(self.problems),
         }
 
     def junit(self) -> str:
         """Return it as JUnit's XML, which CI services show: one test for each condition."""
-        count = {name: sum(one.verdict in of for one in self.verdicts) for name, of in _OF_JUNIT.items()}
+        count = {name: sum(verdict.verdict in of for verdict in self.verdicts) for name, of in _OF_JUNIT.items()}
         suite = ElementTree.Element("testsuite", name="tune-media gate", tests=str(len(self.verdicts)))
         suite.attrib.update({f"{name}s": str(number) for name, number in count.items()})
-        for one in self.verdicts:
-            name = f"{self.metric} {one.condition}".strip()
+        for verdict in self.verdicts:
+            name = f"{self.metric} {verdict.condition}".strip()
             case = ElementTree.SubElement(
                 suite, "testcase", classname=f"{self.candidate} against {self.base}", name=name
             )
             for kind, of in _OF_JUNIT.items():
-                if one.verdict in of:
-                    ElementTree.SubElement(case, kind, message=sentence(one, self.metric)).text = one.error
+                if verdict.verdict in of:
+                    ElementTree.SubElement(case, kind, message=sentence(verdict, self.metric)).text = verdict.error
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
@@ -162,7 +164,7 @@ class GateProgress:
     def plays(self, base: Side, candidate: Side) -> None:
         """Code of both checkpoints is run next."""
 
-    def stands(self, condition: str, found: Standing, seeds: int) -> None:
+    def stands(self, condition: str, standing: Standing, seeds: int) -> None:
         """So it stands under a condition, of so many seeds at most."""
 
 
@@ -267,54 +269,54 @@ def gate(
                 if part.rows():
                     part.add_clips(renderer)
                     part.write_result()
-        found = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
-    note(place, facts, found.facts())
-    return found
+        decided = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
+    note(place, facts, decided.facts())
+    return decided
 
 
-def sentence(verdict: Verdict, metric: str) -> str:
+def sentence(verdict: GateVerdict, metric: str) -> str:
     """Return a verdict in a sentence, with its figures.
 
-    >>> sentence(Verdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0), 10.0, 11.0), "return")
+    >>> sentence(GateVerdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0), 10.0, 11.0), "return")
     'The candidate is not worse by more than 0.5: return 11 against 10, a gain of 1 [0.2, 1.8], after 40 seeds.'
     """
-    found = verdict.standing
+    standing = verdict.standing
     if verdict.error is not None:
         end = "" if verdict.error.endswith((".", "?")) else "."
         return f"It cannot be decided: {verdict.error}{end}"
     figures = (
-        f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, a gain of {found.difference:.5g} "
-        f"[{found.low:.5g}, {found.high:.5g}], after {counted(found.seeds, 'seed')}"
+        f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, a gain of {standing.difference:.5g} "
+        f"[{standing.low:.5g}, {standing.high:.5g}], after {counted(standing.seeds, 'seed')}"
     )
-    told = {
-        PASS: f"The candidate is not worse by more than {found.margin:.5g}",
-        WORSE: f"The candidate is worse by more than {found.margin:.5g}",
-        UNDECIDED: f"It is not sure whether the candidate is worse by more than {found.margin:.5g}",
+    sentences = {
+        PASS: f"The candidate is not worse by more than {standing.margin:.5g}",
+        WORSE: f"The candidate is worse by more than {standing.margin:.5g}",
+        UNDECIDED: f"It is not sure whether the candidate is worse by more than {standing.margin:.5g}",
     }
-    return f"{told[verdict.verdict]}: {figures}."
+    return f"{sentences[verdict.verdict]}: {figures}."
 
 
-def _verdict(condition: str, pairs: Pairs, measure: Measure) -> Verdict:
+def _verdict(condition: str, pairs: Pairs, measure: Measure) -> GateVerdict:
     """Return what is to be said of the pairs under a condition."""
-    found = pairs.standing
+    standing = pairs.standing
     losses = {seed: ours - theirs for seed, (ours, theirs) in pairs.scores.items()}
     order = sorted(losses, key=lambda seed: -losses[seed])
-    lost = tuple(seed for seed in order if losses[seed] > found.margin)
-    won = tuple(seed for seed in reversed(order) if losses[seed] < -found.margin)
+    lost = tuple(seed for seed in order if losses[seed] > standing.margin)
+    won = tuple(seed for seed in reversed(order) if losses[seed] < -standing.margin)
     notes = [] if pairs.note is None else [pairs.note]
-    if measure.bounds is None and found.seeds:
+    if measure.bounds is None and standing.seeds:
         notes.append(
-            f"this is sure unless one seed can cost more than {found.cost:.5g}, as none of those seen does; if "
+            f"this is sure unless one seed can cost more than {standing.cost:.5g}, as none of those seen does; if "
             "one can, pass bounds="
         )
-    if found.verdict == UNDECIDED and found.margin < _SMALL * found.cost:
+    if standing.verdict == UNDECIDED and standing.margin < _SMALL * standing.cost:
         notes.append("so small a margin takes very many seeds; margin= takes a number, too")
-    name = found.verdict if pairs.error is None else ERROR
-    base, candidate = measure.sign * found.base, measure.sign * found.candidate
-    return Verdict(condition, name, found, base, candidate, lost, won, pairs.error, tuple(notes))
+    name = standing.verdict if pairs.error is None else ERROR
+    base, candidate = measure.sign * standing.base, measure.sign * standing.candidate
+    return GateVerdict(condition, name, standing, base, candidate, lost, won, pairs.error, tuple(notes))
 
 
-def _of_seeds(verdict: Verdict, count: int) -> tuple[Selector, ...]:
+def _of_seeds(verdict: GateVerdict, count: int) -> tuple[Selector, ...]:
     """Return what chooses the episodes of the seeds on which both differ most."""
     chosen = {"lost": verdict.lost[:count], "won": verdict.won[: max(0, count - len(verdict.lost))]}
     if verdict.verdict == ERROR:

@@ -42,15 +42,7 @@ LoadPolicy = Callable[[str], Callable[[Any], Any]]
 
 @dataclass(frozen=True)
 class Job:
-    """Episodes of one checkpoint under one condition.
-
-    Attributes:
-        part: The number of the part of the evaluation that they belong to.
-        checkpoint: The checkpoint.
-        settings: How it is played.
-        seeds: The seed of each episode.
-        load_policy: Loads the policy of a checkpoint of another library; None: it is RLlib's.
-    """
+    """Episodes to play, for the part of an evaluation with this number; without ``load_policy`` by RLlib."""
 
     part: int
     checkpoint: StoredCheckpoint
@@ -61,14 +53,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Played:
-    """Some episodes that have been played.
+    """Episodes that have been played, with their recipes by hash, and why no more were played.
 
-    Attributes:
-        part: The number of the part of the evaluation that they belong to.
-        episodes: The episodes; each has a seed.
-        recipes: What makes their envs again, by its hash.
-        played_as: What was used to play them; None if the policy could not be loaded.
-        error: Why no more were played, or None.
+    ``played_as`` is None if the policy could not be loaded.
     """
 
     part: int
@@ -157,8 +144,8 @@ class _Copies:
 
     def folder_of(self, checkpoint: StoredCheckpoint) -> Path:
         """Return the folder of a checkpoint."""
-        for known, folder, _ in self._there:
-            if known == checkpoint:
+        for copied, folder, _ in self._there:
+            if copied == checkpoint:
                 return folder
         if len(self._there) > 1:
             self._there.pop(0)[-1].close()

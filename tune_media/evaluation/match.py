@@ -13,9 +13,9 @@ import ray
 from tune_media._version import __version__
 from tune_media.evaluation.evaluate import function_named
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
+from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
 from tune_media.evaluation.pairs import ROLES
-from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side, check_same_env, side_of
 from tune_media.experiment.results import json_file, json_object
@@ -34,15 +34,7 @@ _IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a functi
 
 @dataclass(frozen=True)
 class Match:
-    """What two sides are to play.
-
-    Attributes:
-        sides: The base and the candidate.
-        request: The seeds, the conditions of the env, and how it is played.
-        make: Makes the env instead; None: as in the training.
-        load: Loads the policies of checkpoints that are not RLlib's, or None.
-        success: As of ``tune_media.evaluate``.
-    """
+    """The base and the candidate, and how both are played: ``make`` makes the env, ``load`` loads foreign policies."""
 
     sides: tuple[Side, Side]
     request: Request

@@ -71,10 +71,10 @@ class Measure:
             ValueError: The episode has none, or one that cannot be.
         """
         metrics = dict(row["metrics"])
-        known = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
-        if self.metric not in known:
-            raise ValueError(f"the episodes have no metric {self.metric!r}; {did_you_mean(self.metric, known)}")
-        value = known[self.metric]
+        scores = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
+        if self.metric not in scores:
+            raise ValueError(f"the episodes have no metric {self.metric!r}; {did_you_mean(self.metric, scores)}")
+        value = scores[self.metric]
         if value is None and self.metric == SUCCESS:
             raise ValueError(
                 f"nobody knows whether the episode of seed {row['seed']} succeeded: its env says nothing in info; pass "

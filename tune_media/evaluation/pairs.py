@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Played
 from tune_media.evaluation.measure import Measure
-from tune_media.evaluation.part import EvaluationPart
 from tune_media.evaluation.sequential import UNDECIDED, Standing, standing
 from tune_media.evaluation.sides import envs_differ
 from tune_media.storage.episode_files import recipe_name
@@ -25,19 +25,8 @@ class Pairs:
     """The episodes of both sides under one condition of the env, and how the comparison stands.
 
     Only the seeds count that come before the first one that a side has not played, in the order that was given: which
-    worker is quick does not matter, nor when one looks.
-
-    Args:
-        parts: The base's part, and the candidate's.
-        seeds: The seeds, in order.
-        measure: What is compared.
-        level: That of each end of the interval.
-
-    Attributes:
-        standing: How it stands.
-        scores: For each seed that counts the base's score and the candidate's; a higher one is better.
-        error: Why it cannot be decided, or None.
-        note: What a reader must know besides, or None.
+    worker is quick does not matter, nor when one looks. ``scores`` has the base's score and the candidate's for each
+    seed that counts; a higher one is better.
     """
 
     def __init__(
@@ -95,9 +84,9 @@ class Pairs:
         """
         base, candidate = (part.played_as for part in self._parts)
         for name, how in (("explore", "explore=False, or --no-explore"), ("connectors", "connectors=")):
-            own, other = getattr(base, name, None), getattr(candidate, name, None)
-            if None not in (own, other) and own != other:
-                raise ValueError(f"the base plays with {name}={own!r}, and the candidate with {other!r}; pass {how}")
+            ours, theirs = getattr(base, name, None), getattr(candidate, name, None)
+            if None not in (ours, theirs) and ours != theirs:
+                raise ValueError(f"the base plays with {name}={ours!r}, and the candidate with {theirs!r}; pass {how}")
         self._recipes = self._recipes or {recipes[0]}
         for number, hash in enumerate(recipes):
             if hash in self._recipes:

@@ -195,16 +195,16 @@ def evaluation_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
         return tuple(range(40 if episodes is None else episodes))
     several = seeds if isinstance(seeds, Iterable) else []
     items = [seeds] if isinstance(seeds, (str, int)) else list(itertools.islice(several, MAX_SEEDS + 1))
-    found: list[int] = []
+    numbers: list[int] = []
     for item in items:
         for part in str(item).split(",") if isinstance(item, str) else [item]:
-            found += _seeds_of(part, seeds)
-    found = list(dict.fromkeys(found))
-    if not found:
+            numbers += _seeds_of(part, seeds)
+    numbers = list(dict.fromkeys(numbers))
+    if not numbers:
         raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got {as_shown(seeds)}.")
-    if len(found) > MAX_SEEDS:
+    if len(numbers) > MAX_SEEDS:
         raise ValueError(f"evaluate(seeds=...) takes at most {MAX_SEEDS:,} seeds, got {as_shown(seeds)}.")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, ...]:
@@ -235,14 +235,14 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
     Raises:
         ValueError: A text has no ``=``.
     """
-    found = {}
+    config = {}
     for text in texts:
         name, sign, values = text.partition("=")
         if not sign or not name:
             raise ValueError(f"evaluate(env_config=...) takes key=value or key=a,b,c, got {text!r}.")
         whole = _value(values)
-        found[name] = [whole] if not isinstance(whole, str) else [_value(value) for value in values.split(",")]
-    return found
+        config[name] = [whole] if not isinstance(whole, str) else [_value(value) for value in values.split(",")]
+    return config
 
 
 def check_name(name: str) -> str:

@@ -57,7 +57,7 @@ class Side:
         Raises:
             ValueError: It has none, or those of several checkpoints.
         """
-        rows = [one.row for one in TapedEpisode.of_trial(self.trial)]
+        rows = [episode.row for episode in TapedEpisode.of_trial(self.trial)]
         iterations = {row["training_iteration"] for row in rows}
         if len(iterations) != 1:
             raise ValueError(
@@ -133,17 +133,17 @@ def side_of(
         if name or not is_foreign:
             raise
         return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
-    trials = [one for one, _, _ in catalog.best_first() if not one.is_abandoned]
+    trials = [trial for trial, _, _ in catalog.best_first() if not trial.is_abandoned]
     chosen = trials_named(name, trials)[0] if name or not trials else trials[0]
     if posixpath.basename(posixpath.dirname(folder.path.rstrip("/"))) == EVALUATIONS:
         if len(trials) > 1 and not name:
             there = name_some(trial.name for trial in trials)
             raise ValueError(f"the evaluation {text!r} has {len(trials)} trials ({there}): name one, {text}:TRIAL.")
         return Side(text, chosen, None)
-    found = checkpoints_of(chosen, which)
-    if not found:
+    checkpoints = checkpoints_of(chosen, which)
+    if not checkpoints:
         raise ValueError(f"trial {chosen.name} of {text!r} has no checkpoint {which!r}.")
-    return Side(text, chosen, found[-1])
+    return Side(text, chosen, checkpoints[-1])
 
 
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
@@ -154,20 +154,20 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
     Raises:
         ValueError: They do not.
     """
-    told = [side.trial.read_config() for side in (base, candidate)]  # of an evaluation, as it was evaluated
-    ours, theirs = (config.get("env") for config in told)
+    params = [side.trial.read_config() for side in (base, candidate)]  # of an evaluation, as it was evaluated
+    ours, theirs = (config.get("env") for config in params)
     if not is_given and None not in (ours, theirs) and ours != theirs:
         raise ValueError(
             f"the base was trained in the env {ours!r}, and the candidate in {theirs!r}: returns of two envs cannot be "
             "compared. If both can play in one env, pass a function that makes it: env=, or --env."
         )
-    configs = [found if isinstance(found := config.get("env_config"), dict) else {} for config in told]
+    configs = [of if isinstance(of := config.get("env_config"), dict) else {} for config in params]
     for key in dict.fromkeys([*configs[0], *configs[1]]):
-        one, other = (config.get(key) for config in configs)
-        if key not in overrides and one != other:
+        value, other_value = (config.get(key) for config in configs)
+        if key not in overrides and value != other_value:
             raise ValueError(
-                f"the base plays with {key}={one!r} in its env_config, and the candidate with {other!r}: pass one "
-                f"value for both, env_config={{{key!r}: ...}}, or --env-config {key}=..."
+                f"the base plays with {key}={value!r} in its env_config, and the candidate with {other_value!r}: "
+                f"pass one value for both, env_config={{{key!r}: ...}}, or --env-config {key}=..."
             )
 
 
@@ -177,23 +177,23 @@ def envs_differ(ours: bytes, theirs: bytes) -> str | None:
     Raises:
         Exception: Whatever reading one raises.
     """
-    one, other = LoadedRecipe.of(ours), LoadedRecipe.of(theirs)
-    for key in dict.fromkeys([*one.config, *other.config]):
-        values = [shown(recipe.config.get(key)) for recipe in (one, other)]
+    base, candidate = LoadedRecipe.of(ours), LoadedRecipe.of(theirs)
+    for key in dict.fromkeys([*base.config, *candidate.config]):
+        values = [shown(recipe.config.get(key)) for recipe in (base, candidate)]
         if without_address(values[0]) != without_address(values[1]):
             return f"their env_config: {key} is {values[0]} for the base, and {values[1]} for the candidate"
-    wrappers = [recipe.facts["wrappers"] for recipe in (one, other)]
-    layers, told = [_layers(names) for names in wrappers], [" around ".join(names) for names in wrappers]
+    wrappers = [recipe.facts["wrappers"] for recipe in (base, candidate)]
+    layers, shown_wrappers = [_layers(names) for names in wrappers], [" around ".join(names) for names in wrappers]
     if layers[0] != layers[1]:
-        return f"their wrappers: the base plays in {told[0]}, and the candidate in {told[1]}"
-    sources = one.facts["sources"], other.facts["sources"]
+        return f"their wrappers: the base plays in {shown_wrappers[0]}, and the candidate in {shown_wrappers[1]}"
+    sources = base.facts["sources"], candidate.facts["sources"]
     edited = [name for name in sources[0] if sources[1].get(name, sources[0][name]) != sources[0][name]]
     if edited:
         return f"the code of {name_some(edited)}"
-    codes, ids = [set(code.values()) for code in sources], [_VERSIONED.search(text) for text in told]
+    codes, ids = [set(code.values()) for code in sources], [_VERSIONED.search(text) for text in shown_wrappers]
     has_other_id = ids[0] and ids[1] and ids[0][0] != ids[1][0]
     if has_other_id or (all(codes) and codes[0].isdisjoint(codes[1])):
-        return f"the env itself: the base plays in {told[0]}, and the candidate in {told[1]}"
+        return f"the env itself: the base plays in {shown_wrappers[0]}, and the candidate in {shown_wrappers[1]}"
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoints_of
-from tune_media.evaluation.clips import ClipRenderer
+from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played
@@ -33,14 +33,9 @@ class EvaluationPart:
     """One checkpoint under one condition.
 
     Attributes:
-        trial: Its trial.
-        condition: The condition.
-        checkpoint: The checkpoint.
-        store: Where its episodes go.
         params: The hyperparameters of the trial that differ between the evaluated trials.
-        added: Hyperparameters that are stored besides those of its trial.
-        facts: What its result has besides.
-        played_as: What was used to play it; None: no episode has been played.
+        added: Hyperparameters that are stored besides those of the trial.
+        facts: Further facts for its result.
         error: Why episodes are missing, or None.
     """
 
@@ -84,7 +79,7 @@ class EvaluationPart:
         """Return its line of the table, without the comparison to others."""
         returns = list(self.returns().values())
         mean = estimate(np.array(returns)) if returns else Estimate(math.nan)
-        known, rate = self.played_as, success_rate(self.successes().values())
+        played_as, rate = self.played_as, success_rate(self.successes().values())
         return EvaluatedCheckpoint(
             self.trial.name,
             self.condition.label,
@@ -94,9 +89,9 @@ class EvaluationPart:
             mean.value,
             mean.low,
             mean.high,
-            None if known is None else known.explore,
-            None if known is None else known.connectors,
-            None if known is None else known.note,
+            None if played_as is None else played_as.explore,
+            None if played_as is None else played_as.connectors,
+            None if played_as is None else played_as.note,
             self.error,
             self.params,
             success_rate=rate.get(SUCCESS_RATE, math.nan),
@@ -111,8 +106,8 @@ class EvaluationPart:
         if not played.episodes or played.played_as is None:
             return
         iteration, config = self.checkpoint.training_iteration, self.trial.read_config()
-        own = config.get("env_config")
-        changed = {**(own if isinstance(own, dict) else {}), **dict(self.condition.overrides)}
+        env_config = config.get("env_config")
+        changed = {**(env_config if isinstance(env_config, dict) else {}), **dict(self.condition.overrides)}
         self.store.begin({**config, **({"env_config": changed} if changed else {}), **self.added})
         self.store.note_played_as(iteration, played.played_as)
         self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
@@ -144,14 +139,14 @@ class EvaluationPart:
         """Return the episodes that have tapes."""
         trial = TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder).read()
         iteration = self.checkpoint.training_iteration
-        return [one for one in TapedEpisode.of_trial(trial) if one.row["training_iteration"] == iteration]
+        return [episode for episode in TapedEpisode.of_trial(trial) if episode.row["training_iteration"] == iteration]
 
     def add_clips(self, renderer: ClipRenderer, *, with_notes: bool = False) -> None:
         """Make the clips that are missing, ``with_notes`` of their episodes if that is wanted."""
         if not renderer.selectors:
             return
         iteration, taped = self.checkpoint.training_iteration, self.taped()
-        notes = {one.id: one.row["note"] for one in taped}
+        notes = {episode.id: episode.row["note"] for episode in taped}
         there = {
             (str(line["key"]).removeprefix(f"{RECORDER}/").partition("/")[0], str(line.get("episode_id")))
             for line in self.store.clips(iteration)
@@ -197,5 +192,5 @@ def _trial_id(trial: TrialFiles) -> str:
     """Return the id of a trial, out of its index or its results; the name of its folder if neither has one."""
     content = read_if_there(trial.filesystem, posixpath.join(trial.path, "result.json")) or b""
     first = json_object(content.partition(b"\n")[0])
-    known = first.get("trial_id") or next(iter(sorted(trial.trial_ids)), None)
-    return str(known or posixpath.basename(trial.path.rstrip("/")))
+    id = first.get("trial_id") or next(iter(sorted(trial.trial_ids)), None)
+    return str(id or posixpath.basename(trial.path.rstrip("/")))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation, compared
-from tune_media.evaluation.table import remarks, tables
+from tune_media.evaluation.evaluation_table import remarks, tables
 from tune_media.viewing.statistics import estimate
 
 SEEDS = range(40)

@@ -16,15 +16,9 @@ from tune_media.viewing.taped_episodes import TapedEpisode, recipe_of
 
 
 class ClipRenderer:
-    """Makes clips of episodes, in a process of their own.
+    """Makes clips of the episodes of each checkpoint that selectors choose, in a process of their own.
 
-    Args:
-        selectors: Choose among the episodes of each checkpoint.
-        video: Size, speed, quality and overlays. None: the frames that would have been recorded.
-
-    Attributes:
-        selectors, video: As given.
-        problems: The reasons why clips are missing.
+    Without ``video``, a clip has the frames that would have been recorded. ``problems`` says why clips are missing.
     """
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
@@ -44,9 +38,7 @@ class ClipRenderer:
     ) -> Iterator[tuple[str, Video]]:
         """Yield the clips of one checkpoint, each with the name of its selector; an episode is rendered once.
 
-        Args:
-            episodes: The episodes of the checkpoint that have tapes.
-            are_there: The clips that are not made again, by the names of their selectors and their episodes' ids.
+        Clips in ``are_there``, by the names of their selectors and their episodes' ids, are not made again.
         """
         by_id = {episode.id: episode for episode in episodes}
         chosen = winners([episode.record for episode in episodes], self.selectors)
@@ -70,8 +62,8 @@ class ClipRenderer:
                 self._recipes[recipe] = recipe_of(episode)
             clips = self._pool.render(self._recipes[recipe], episode.tape(), video=self.video, **episode.place())
         except (RenderError, KeyError, ValueError) as error:
-            told = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
-            self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {told}")
+            reason = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
+            self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {reason}")
             if isinstance(error, RenderError) and error.step is None:  # its envs do not render, or cannot be made
                 self._useless.add(recipe)
             return {}
