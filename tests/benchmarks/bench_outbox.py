@@ -21,7 +21,7 @@ import numpy as np
 
 from tune_media.callbacks.outbox import STORAGE, NewRow, Outbox
 from tune_media.callbacks.readers import Reader
-from tune_media.values.plain import pack, pack_each
+from tune_media.values.plain import pack, pack_each, unpack
 
 CLIP = np.random.default_rng(0).bytes(30_000)
 DATA = [pack({"packed": pack_each({f"m{m}": float(m * i) for m in range(200)})[0], "step": i}) for i in range(50)]
@@ -44,7 +44,7 @@ class Drain(Reader):
     def turn(self) -> bool:
         rows = self._outbox.read(self._at)
         for row in rows:
-            row.facts()
+            unpack(row.data)
             row.content()
             self._at = row.seq
             if self.name != STORAGE:

@@ -13,7 +13,8 @@ import pyarrow.fs
 import tune_media as tm
 from tests.support.faults import episodes
 from tune_media.callbacks.backend import Backend, Context, Report, StorageAwayError, TrialInfo
-from tune_media.storage.entry import MediaEntry, entries_of, packed_episodes, packed_medium
+from tune_media.callbacks.rows import episodes_row, medium_row, read_media_row
+from tune_media.storage.entry import MediaEntry
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.index_lines import Line, read_index
 from tune_media.storage.location import TrialLocation
@@ -100,11 +101,9 @@ def plain(report: Report) -> Report:
 
 def on_disk(entry: MediaEntry) -> MediaEntry:
     """Return an entry as it comes back from a row of the outbox."""
-    if entry.is_episodes:
-        data, content = packed_episodes("t1", [entry], {})
-    else:
-        data, content = packed_medium(entry)
-    (again,) = entries_of(unpack(data), content, entry.row)
+    kind = "episodes" if entry.is_episodes else "media"
+    row, content = episodes_row("t1", [entry], {}) if entry.is_episodes else medium_row(entry)
+    (again,) = read_media_row(kind, row.packed()).entries(content, entry.row)
     return again
 
 

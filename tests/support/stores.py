@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow.fs
 
 import tune_media as tm
-from tune_media.storage.entry import MediaEntry, entries_of, file_set, packed_episodes
+from tune_media.callbacks.rows import episodes_row
+from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.filesystem import write_atomically, write_once
 from tune_media.storage.fold import fold
 from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, event_line, read_index
@@ -17,7 +18,6 @@ from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.medium import Medium
-from tune_media.values.plain import unpack
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -61,8 +61,8 @@ class StoredTrial:
         entry = MediaEntry(medium, section, key, placed.path, step, reached, time.time() - 10 + self._count / 1000)
         entries = [entry]
         if isinstance(medium, EpisodeBatch):
-            data, content = packed_episodes(self.location.trial_id, entries, self._clips)
-            entries = entries_of(unpack(data), content, self._count)
+            row, content = episodes_row(self.location.trial_id, entries, self._clips)
+            entries = row.entries(content, self._count)
         files = file_set(entries, self.location.trial_id, self._count)
         for name, content in files.files.items():
             write_once(self.location.filesystem, self.location.on_storage(name), content)

@@ -13,29 +13,30 @@ from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.maker import KILLED
 from tune_media.callbacks.outbox import TAPE, NewRow
+from tune_media.callbacks.rows import (
+    AgainRow,
+    BackRow,
+    ResultRow,
+    clips_by_episode,
+    episodes_row,
+    medium_row,
+    name_row,
+    read_media_row,
+)
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
 from tune_media.results.content_ids import Place
 from tune_media.results.old_api_stack import RECORDER, Windows, new_episodes
 from tune_media.results.raw_clips import RawVideo
 from tune_media.results.reader import FoundMedium, replace_media
-from tune_media.storage.entry import (
-    DROPPED,
-    FAILED,
-    MediaEntry,
-    as_lost,
-    clips_by_episode,
-    packed_episodes,
-    packed_medium,
-    packed_name,
-)
+from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
 from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.medium import new_id
 from tune_media.values.number import whole_number
-from tune_media.values.plain import MEDIA, pack, pack_each
+from tune_media.values.plain import MEDIA, pack_each
 from tune_media.values.problems import pending, take_problems
 from tune_media.values.secrets import error_text
 
@@ -139,7 +140,7 @@ def take(
     if not is_copy:
         if known.note_iteration_went_back(iteration):
             taken.went_back = True
-            taken.rows.append(NewRow(known.trial_id, "back", pack({"training_iteration": iteration})))
+            taken.rows.append(NewRow(known.trial_id, "back", BackRow(iteration).packed()))
         with faults.guard("the reader", "reading problems of recording", later=True):
             for problem in take_problems(result):
                 faults.problems.add(problem)
@@ -160,8 +161,8 @@ def take(
                 where = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
                 taken.entries.append(MediaEntry(medium, *where))
             if placed.comes_again:
-                again = pack({"id": placed.id, "is_earlier": placed.is_earlier})
-                taken.rows.append(NewRow(known.trial_id, "again", again))
+                again = AgainRow(placed.id, placed.is_earlier)
+                taken.rows.append(NewRow(known.trial_id, "again", again.packed()))
             return placed.path
         return f"not stored: {medium.kind} {found.section}/{found.key}"
 
@@ -184,12 +185,11 @@ def take(
 def _result_row(held: Held, taken: Taken) -> NewRow:
     report = taken.report
     config = None if report.config is None else hyperparameters(held.trial, report.config)[0]
-    flat, taken.unpackable = pack_each(report.flat)
+    values, taken.unpackable = pack_each(report.flat)
     taken.held_as = new_id() if taken.unpackable else ""
-    facts = {"step": report.step, "training_iteration": report.training_iteration, "time": report.time}
-    live = {"live": sorted(map(str, taken.unpackable)), "held_as": taken.held_as}
-    data = pack({**facts, **live, "config": config, "packed": flat})
-    return NewRow(held.known.trial_id, "result", data)
+    live = sorted(map(str, taken.unpackable))
+    row = ResultRow(report.step, report.training_iteration, report.time, live, taken.held_as, config, values)
+    return NewRow(held.known.trial_id, "result", row.packed())
 
 
 def _media_rows(trial_id: str, entries: list[MediaEntry], faults: Faults, room: float) -> list[NewRow]:
@@ -203,16 +203,17 @@ def _media_rows(trial_id: str, entries: list[MediaEntry], faults: Faults, room: 
         if type(medium) in MEDIA or not medium.is_rendered:
             try:
                 if medium.is_rendered:
-                    row = NewRow(trial_id, "media", *packed_medium(entry))
+                    data, content = medium_row(entry)
+                    row = NewRow(trial_id, "media", data.packed(), content)
                 else:
                     from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
 
                     row = tape_row(trial_id, entry)
-            except Exception as error:  # the user's own facts of it; it costs itself alone
+            except Exception as error:  # the user's own facts of it; the other media are kept
                 faults.report("the store", f"writing {entry.path}", error)
-                row = NewRow(trial_id, "media", packed_name(entry, lost=FAILED, note=error_text(error)))
+                row = NewRow(trial_id, "media", name_row(entry).as_lost(FAILED, error_text(error)).packed())
         else:
-            name = packed_name(entry, lost=FAILED, note=KILLED)
+            name = name_row(entry).as_lost(FAILED, KILLED).packed()
             if isinstance(medium, RawVideo) and medium.nbytes > room:  # the array waits on the disk
                 row = NewRow(trial_id, "media", name, medium.packed(), ready=False)
             else:
@@ -220,8 +221,8 @@ def _media_rows(trial_id: str, entries: list[MediaEntry], faults: Faults, room: 
                 room -= medium.nbytes
         rows.append(row)
     if episodes:
-        packed = packed_episodes(trial_id, episodes, clips_by_episode(entries))
-        rows.append(NewRow(trial_id, "episodes", *packed))
+        batches, content = episodes_row(trial_id, episodes, clips_by_episode(entries))
+        rows.append(NewRow(trial_id, "episodes", batches.packed(), content))
     return rows
 
 
@@ -229,4 +230,5 @@ def without_content(row: NewRow, reason: str) -> NewRow:
     """Return a row for which there is no room, as one that says so."""
     if row.kind not in ("media", TAPE, "episodes"):
         return row
-    return NewRow(row.trial, "media" if row.kind == TAPE else row.kind, as_lost(row.data, DROPPED, reason))
+    data = read_media_row(row.kind, row.data).as_lost(DROPPED, reason).packed()
+    return NewRow(row.trial, "media" if row.kind == TAPE else row.kind, data)

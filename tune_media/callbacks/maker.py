@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable
 
 from tune_media.callbacks.outbox import no_room
+from tune_media.callbacks.rows import medium_row
 from tune_media.callbacks.services import Services
 from tune_media.results.raw_clips import RawVideo
-from tune_media.storage.entry import DROPPED, FAILED, MediaEntry, as_lost, entries_of, packed_medium
+from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
 from tune_media.values.file_medium import FileMedium
 from tune_media.values.medium import Medium
 from tune_media.values.plain import MEDIA
@@ -99,7 +100,8 @@ class Maker:
         """Make the content of a row; all readers wait for the row, so it is completed if that fails, too."""
         try:
             made = self._of_row(seq) if entry is None else entry
-            packed = packed_medium(dataclasses.replace(made, medium=made_medium(made.medium)))
+            row, content = medium_row(dataclasses.replace(made, medium=made_medium(made.medium)))
+            data = row.packed()
         except BaseException as error:
             name = f"a raw array (row {seq})" if entry is None else entry.path
             known = error if isinstance(error, Exception) else RuntimeError(error_text(error))
@@ -107,7 +109,7 @@ class Maker:
             self._lose(seq, FAILED, error_text(error))
         else:
             try:
-                self._outbox.complete(seq, *packed, self._services.options.max_spilled_bytes)
+                self._outbox.complete(seq, data, content, self._services.options.max_spilled_bytes)
             except (OSError, sqlite3.Error) as error:
                 self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
                 self._lose(seq, DROPPED, no_room(error))
@@ -118,7 +120,7 @@ class Maker:
     def _lose(self, seq: int, status: str, reason: str) -> None:
         """Note in a row that its medium has no file; if the disk does not even take that, repeat it until it does."""
         (row,) = self._outbox.read(seq - 1, 1)
-        data = as_lost(row.data, status, reason)
+        data = row.media().as_lost(status, reason).packed()
         while True:
             try:
                 self._outbox.complete(seq, data, None)
@@ -130,8 +132,7 @@ class Maker:
 
     def _of_row(self, seq: int) -> MediaEntry:
         (row,) = self._outbox.read(seq - 1, 1)
-        facts = row.facts()
-        (named,) = entries_of({name: facts[name] for name in facts if name not in ("lost", "note")}, None, seq)
+        (named,) = row.media().names(seq)
         return dataclasses.replace(named, medium=RawVideo.unpacked(row.content() or b""))
 
 

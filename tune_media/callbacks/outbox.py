@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tune_media.callbacks.rows import AnyRow, EndRow, EpisodesRow, MediumRow, StartRow, read_media_row, read_row
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import write_new
 from tune_media.values.plain import pack, unpack
@@ -90,7 +91,7 @@ class NewRow:
             ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered;
             ``back``, the trial went back; ``again``, a known medium was recorded again. Tune's loop appends all but
             the ``media`` and ``end`` that come of tapes (the renderer).
-        data: Plain data, as ``pack`` wrote it. If a row of ``DATA_KINDS`` has none, there was no room for it.
+        data: A row of ``callbacks.rows``, packed. If a row of ``DATA_KINDS`` has none, there was no room for it.
         content: A large part of it, which becomes a file beside the rows; None if there is none.
         ready: False if the content is still to be made; see ``Outbox.complete``.
         recipe: The hash and the content of a tape's recipe, which the outbox keeps once for all tapes that name it.
@@ -132,9 +133,13 @@ class Row:
     ready: bool
     recipe: str
 
-    def facts(self) -> Any:
-        """Return its data."""
-        return unpack(self.data) if self.data else None
+    def read(self, kind: type[AnyRow]) -> AnyRow:
+        """Return what it holds."""
+        return read_row(kind, self.data)
+
+    def media(self) -> MediumRow | EpisodesRow:
+        """Return what it holds, if its kind is ``media``, ``tape`` or ``episodes``."""
+        return read_media_row(self.kind, self.data)
 
     def content(self) -> bytes | None:
         """Return its content, or None if it has none.
@@ -161,9 +166,9 @@ class Outbox:
     Example:
         >>> outbox = Outbox.open(Path(tempfile.mkdtemp()), "/results/sweep", "2026-11-26")
         >>> outbox.add_reader("storage")
-        >>> last = outbox.append([NewRow("t1", "result", pack({"score": 1.0}))])
-        >>> [row.facts() for row in outbox.read(after=0)]
-        [{'score': 1.0}]
+        >>> last = outbox.append([NewRow("t1", "end", EndRow("finished").packed())])
+        >>> [row.read(EndRow) for row in outbox.read(after=0)]
+        [EndRow(status='finished')]
         >>> outbox.advance("storage", last)
         >>> outbox.tidy(), list(outbox.read(after=0))
         (1, [])
@@ -541,21 +546,24 @@ class Outbox:
         with self._lock:
             return self._skipped.pop(reader, [])
 
-    def remember(self, trial: str, data: Any, *, has_ended: bool = False) -> None:
-        """Keep plain data about a trial, for whoever adopts the outbox, and whether its end has been appended."""
+    def remember(self, trial: str, start: StartRow | None, *, has_ended: bool = False) -> None:
+        """Keep the last start of a trial for the process that adopts the outbox, and whether its end is appended."""
         with self._lock:
             self._database.execute(
-                "INSERT OR REPLACE INTO trials VALUES (?, ?, ?)", (trial, pack(data), int(has_ended))
+                "INSERT OR REPLACE INTO trials VALUES (?, ?, ?)",
+                (trial, start.packed() if start else pack(None), int(has_ended)),
             )
 
-    def trial(self, trial: str) -> Any:
-        """Return the data that is kept about a trial, or None."""
-        found = self._select("SELECT data FROM trials WHERE trial = ?", trial)
-        return unpack(found[0][0]) if found else None
+    def trial(self, trial: str) -> StartRow | None:
+        """Return the last start of a trial, or None."""
+        return self._starts("SELECT trial, data FROM trials WHERE trial = ?", trial).get(trial)
 
-    def all_trials(self) -> dict[str, Any]:
-        """Return the data that is kept about each trial."""
-        return {trial: unpack(data) for trial, data in self._select("SELECT trial, data FROM trials")}
+    def all_trials(self) -> dict[str, StartRow]:
+        """Return the last start of each trial."""
+        return self._starts("SELECT trial, data FROM trials")
+
+    def _starts(self, query: str, *values: Any) -> dict[str, StartRow]:
+        return {trial: read_row(StartRow, data) for trial, data in self._select(query, *values) if unpack(data)}
 
     def trials_without_end(self) -> list[str]:
         """Return the ids of the trials whose end has not been appended, or came before all of their clips."""
@@ -573,7 +581,7 @@ class Outbox:
         Raises:
             sqlite3.Error: The disk does not take the row.
         """
-        self.append([NewRow(trial, "end", pack({"status": status}))])
+        self.append([NewRow(trial, "end", EndRow(status).packed())])
         self.remember(trial, self.trial(trial), has_ended=is_whole)
 
     def tidy(self) -> int:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from tune_media.callbacks.backend import ROW_KINDS, Backend, Context, Report, RowKind, StorageAwayError, TrialInfo
 from tune_media.callbacks.outbox import DATA_KINDS, Outbox, Row
 from tune_media.callbacks.outbox_thread import OutboxThread
+from tune_media.callbacks.rows import AgainRow, BackRow, CheckpointRow, EndRow, MediumRow, ResultRow, StartRow
 from tune_media.callbacks.services import Services, Storage
-from tune_media.storage.entry import entries_of
 from tune_media.storage.index_lines import Line, read_index
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
@@ -313,8 +313,8 @@ class BackendReader(Reader, Context):
         self._rows.extend(self._outbox.read(self._at, _BATCH))
         if self._rows:
             waiting = self._outbox.read_kinds(self._at, ("back", "again"))
-            self._backs = [(row, row.facts()["training_iteration"]) for row in waiting if row.kind == "back"]
-            self._again = {(row.trial, row.facts()["id"]) for row in waiting if row.kind == "again"}
+            self._backs = [(row, row.read(BackRow).training_iteration) for row in waiting if row.kind == "back"]
+            self._again = {(row.trial, row.read(AgainRow).id) for row in waiting if row.kind == "again"}
         return bool(self._rows)
 
     def _deliver(self, row: Row) -> None:
@@ -332,22 +332,22 @@ class BackendReader(Reader, Context):
     def _trial_of(self, row: Row) -> TrialInfo | None:
         """Return the trial of a row, which is started if the backend has not; None if it gets nothing of it."""
         if row.kind == "start":
-            return self._start(row.trial, row.facts())
+            return self._start(row.trial, row.read(StartRow))
         trial = self._trials.get(row.trial)
         if trial is None and row.trial in self._refused:
             self._lacks_rows(row.trial, row.kind)
             return None
         if trial is None:  # an earlier process started it, or it began before this reader
-            facts = self._outbox.trial(row.trial)
-            if facts is None:
+            start = self._outbox.trial(row.trial)
+            if start is None:
                 return None
-            trial = self._start(row.trial, facts)
-        if row.kind == "again" and row.facts()["is_earlier"]:  # Tune's snapshot did not say that it had begun
+            trial = self._start(row.trial, start)
+        if row.kind == "again" and row.read(AgainRow).is_earlier:  # Tune's snapshot did not say that it had begun
             trial = self._trials[row.trial] = replace(trial, is_restored=True)
         return trial
 
-    def _start(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
-        trial = self._services.trial_info(trial_id, facts)
+    def _start(self, trial_id: str, start: StartRow) -> TrialInfo:
+        trial = self._services.trial_info(trial_id, start)
         if "start" not in self.backend.in_loop:
             self.backend.start(trial)
         self._refused.discard(trial_id)
@@ -358,32 +358,33 @@ class BackendReader(Reader, Context):
         """Return the arguments after the trial of each call that a row asks for; none for a start, which is made."""
         if row.kind == "start":
             return []
-        facts = row.facts()
         if row.kind == "end":
-            return [(facts["status"],)]
+            return [(row.read(EndRow).status,)]
         if row.kind == "checkpoint":
-            return [(facts["path"],)]
+            return [(row.read(CheckpointRow).path,)]
         if row.kind == "again":
-            return [(facts["id"], row.seq)]
-        if "lost" in facts or self._is_abandoned(row, facts):
-            return []
+            return [(row.read(AgainRow).id, row.seq)]
         if row.kind == "result":
-            return [(self._report(row, facts),)]
-        return [(entry,) for entry in entries_of(facts, row.content(), row.seq)]
+            result = row.read(ResultRow)
+            is_abandoned = self._is_abandoned(row, result.training_iteration)
+            return [] if is_abandoned else [(self._report(row.seq, result),)]
+        media = row.media()
+        comes_again = isinstance(media, MediumRow) and (row.trial, media.medium.id) in self._again
+        if media.lost or (self._is_abandoned(row, media.training_iteration or 0) and not comes_again):
+            return []
+        return [(entry,) for entry in media.entries(row.content(), row.seq)]
 
-    def _report(self, row: Row, facts: dict[str, Any]) -> Report:
-        report = Report(facts["step"], facts["training_iteration"], time=facts["time"], row=row.seq)
-        flat = {**unpack(facts["packed"]), **self._services.unpackable_values(facts.get("held_as", ""), facts["live"])}
-        report.__dict__.update(flat=flat, config=facts["config"])
+    def _report(self, seq: int, result: ResultRow) -> Report:
+        report = Report(result.step, result.training_iteration, time=result.time, row=seq)
+        live = self._services.unpackable_values(result.held_as, result.live)
+        report.__dict__.update(flat={**unpack(result.values), **live}, config=result.config)
         return report
 
-    def _is_abandoned(self, row: Row, facts: dict[str, Any]) -> bool:
-        """Return whether the trial went back behind a row that has not been delivered yet."""
-        iteration = facts["training_iteration"]
-        later = any(
+    def _is_abandoned(self, row: Row, iteration: int) -> bool:
+        """Return whether the trial went back behind a row of this iteration that has not been delivered yet."""
+        return any(
             back.trial == row.trial and back.seq > row.seq and iteration >= reached for back, reached in self._backs
         )
-        return later and not (row.kind == "media" and (row.trial, facts["medium"].id) in self._again)
 
     def _pass(self, row: Row) -> None:
         self._rows.popleft()
@@ -421,5 +422,5 @@ class BackendReader(Reader, Context):
             return "finishing"
         row = self._rows[0]
         if row.kind == "media":
-            return f"logging {row.facts()['path']}"
+            return f"logging {row.media().path}"
         return ROW_KINDS[row.kind].doing if row.kind in ROW_KINDS else row.kind

@@ -15,6 +15,7 @@ from tune_media.callbacks.backend import TrialInfo
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.outbox import Outbox
+from tune_media.callbacks.rows import StartRow
 from tune_media.callbacks.summary import Summary
 from tune_media.storage.filesystem import as_argument
 from tune_media.storage.location import TrialLocation
@@ -79,33 +80,39 @@ class Services:
             self.filesystem, posixpath.join(self.experiment, folder), (self.staging or Path()) / folder, trial_id
         )
 
-    def facts_of(self, trial: Trial) -> dict[str, Any]:
+    def start_row(self, trial: Trial) -> StartRow:
         """Return a trial as plain data."""
         trial_id = trial.trial_id
         if trial_id not in self.restored:
             has_reported = bool((trial.last_result or {}).get("training_iteration"))  # Tune puts other things there
             self.restored[trial_id] = has_reported or self.outbox.trial(trial_id) is not None
         config, searched = hyperparameters(trial, trial.config)
-        return {
-            "name": str(trial),
-            "folder": str(trial.storage.trial_dir_name),
-            "config": config,
-            "searched": searched,
-            "time": time.time(),
-            "restored": self.restored[trial_id],
-            "process": self.outbox.began,
-        }
+        return StartRow(
+            name=str(trial),
+            folder=str(trial.storage.trial_dir_name),
+            config=config,
+            searched=searched,
+            time=time.time(),
+            restored=self.restored[trial_id],
+            process=self.outbox.began,
+        )
 
-    def trial_info(self, trial_id: str, facts: dict[str, Any]) -> TrialInfo:
+    def trial_info(self, trial_id: str, start: StartRow) -> TrialInfo:
         """Return a trial as a backend gets it."""
-        place = self.location(trial_id, facts["folder"])
-        name, config, searched, began = (facts[name] for name in ("name", "config", "searched", "time"))
-        is_restored = facts["restored"] or facts["process"] != self.outbox.began
-        return TrialInfo(trial_id, name, self.name, config, place, None, searched, began, is_restored)
+        return TrialInfo(
+            trial_id,
+            start.name,
+            self.name,
+            start.config,
+            self.location(trial_id, start.folder),
+            searched=start.searched,
+            time=start.time,
+            is_restored=start.restored or start.process != self.outbox.began,
+        )
 
     def live_info(self, trial: Trial) -> TrialInfo:
         """Return a trial as Tune's loop hands it to a backend."""
-        return replace(self.trial_info(trial.trial_id, self.facts_of(trial)), ray=trial)
+        return replace(self.trial_info(trial.trial_id, self.start_row(trial)), ray=trial)
 
     def unpackable_values(self, held_as: str, names: Sequence[str]) -> dict[str, Any]:
         """Return the values of a result that are no plain data; they are lost with the process that got them."""

@@ -34,6 +34,7 @@ from tune_media.callbacks.outbox import (
     remove_expired,
 )
 from tune_media.callbacks.readers import BackendReader
+from tune_media.callbacks.rows import CheckpointRow, read_media_row
 from tune_media.callbacks.services import DEFAULT_OPTIONS, Services
 from tune_media.callbacks.storage_writer import StorageWriter
 from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
@@ -41,7 +42,6 @@ from tune_media.storage.entry import DROPPED
 from tune_media.storage.filesystem import for_small_files, place_name
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.options import MediaOptions
-from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import Problem
 
 if TYPE_CHECKING:
@@ -163,9 +163,9 @@ class MediaSession:
         with self.services.faults.guard("the outbox", "beginning a trial"):
             held = self._held_of(trial)
             held.told = {id(member)}
-            facts = self.services.facts_of(trial)
-            self._outbox.remember(trial.trial_id, facts)
-            self.append([NewRow(trial.trial_id, "start", pack(facts))], is_bounded=False)
+            start = self.services.start_row(trial)
+            self._outbox.remember(trial.trial_id, start)
+            self.append([NewRow(trial.trial_id, "start", start.packed())], is_bounded=False)
             self._look_for_donor(trial, held.known)
 
     def _held_of(self, trial: Trial) -> Held:
@@ -174,7 +174,7 @@ class MediaSession:
         if held is None:
             held = self._held[trial.trial_id] = Held(trial, KnownMedia(trial.trial_id))
             if self._outbox.trial(trial.trial_id) is None:
-                self._outbox.remember(trial.trial_id, self.services.facts_of(trial))
+                self._outbox.remember(trial.trial_id, self.services.start_row(trial))
             self.storage.know(held.known)
         held.trial = trial
         return held
@@ -273,7 +273,7 @@ class MediaSession:
     def checkpoint(self, trial: Trial, path: str) -> None:
         """Append a checkpoint, a folder on this machine."""
         with self.services.faults.guard("the outbox", "appending a checkpoint"):
-            self.append([NewRow(trial.trial_id, "checkpoint", pack({"path": path}))])
+            self.append([NewRow(trial.trial_id, "checkpoint", CheckpointRow(path).packed())])
 
     def end_trial(self, trial_id: str, status: Status) -> None:
         """A trial is over: one row, whichever callback is told first; hold nothing of it any longer."""
@@ -415,7 +415,7 @@ class MediaSession:
         is_all_delivered &= (self._renderer is None or self._renderer.is_empty) and not self._outbox.has_parked
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
-                self._summary.lost(unpack(row.data)["path"])
+                self._summary.lost(read_media_row(row.kind, row.data).path)
         with contextlib.suppress(OSError, ValueError):  # nobody reads the standard output, or it is closed
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)
@@ -444,7 +444,7 @@ class MediaSession:
         if found is None:
             return
         folder, iteration = found
-        ids = {facts["folder"]: id for id, facts in self._outbox.all_trials().items()}
+        ids = {start.folder: id for id, start in self._outbox.all_trials().items()}
         donor = ids.get(folder, folder)
         link = f"{donor}@{iteration}"
         if known.lineage[:1] != (link,):

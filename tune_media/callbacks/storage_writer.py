@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tune_media.callbacks.outbox import STORAGE, TAPE, Row
 from tune_media.callbacks.outbox_thread import in_threads
 from tune_media.callbacks.readers import Reader
+from tune_media.callbacks.rows import AgainRow, BackRow, EpisodesRow, MediumRow
 from tune_media.callbacks.services import Services
 from tune_media.storage.entry import (
     DELETED,
@@ -28,11 +28,8 @@ from tune_media.storage.entry import (
     STORED,
     WAITING,
     FileSet,
-    MediaEntry,
-    entries_of,
     file_set,
     line_of,
-    named_entries,
 )
 from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
 from tune_media.storage.filesystem import (
@@ -203,9 +200,9 @@ class StorageWriter(Reader):
         while rows := self._outbox.read(after):
             for row in rows:
                 if row.kind in ("media", "episodes") and row.data and row.seq not in done:
-                    facts = row.facts()
-                    is_left = row.ready and "lost" not in facts
-                    (self._summary.left_in_outbox if is_left else self._summary.lost)(facts["path"])
+                    media = row.media()
+                    is_left = row.ready and not media.lost
+                    (self._summary.left_in_outbox if is_left else self._summary.lost)(media.path)
             after = rows[-1].seq
 
     # -- a turn -------------------------------------------------------------------------------------------------------
@@ -272,7 +269,7 @@ class StorageWriter(Reader):
         for folder in earlier.lines:
             delete_half_written(self._filesystem, self._path(folder), ("media", EPISODE_FOLDER, "wandb"))
         rows = self._outbox.read_kinds(0, ("media", TAPE))
-        known = {entry.medium.id for row in rows if row.data for entry in named_entries(row.facts(), row.seq)}
+        known = {entry.medium.id for row in rows if row.data for entry in row.media().names(row.seq)}
         for folder, lines in earlier.lines.items():
             self._unindexed.add(folder)
             for line in fold(lines):  # clips that an earlier process was to render
@@ -313,10 +310,10 @@ class StorageWriter(Reader):
         """Yield a line of each medium of a trial that an earlier process appended, and that is not stored yet."""
         for row in self._outbox.read_kinds(self._at, ("media", TAPE, "episodes")):
             if row.trial == trial_id and row.seq <= self._outbox.began and row.data:
-                facts = row.facts()
-                status = WAITING if row.kind == TAPE else facts.get("lost", STORED)
-                for entry in named_entries(facts, row.seq):
-                    yield line_of(entry, trial_id, row_of(row, facts), {"status": status})
+                media = row.media()
+                status = WAITING if row.kind == TAPE else media.lost or STORED
+                for entry in media.names(row.seq):
+                    yield line_of(entry, trial_id, media.result_row(row.seq), {"status": status})
 
     def _name_hole(self, trial: _Trial, lines: Sequence[Line]) -> None:
         """Report it if media are missing that an earlier process, whose outbox is lost, had reported."""
@@ -331,10 +328,10 @@ class StorageWriter(Reader):
     def _trial(self, trial_id: str) -> _Trial | None:
         """Return a trial, with all that earlier processes left; None if nothing is known of it."""
         if trial_id not in self._trials:
-            facts = self._outbox.trial(trial_id)
-            if facts is None:
+            start = self._outbox.trial(trial_id)
+            if start is None:
                 return None
-            self._open(self._services.location(trial_id, facts["folder"]))
+            self._open(self._services.location(trial_id, start.folder))
         return self._trials[trial_id]
 
     def _open(self, location: TrialLocation) -> None:
@@ -382,38 +379,38 @@ class StorageWriter(Reader):
 
     def _taken(self, row: Row, trial: _Trial) -> _Work:
         """Return what is to be done with a row."""
-        facts, about = row.facts(), (trial.name, row.trial, row.seq)
+        about = trial.name, row.trial, row.seq
         if row.kind in ("start", "end"):
             trial.is_over = row.kind == "end"
             return _Work(row, trial, [])
         if row.kind == "back":
             is_known = trial.raw or any(work.trial is trial and work.lines for work in self._works)
-            event = event_line("back", *about, training_iteration=facts["training_iteration"])
+            event = event_line("back", *about, training_iteration=row.read(BackRow).training_iteration)
             return _Work(row, trial, [event] if is_known else [])
         if row.kind == "again":
-            return _Work(row, trial, [event_line("again", *about, id=facts["id"])])
+            return _Work(row, trial, [event_line("again", *about, id=row.read(AgainRow).id)])
         if row.kind == TAPE:
-            (entry,) = named_entries(facts, row.seq)
+            (entry,) = row.media().names(row.seq)
             line = line_of(entry, row.trial, row.seq, {**entry.medium.facts(), "status": WAITING})
             return _Work(row, trial, [line])
-        return self._taken_media(row, facts, trial)
+        return self._taken_media(row, row.media(), trial)
 
-    def _taken_media(self, row: Row, facts: dict[str, Any], trial: _Trial) -> _Work:
-        if "lost" in facts:  # it was given up before it got here
-            return self._given_up(row, facts, trial, facts["lost"], facts["note"])
+    def _taken_media(self, row: Row, media: MediumRow | EpisodesRow, trial: _Trial) -> _Work:
+        if media.lost:  # before it got here
+            return self._given_up(row, media, trial, media.lost, media.note)
+        number = media.result_row(row.seq)
         try:
-            entries = entries_of(facts, row.content(), row.seq)
-            files = file_set(entries, row.trial, row_of(row, facts))
+            files = file_set(media.entries(row.content(), row.seq), row.trial, number)
         except Exception as error:
-            self._faults.report("the store", f"writing {facts['path']}", error)
-            return self._given_up(row, facts, trial, FAILED, error_text(error))
+            self._faults.report("the store", f"writing {media.path}", error)
+            return self._given_up(row, media, trial, FAILED, error_text(error))
         if files.problems:
             self._faults.report("the store", f"writing {files.path}", ValueError(files.problems))
         for name in [name for name in files.files if trial.location.on_storage(name) in self._recipes]:
             del files.files[name]
         rows = [trial.rows.get(key_of(line)) for line in files.lines]
         if None not in rows:  # it was stored before, or it came again before the lines of earlier runs were read
-            is_later = any(before < row_of(row, facts) for before in rows if before is not None)
+            is_later = any(before < number for before in rows if before is not None)
             ids = dict.fromkeys(line["id"] for line in files.lines)
             again = [event_line("again", trial.name, row.trial, row.seq, id=id) for id in ids]
             return _Work(row, trial, again if is_later else [])
@@ -424,17 +421,16 @@ class StorageWriter(Reader):
         trial.paths.add(files.path)
         return _Work(row, trial, files.lines, files, is_new=is_new)
 
-    def _given_up(self, row: Row, facts: dict[str, Any], trial: _Trial, status: str, reason: str) -> _Work:
+    def _given_up(self, row: Row, media: MediumRow | EpisodesRow, trial: _Trial, status: str, reason: str) -> _Work:
         """Return the lines of media that have no file, and why."""
-        entries: list[MediaEntry] = named_entries(facts, row.seq)
+        entries = media.names(row.seq)
         if status != ONLY_TAPE:
             self._summary.lost(entries[0].path, len(entries))
-        own = {"status": status, "note": reason[:500]}
-        is_tape = "row" in facts  # of a clip that was to be rendered
-        lines = [
-            line_of(entry, row.trial, row_of(row, facts), {**(entry.medium.facts() if is_tape else {}), **own})
-            for entry in entries
-        ]
+        lines = []
+        for entry in entries:
+            facts = {} if media.tape is None else entry.medium.facts()  # of a clip that was to be rendered
+            facts |= {"status": status, "note": reason[:500]}
+            lines.append(line_of(entry, row.trial, media.result_row(row.seq), facts))
         return _Work(row, trial, lines)
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -568,11 +564,6 @@ class StorageWriter(Reader):
         if time.monotonic() - self._checkpointed_at > _CHECKPOINT_SECONDS:
             self._outbox.checkpoint()
             self._checkpointed_at = time.monotonic()
-
-
-def row_of(row: Row, facts: dict[str, Any]) -> int:
-    """Return the row of media: that of the row with the tape, if they were rendered later."""
-    return int(facts.get("row", row.seq))
 
 
 def _has_no_room(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ from typing_extensions import override
 from tune_media.callbacks.backend import Status
 from tune_media.callbacks.outbox import TAPE, ContentLostError, NewRow, OutboxFullError, Row, no_room
 from tune_media.callbacks.outbox_thread import OutboxThread
+from tune_media.callbacks.rows import medium_row, name_row
 from tune_media.callbacks.services import Services
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
@@ -27,7 +28,7 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import ReplayVerdict, decide, verdict_on
-from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry, entries_of, packed_medium, packed_name
+from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry
 from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text, redacted
@@ -51,8 +52,8 @@ def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
     """
     clip = entry.medium
     assert isinstance(clip, TapedClip)
-    data, recipe = packed_name(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
-    return NewRow(trial_id, TAPE, data, pack([clip.tape, clip.episode]), recipe=recipe)
+    data, recipe = name_row(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
+    return NewRow(trial_id, TAPE, data.packed(), pack([clip.tape, clip.episode]), recipe=recipe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class TapeRenderer(OutboxThread):
     def add(self, rows: Iterable[Row]) -> None:
         """Begin to render tapes."""
         now = time.monotonic()
-        found = [_Waiting(row, entries_of(row.facts(), None, row.seq)[0], now) for row in rows]
+        found = [_Waiting(row, row.media().names(row.seq)[0], now) for row in rows]
         with self._lock:  # the keys and views of a tape come together
             self._waiting |= {one.row.seq: one for one in found}
         for _ in found:
@@ -288,7 +289,8 @@ class TapeRenderer(OutboxThread):
         """Append a clip, one of those that were rendered of its tape."""
         try:
             entry = replace(waiting.entry, medium=self._taped(waiting).finished(clips))
-            self._append(waiting, *packed_medium(entry, row=waiting.row.seq))
+            row, content = medium_row(entry, tape=waiting.row.seq)
+            self._append(waiting, row.packed(), content)
         except ContentLostError as error:
             self._lose(waiting, FAILED, str(error))
         except RenderError as error:
@@ -299,8 +301,8 @@ class TapeRenderer(OutboxThread):
 
     def _lose(self, waiting: _Waiting, status: str, reason: str) -> bool:
         """Append that a clip has no file, and why; return whether that was not known."""
-        about = {"lost": status, "note": reason, "row": waiting.row.seq}
-        return self._append(waiting, packed_name(waiting.entry, waiting.entry.medium.facts(), **about), None)
+        row = name_row(waiting.entry, waiting.entry.medium.facts(), tape=waiting.row.seq)
+        return self._append(waiting, row.as_lost(status, reason).packed(), None)
 
     def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""

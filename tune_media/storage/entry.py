@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tune_media.storage.episode_files import (
     EpisodeReport,
-    RecorderEpisodes,
     parquet_name,
     recipe_name,
     recorder_of,
@@ -21,10 +20,8 @@ from tune_media.storage.episode_files import (
 )
 from tune_media.storage.index_lines import INDEX_VERSION, Line
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.file_medium import FileMedium
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium, joined
-from tune_media.values.plain import pack, unpack
 from tune_media.values.secrets import error_text
 
 STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
@@ -93,110 +90,6 @@ class MediaEntry:
     def content(self) -> bytes:
         """Return its file."""
         return report_json(self.report, self.path) if self.report is not None else self.medium.content()
-
-
-_PLACE = ("section", "key", "path", "step", "training_iteration", "time", "lineage")
-
-
-def packed_medium(entry: MediaEntry, **facts: Any) -> tuple[bytes, bytes | None]:
-    """Return a medium of a plain kind as the data and the content of a row of the outbox.
-
-    Args:
-        entry: Its medium is one of ``values.plain.MEDIA``, and no batch of episodes.
-        **facts: More plain data.
-    """
-    medium: Any = entry.medium
-    content = medium.__dict__.get("data")
-    if isinstance(content, bytes):
-        stripped: Any = object.__new__(type(medium))
-        stripped.__dict__.update(medium.__dict__, data=b"")
-        return pack({**_place(entry), "medium": stripped, **facts}), content
-    return pack({**_place(entry), "medium": medium, **facts}), None
-
-
-def packed_name(entry: MediaEntry, own_facts: Mapping[str, Any] | None = None, **facts: Any) -> bytes:
-    """Return the data of a row whose medium has no content, or none yet.
-
-    Args:
-        entry: Its medium may be of any kind.
-        own_facts: The facts of the medium that are known.
-        **facts: More plain data.
-    """
-    medium = entry.medium
-    named = FileMedium(medium.kind, medium.id, medium.suffix, b"", dict(own_facts or {}))
-    data, _ = packed_medium(replace(entry, medium=named), **facts)
-    return data
-
-
-def as_lost(data: bytes, status: str, reason: str) -> bytes:
-    """Return the data of a row with the note that its media have no file, and why."""
-    return pack({**unpack(data), "lost": status, "note": reason})
-
-
-def packed_episodes(trial_id: str, entries: Sequence[MediaEntry], clips: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Return the episodes of a result as the data and the content of a row.
-
-    Args:
-        trial_id: The trial.
-        entries: The batches of each section and recorder.
-        clips: The id of each clip by its path, for each episode id.
-    """
-    parts = [[entry.section, entry.key, entry.medium] for entry in entries]
-    names = [[entry.section, entry.key, entry.medium.id] for entry in entries]
-    return pack({**_place(entries[0]), "trial_id": trial_id, "clips": clips, "batches": names}), pack(parts)
-
-
-def _place(entry: MediaEntry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in _PLACE}
-
-
-def entries_of(facts: dict[str, Any], content: bytes | None, row: int) -> list[MediaEntry]:
-    """Return the media of a row of the outbox.
-
-    Args:
-        facts: The row's data.
-        content: The row's content.
-        row: The row's number.
-    """
-    place = {name: facts[name] for name in _PLACE}
-    if "clips" not in facts:
-        medium = facts["medium"]
-        if content is not None:
-            medium.__dict__["data"] = content
-        return [MediaEntry(medium, **place, row=row)]
-    parts = unpack(content or b"")
-    recorders = [RecorderEpisodes(section, recorder_of(key), batch) for section, key, batch in parts]
-    report = EpisodeReport(facts["trial_id"], facts["training_iteration"], facts["step"], recorders, facts["clips"])
-    return [
-        MediaEntry(batch, **{**place, "section": section, "key": key}, report=report, row=row)
-        for section, key, batch in parts
-    ]
-
-
-def named_entries(facts: dict[str, Any], row: int) -> list[MediaEntry]:
-    """Return the media of a row of the outbox as far as their index lines need them, without any content.
-
-    Args:
-        facts: The row's data.
-        row: The row's number.
-    """
-    if "clips" not in facts:
-        return entries_of(facts, None, row)
-    place = {name: facts[name] for name in _PLACE}
-    return [
-        MediaEntry(FileMedium("episodes", id, ".json", b"", {}), **{**place, "section": section, "key": key}, row=row)
-        for section, key, id in facts["batches"]
-    ]
-
-
-def clips_by_episode(entries: Iterable[MediaEntry]) -> dict[str, dict[str, str]]:
-    """Return the id of each clip by its path, for each episode id."""
-    clips: dict[str, dict[str, str]] = {}
-    for entry in entries:
-        record = getattr(entry.medium, "episode", None)
-        if record is not None:
-            clips.setdefault(record.episode_id, {})[entry.path] = entry.medium.id
-    return clips
 
 
 @dataclass
