@@ -116,8 +116,8 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patien
     """Log a finished trial with a backend: its results that count, its media, its end.
 
     Results and media that were rolled back are left out. Times, steps and names are those of the files, so that a
-    backend whose calls are repeatable may be given the same trial again. One result or medium that cannot be read, or
-    that the tracker refuses, costs itself.
+    backend whose calls are repeatable may be given the same trial again. A result or medium that cannot be read, or
+    that the tracker refuses, is skipped alone.
 
     Args:
         backend: The backend, with a context.

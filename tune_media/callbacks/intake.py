@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Held:
-    """What is held of a trial from one result to the next.
+    """Per-trial state between results.
 
     Attributes:
         trial: Ray's own object.
@@ -111,7 +111,7 @@ def take(
 
     Args:
         result: The result; changed in place.
-        held: What is held of its trial; changed in place.
+        held: The state of its trial; changed in place.
         faults: Takes faults and problems.
         raw_fps: Frames per second of raw arrays.
         room: How many bytes of media may wait in memory until they are encoded.

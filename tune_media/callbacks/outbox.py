@@ -292,15 +292,10 @@ class Outbox:
         return self.folder.name
 
     def append(self, rows: Sequence[NewRow], most_bytes: float | None = None) -> int:
-        """Append rows, all or none; Tune's loop calls this.
+        """Append rows, all or none, and return the number of the last one; Tune's loop calls this.
 
-        Args:
-            rows: The rows.
-            most_bytes: How many bytes the outbox may hold. None: they must be kept, so if the disk is full, they wait
-                in memory until it takes them, with the next rows or when ``tidy`` is called.
-
-        Returns:
-            The number of the last one.
+        ``most_bytes`` is how many bytes the outbox may hold. None: the rows must be kept, so if the disk is full, they
+        wait in memory until it takes them, with the next rows or when ``tidy`` is called.
 
         Raises:
             OutboxFullError: There is no room for them.
@@ -318,12 +313,7 @@ class Outbox:
                 return self.last
 
     def _with_room(self, nbytes: int, most_bytes: float | None, work: Callable[[], Done]) -> Done:
-        """Write something; if there is no room, the oldest data of slow readers goes first.
-
-        Args:
-            nbytes: Its size.
-            most_bytes: How many bytes the outbox may hold. None: as many as the disk takes.
-            work: Writes it.
+        """Write ``nbytes`` by ``work``; if there is no room, drop the oldest data of slow readers first.
 
         Raises:
             OutboxFullError: There is no room, and nothing can go.
@@ -367,17 +357,9 @@ class Outbox:
         return last
 
     def replace_tape(self, seq: int, row: NewRow, most_bytes: float) -> bool:
-        """Append what has become of a clip that was still to be rendered, unless that is known already.
+        """Replace the tape of row ``seq`` by the row of its clip; return False if the tape is gone already.
 
         One transaction appends the row and deletes the tape, so that a kill yields neither two rows nor none.
-
-        Args:
-            seq: The number of the row with the tape.
-            row: The row of the finished clip, or of one that has no file.
-            most_bytes: How many bytes the outbox may hold.
-
-        Returns:
-            Whether it was appended.
 
         Raises:
             OutboxFullError: There is no room for its content.
@@ -453,13 +435,7 @@ class Outbox:
         return last
 
     def complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float | None = None) -> None:
-        """Give a medium's row that was not ready its data and content.
-
-        Args:
-            seq: The row's number.
-            data: Its data.
-            content: Its content, if it has one.
-            most_bytes: How many bytes the outbox may hold; None: as many as the disk takes.
+        """Give a medium's row that was not ready its data and content; ``most_bytes`` as for ``append``.
 
         Raises:
             OutboxFullError: There is no room for the content.
@@ -572,11 +548,7 @@ class Outbox:
     def end(self, trial: str, status: str, *, is_whole: bool = True) -> None:
         """Append the end of a trial.
 
-        Args:
-            trial: The trial's id.
-            status: How it ended.
-            is_whole: Whether nothing more of it comes. If clips are still to be rendered, whoever adopts the outbox
-                appends another end after them.
+        If clips are still to be rendered (not ``is_whole``), the process that adopts the outbox appends another end.
 
         Raises:
             sqlite3.Error: The disk does not take the row.
@@ -602,7 +574,7 @@ class Outbox:
                     "ORDER BY seq LIMIT ?",
                     (self._tidied_to, passed, TAPE, _PARKED, _TIDY_ROWS),
                 ).fetchall()
-            _delete([self.folder / name for _, name, _ in found if name])  # first: a full disk takes no change of a row
+            _delete([self.folder / name for _, name, _ in found if name])  # first: on a full disk SQLite cannot write
             upto = found[-1][0] if len(found) == _TIDY_ROWS else passed
             with self._lock, contextlib.suppress(sqlite3.Error):
                 if not self._is_closed:
@@ -614,7 +586,7 @@ class Outbox:
         return len(found)
 
     def checkpoint(self) -> None:
-        """Bring the write-ahead log into the database file, over a connection of its own, so that nobody waits."""
+        """Move the write-ahead log into the database file, over a second connection, so that no thread waits."""
         with self._checkpointing, contextlib.suppress(sqlite3.Error):
             if not self._is_closed:
                 self._checkpoints.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -636,11 +608,7 @@ class Outbox:
         return Path(tempfile.mkdtemp(prefix="scratch-", dir=self.folder))
 
     def close(self, *, remove: bool) -> None:
-        """Close it.
-
-        Args:
-            remove: Nothing waits any more: delete the folder.
-        """
+        """Close the database; ``remove`` deletes the folder, too."""
         with self._lock:
             if self._is_closed:
                 return
@@ -680,11 +648,7 @@ class Outbox:
         return None, name, len(content)
 
     def _skip(self) -> bool:
-        """Move the cursor of the slowest reader but the storage's over some rows that the storage has passed.
-
-        Returns:
-            Whether there was such a reader.
-        """
+        """Move the slowest tracker's cursor over some rows that the storage has passed; return whether there is one."""
         with self._lock:
             stored = self._cursors.get(STORAGE, 0)
             behind = {name: seq for name, seq in self._cursors.items() if name != STORAGE and seq < stored}
@@ -783,7 +747,7 @@ def outboxes_of(storage: str) -> list[Path]:
 
 
 def remove_expired(root: Path) -> None:
-    """Remove the outboxes that nobody has adopted for a week, and name them."""
+    """Remove the outboxes that no process has adopted for a week, and name them."""
     for folder in root.iterdir():
         if not _NAME.fullmatch(folder.name):  # the user's folder may hold other things
             continue

@@ -37,11 +37,7 @@ _MAX_NAMES = 5
 class Chore:
     """Work for a reader's thread that is no row: it is derived from files, and need not survive a kill.
 
-    Attributes:
-        what: Its name, for warnings.
-        work: The work.
-        key: While a chore with this key waits, no other one is taken.
-        after: The number of the last row that comes before it.
+    While a chore with a ``key`` waits, no other one with this key is taken. Rows up to ``after`` come before it.
     """
 
     what: str
@@ -90,8 +86,7 @@ class BackendReader(Reader, Context):
         backend: The backend.
         services: What it shares with other threads.
         storage: The storage's reader.
-        key: The name of its cursor in the outbox. A new one begins with this process: other callbacks may have been
-            told of the first trial before.
+        key: The name of its cursor in the outbox. A new cursor starts at this process's first row.
     """
 
     def __init__(self, backend: Backend, services: Services, storage: Storage, key: str) -> None:

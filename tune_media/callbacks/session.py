@@ -180,7 +180,7 @@ class MediaSession:
         return held
 
     def _wait_for_known(self, trial: Trial, known: KnownMedia) -> None:
-        """Wait until the index of a trial's earlier runs is read; for all trials together not long, if none ever is."""
+        """Wait until a trial's earlier index is read: at most ``_LOAD_SECONDS`` in total while none is read."""
         # it may begin again at its first result
         may_be_known = trial.last_result or self.services.restored.get(trial.trial_id)
         if not may_be_known or self.storage.is_away:
@@ -297,11 +297,7 @@ class MediaSession:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def append(self, rows: Sequence[NewRow], *, is_bounded: bool = True) -> int:
-        """Append rows to the outbox, and have the readers look.
-
-        Args:
-            rows: The rows.
-            is_bounded: Whether there must be room for them. False: they only name what there was no room for.
+        """Append rows to the outbox, and wake the readers; rows that are not ``is_bounded`` only name lost media.
 
         Raises:
             OutboxFullError: There is no room.
@@ -340,10 +336,7 @@ class MediaSession:
     def settle(self) -> dict[str, Any]:
         """Wait a moment for what has been reported, so that no snapshot of Tune's is ahead of what is stored.
 
-        All callbacks ask, one after the other; what the first has waited for in vain is not worth the wait again.
-
-        Returns:
-            The state that a restored experiment must know.
+        All callbacks ask, one after the other; only the first one waits. Returns the state for a restored experiment.
         """
         if not self._is_settled:
             self._is_settled = True

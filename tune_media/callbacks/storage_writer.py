@@ -66,16 +66,14 @@ _FILE_LOST = "lost with its driver, before its file was on the storage"
 
 @dataclass(eq=False)
 class _Trial:
-    """What is known of a trial.
+    """The lines of a trial.
 
     Attributes:
-        location: Where its files are.
         raw: The lines of its index and of the log, as JSON.
         rows: The row of each key that is stored, or deleted.
         tries: The tries of each key that is listed, and has no file.
-        paths: The files that are there, or were.
+        paths: The files that are stored, or were.
         missing: The files that an earlier process had listed as stored, and not written.
-        is_over: Whether it has ended.
     """
 
     location: TrialLocation
@@ -117,16 +115,9 @@ class _Trial:
 
 @dataclass(eq=False)
 class _Work:
-    """A row on its way to the storage.
+    """A row on its way to the storage: lines for the log, and files, which may be refused a few times.
 
-    Attributes:
-        row: The row.
-        trial: Its trial.
-        lines: What is logged.
-        files: The files to write, and their lines; None if there are none.
-        is_new: Whether the file of its media is not there yet.
-        failures: How often its files were refused.
-        is_done: Whether its files are on the storage.
+    ``is_new``: the file is not on the storage yet. ``is_done``: all files are.
     """
 
     row: Row
@@ -146,7 +137,7 @@ class StorageWriter(Reader):
 
     Args:
         services: The outbox, the storage, the options, and the counts of faults and files.
-        reached: The last row with media of each trial that an earlier process had appended, if its outbox is lost.
+        reached: If an earlier process's outbox is lost: the last row with media that it had appended, of each trial.
     """
 
     gather_seconds = 0.5  # Ray's TensorBoard logger has the disk write all that is new, in Tune's loop, at each result
@@ -225,7 +216,7 @@ class StorageWriter(Reader):
         return may_be_more
 
     def failed(self, error: Exception) -> bool:
-        """Take note that the storage does not answer; it is asked again."""
+        """Report that the storage does not answer; the turn is repeated."""
         again = not self._faults.strict
         what = "writing to the storage (it is tried again)" if again else "writing to the storage"
         self._faults.report("the store", what, error, "away")
@@ -316,7 +307,7 @@ class StorageWriter(Reader):
                     yield line_of(entry, trial_id, media.result_row(row.seq), {"status": status})
 
     def _name_hole(self, trial: _Trial, lines: Sequence[Line]) -> None:
-        """Report it if media are missing that an earlier process, whose outbox is lost, had reported."""
+        """Warn about media that a lost outbox still held."""
         reached = self._reached.pop(trial.location.trial_id, 0)
         if reached > max((line["row"] for line in lines), default=0):
             text = (
@@ -454,11 +445,7 @@ class StorageWriter(Reader):
         self._more, self._is_logged = [], True
 
     def _write_files(self) -> None:
-        """Write the files of all rows of this turn, and the indexes of trials that have ended.
-
-        Raises:
-            Exception: Some could not be written: the storage is away, or full, or refuses them.
-        """
+        """Write the files of this turn's rows, and the indexes of ended trials; raises the first error of a file."""
         waiting = [work for work in self._works if not work.is_done]
         failures = in_threads(
             [functools.partial(self._put, work) for work in waiting], 1 if is_local(self._filesystem) else _REQUESTS
@@ -541,11 +528,7 @@ class StorageWriter(Reader):
     # -- after writing ------------------------------------------------------------------------------------------------
 
     def _do_chores(self) -> None:
-        """Do what others have for the storage's thread: one that fails is tried again.
-
-        Raises:
-            Exception: It failed.
-        """
+        """Do the chores of other threads; raises if one fails, which then comes last."""
         for _ in range(len(self._chores)):
             with self._lock:
                 chore = self._chores[0]

@@ -44,12 +44,7 @@ _PROCESS_NAME = "the render process"
 
 
 def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
-    """Return the row of a clip that is still to be rendered.
-
-    Args:
-        trial_id: The trial.
-        entry: Its medium is a ``TapedClip``.
-    """
+    """Return the row of a clip that is still to be rendered, a ``TapedClip``."""
     clip = entry.medium
     assert isinstance(clip, TapedClip)
     data, recipe = name_row(entry, clip.facts()), (clip.recipe.hash, clip.recipe.content)
@@ -58,13 +53,7 @@ def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    """A clip that is still to be rendered.
-
-    Attributes:
-        row: Its row.
-        entry: Its place, with a medium without content.
-        since: When it began to wait, by the monotonic clock.
-    """
+    """A clip that is still to be rendered; it waits ``since`` then, by the monotonic clock."""
 
     row: Row
     entry: MediaEntry
@@ -136,11 +125,7 @@ class TapeRenderer(OutboxThread):
         return waits
 
     def finish(self, seconds: float | None) -> None:
-        """Render what is left, at most so long; the rest stays a tape. Then append the ends of trials.
-
-        Args:
-            seconds: How long. None: not at all, and the rest waits in the outbox for a restore.
-        """
+        """Render at most so long; the rest become tapes. None: all wait in the outbox for a restore."""
         self.close(seconds or 0.0)
         self._is_over = True
         self._pool.kill()
@@ -271,12 +256,12 @@ class TapeRenderer(OutboxThread):
             return
         self._faults.report(_PROCESS_NAME, f"rendering {waiting.entry.path}", error)
         why = error_text(error)  # no process starts, the disk is full
-        if isinstance(error, RenderError) and error.has_died:  # for want of memory, say: that tells nothing of the env
+        if isinstance(error, RenderError) and error.has_died:  # perhaps out of memory, which is not the env's fault
             why = f"the process that renders died of it twice ({why})"
         self._leave(waiting, why)
 
     def _taped(self, waiting: _Waiting) -> TapedClip:
-        """Return a clip as it came.
+        """Return a clip as its env runner sent it.
 
         Raises:
             ContentLostError: The disk has lost it.
@@ -300,7 +285,7 @@ class TapeRenderer(OutboxThread):
             self._lose(waiting, DROPPED, no_room(error))
 
     def _lose(self, waiting: _Waiting, status: str, reason: str) -> bool:
-        """Append that a clip has no file, and why; return whether that was not known."""
+        """Append the line of a clip without a file; return whether there was none yet."""
         row = name_row(waiting.entry, waiting.entry.medium.facts(), tape=waiting.row.seq)
         return self._append(waiting, row.as_lost(status, reason).packed(), None)
 
@@ -336,13 +321,7 @@ class TapeRenderer(OutboxThread):
                 self._warn()
 
     def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True) -> bool:
-        """Leave a clip as it is, a tape; return whether that was not known.
-
-        Args:
-            waiting: The clip.
-            why: Why it is not rendered.
-            waits: Whether anybody may want it later.
-        """
+        """List a clip as a tape, and return whether it was not yet; the last line counts it if it ``waits``."""
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes its clip if the replay is the same"
         try:
@@ -364,7 +343,7 @@ class TapeRenderer(OutboxThread):
             )
 
     def _append(self, waiting: _Waiting, data: bytes, content: bytes | None) -> bool:
-        """Append what has become of a clip, unless that is known already; return whether it was not."""
+        """Replace the tape by the row of its clip, unless that is done; return whether it was not."""
         row = NewRow(waiting.row.trial, "media", data, content)
         is_new = self._outbox.replace_tape(waiting.row.seq, row, self._services.options.max_spilled_bytes)
         with self._lock:

@@ -1,4 +1,4 @@
-"""A medium of a result on its way: what its row in the outbox holds, and the files and index lines that it becomes."""
+"""A medium of a result, and the files and index lines that it becomes."""
 
 from __future__ import annotations
 
@@ -157,14 +157,7 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, row: int) -> FileSet:
 
 
 def line_of(entry: MediaEntry, trial_id: str, row: int, facts: Line) -> Line:
-    """Return the index line of an entry; facts that are None are left out.
-
-    Args:
-        entry: The entry.
-        trial_id: Its trial.
-        row: The row of the result that it belongs to.
-        facts: More fields.
-    """
+    """Return the index line of an entry, with more fields; those that are None are left out."""
     line = {
         **facts,
         "v": INDEX_VERSION,

@@ -1,4 +1,4 @@
-"""Reading and writing whole files on any pyarrow filesystem, so that nobody ever sees half of one."""
+"""Reading and writing whole files on any pyarrow filesystem, so that no reader sees half of one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _is_there(filesystem: pyarrow.fs.FileSystem, path: str, size: int) -> bool:
 
 
 def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
-    """Write a file so that nobody ever sees half of it: under a temporary name, then renamed.
+    """Write a file so that no reader sees half of it: under a temporary name, then renamed.
 
     Object stores show an object when all of it has arrived, and rename by copying: there it is written directly. They
     need no folders, either: to make one takes six requests of S3.
@@ -199,7 +199,7 @@ class NotAFileError(FileNotFoundError):
 
 
 def check_is_file(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
-    """Raise unless there is a file at a path of this machine: whoever opens a pipe waits until somebody writes to it.
+    """Raise unless there is a file at a path of this machine: a reader of a pipe would wait for a writer.
 
     Raises:
         FileNotFoundError: There is nothing.
@@ -336,7 +336,7 @@ def as_argument(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
 
 
 def place_name(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
-    """Return a text that names a folder, whoever comes to it by whatever link.
+    """Return a text that names a folder, the same over all links to it.
 
     Example:
         >>> place_name(pyarrow.fs.LocalFileSystem(), "/results/sweep/")

@@ -14,12 +14,12 @@ _RANK = {WAITING: 0, ONLY_TAPE: 1, FAILED: 2, DROPPED: 2, STORED: 3, DELETED: 4}
 def fold(lines: Iterable[Line]) -> list[Line]:
     """Return the valid line of each medium and key of a trial, in the order of their rows.
 
-    It is a function of a set: neither the order nor repeats matter, and folded lines may be folded again, with those
-    that they came from, or with later ones. Lines of other trials, which used the folder before, only stand beside.
+    The result depends only on the set of lines: neither the order nor repeats matter, and folded lines may be folded
+    again, with those that they came from, or with later ones. Lines of other trials that used the folder before stay.
 
     - Of the lines of a medium under one key, the facts are those of the last ``try``, and then of the highest status:
-      ``waiting``, ``tape``, ``failed`` or ``dropped``, ``stored``, ``deleted``. Whoever finds that a stored file is not
-      there, or stores a medium that was given up, writes a line with one more try.
+      ``waiting``, ``tape``, ``failed`` or ``dropped``, ``stored``, ``deleted``. A process that finds a stored file
+      missing, or stores a medium that was given up, writes a line with one more try.
     - ``row`` is that of its first result. An event ``again`` raises ``again``; an event ``back`` raises ``undone`` if
       its iteration is not above the line's. A line is ``rolled_back`` if ``undone`` is above both.
     - An event ``deleted`` deletes the file of all lines with a lower row that name its path.
@@ -36,7 +36,7 @@ def fold(lines: Iterable[Line]) -> list[Line]:
     """
     known: dict[tuple[Any, ...], Line] = {}
     backs: dict[Any, set[tuple[int, int]]] = {}
-    rows: dict[tuple[Any, ...], int] = {}  # the last row of ``again`` and ``deleted``, by what they name
+    rows: dict[tuple[Any, ...], int] = {}  # the last row of ``again`` and ``deleted``, by id or path
     for line in lines:
         trial_id = line.get("trial_id")
         if "event" not in line:

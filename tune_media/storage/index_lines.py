@@ -33,10 +33,6 @@ def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
 
     All readers of a trial's index call this function, or ``listed_lines``.
 
-    Args:
-        filesystem: Any pyarrow filesystem; several threads may share it.
-        folder: The trial's folder on it.
-
     Raises:
         OSError: The filesystem does not answer.
     """
@@ -51,7 +47,7 @@ def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
 
 
 def listed_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> Iterator[Line]:
-    """Yield the lines of a trial's index as they stand there, for somebody who needs the first ones only.
+    """Yield the lines of a trial's index one by one, for a caller that needs the first ones only.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -106,11 +102,9 @@ def event_line(kind: str, trial: str, trial_id: str, row: int, **facts: object) 
     """Return an event of the log.
 
     Args:
-        kind: ``back`` (with ``training_iteration``), ``again`` (with ``id``) or ``deleted`` (with ``path``).
+        kind: ``back`` (with ``training_iteration``) or ``again`` (with ``id``).
         trial: The name of the trial's folder.
-        trial_id: The trial.
         row: The number that orders it.
-        **facts: Its own fields.
 
     >>> event_line("again", "train_0", "t0", 7, id="ab")["event"]
     'again'

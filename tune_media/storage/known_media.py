@@ -120,15 +120,7 @@ class KnownMedia:
     def register(
         self, medium: Medium, section: str, key: str, *, step: int, own_path: Callable[[], str] | None = None
     ) -> Placed:
-        """Give a medium its file.
-
-        Args:
-            medium: The medium.
-            section: ``train`` or ``evaluation``.
-            key: Its place inside its section.
-            step: The step at which TensorBoard shows the result.
-            own_path: Returns the path of a medium that is not named like the others; called if the medium is new.
-        """
+        """Give a medium its file; ``own_path`` returns the path of a new one that is not named like the others."""
         with self._lock:
             if medium.may_repeat in self._by_content:
                 id = self._by_content[medium.may_repeat]

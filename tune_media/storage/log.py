@@ -32,7 +32,7 @@ _PART, _DONE, _DONE_BEFORE = ".jsonl", ".done.json", ".done.jsonl"  # the last o
 _NAME = re.compile(r"(\d+)-(\d+)-([0-9a-z]+)-([0-9a-f]{8})-(\d+)-(\d)\.jsonl")
 _MOST_PARTS = 16  # of a level; then they become one of the next
 _LARGEST_PART = 8 * 2**20  # bytes: a larger one is not merged again
-_MERGED_SECONDS = 60.0  # parts stay so long after they were merged: whoever has listed them may still read them
+_MERGED_SECONDS = 60.0  # parts stay so long after they were merged: a reader may have listed them before
 _MAX_CACHED = 64 * 2**20  # bytes of parts
 _LOOK_SECONDS = 2.0  # all trials that are read in one look share one LIST of a remote storage
 _MAX_LOGS = 8
@@ -77,9 +77,8 @@ class Log:
     """The parts of a log that were read.
 
     Attributes:
-        parts: The parts.
         lines: The lines and events, by the name of the trial's folder.
-        newest: Those of the newest part of each writer, whose files may not be there yet.
+        newest: Those of the newest part of each writer, whose files may not be written yet.
     """
 
     parts: Sequence[Part] = ()
@@ -125,18 +124,10 @@ class LogWriter:
         self._merged: list[tuple[float, str]] = []  # when, and the names of parts that were
 
     def append(self, first: int, last: int, lines: Iterable[Line]) -> list[bytes]:
-        """Write a part, if there are lines; if it fails, it may be tried again with the same lines.
-
-        Args:
-            first: The first row that it is about.
-            last: The last row.
-            lines: Lines and events.
-
-        Returns:
-            The lines as JSON.
+        """Write lines of the rows ``first`` to ``last`` as a part, unless there are none; return them as JSON.
 
         Raises:
-            OSError: The storage does not answer.
+            OSError: The storage does not answer. Try again with the same lines.
         """
         written = [json_bytes(line) for line in lines]
         if written:
@@ -145,10 +136,7 @@ class LogWriter:
         return written
 
     def finish(self, earlier: Iterable[Part] = ()) -> None:
-        """Note that all indexes are whole.
-
-        Args:
-            earlier: Parts of other processes whose lines are in the indexes, too.
+        """Note that the indexes have all lines of this process's parts, and of ``earlier`` ones.
 
         Raises:
             OSError: The storage does not answer.
@@ -191,15 +179,12 @@ class LogWriter:
 def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool = False) -> Log:
     """Read an experiment's log, with one LIST; lines and events that are not whole are passed over, with a warning.
 
-    Args:
-        filesystem: The storage; several threads may share it.
-        experiment: The experiment's folder on it.
-        done: Read the parts, too, whose lines are all in the trials' indexes.
+    ``done``: read also the parts whose lines are all in the trials' indexes. Several threads may call this.
 
     Raises:
         OSError: The storage does not answer.
     """
-    with _turn_of(str(filesystem.type_name), experiment):  # who looks at the same time shares the LIST and the parts
+    with _turn_of(str(filesystem.type_name), experiment):  # callers at the same time share the LIST and the parts
         for again in range(_TRIES):
             parts = _looked_up(filesystem, experiment, again=bool(again))
             wanted = [part for part in parts if done or not part.is_done]

@@ -1,4 +1,4 @@
-"""Names the files, lines and values that readers pass over, so that one that is broken costs nothing but itself."""
+"""Names the files, lines and values that readers pass over, so that a broken one is skipped alone."""
 
 from __future__ import annotations
 

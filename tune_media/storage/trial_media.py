@@ -1,4 +1,4 @@
-"""Reads the media that a trial's folder holds, for everybody who is not the driver that writes them."""
+"""Reads the media of a trial's folder, for all but the driver that writes them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,7 @@ class TrialContents:
 def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
     """Read a trial's index and its lines in the log, or, without these, what the names of its clips say.
 
-    Nothing is changed.
-    Several threads may call this at once.
-
-    Args:
-        filesystem: Any pyarrow filesystem.
-        folder: The trial's folder on it, or the trial's folder on the driver.
+    Nothing is changed. ``folder`` may be the trial's folder on the driver, too. Several threads may call this.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -84,10 +79,6 @@ def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
     The log is read before the index: a driver writes a trial's index before its log is done. Lines whose file is not
     there yet are left out.
 
-    Args:
-        filesystem: The storage.
-        folder: The trial's folder on it.
-
     Raises:
         OSError: The filesystem does not answer.
     """
@@ -103,12 +94,7 @@ def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
 
 
 def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterable[Line]) -> set[str]:
-    """Return the files that the newest lines of a log list as stored, and that are not there.
-
-    Args:
-        filesystem: The storage.
-        folder: The trial's folder on it.
-        newest: The lines, see ``log.Log``.
+    """Return the files that the newest lines of a trial's log list as stored, and that are not there.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -119,11 +105,7 @@ def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterab
 
 
 def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
-    """Warn of clips that nobody has rendered, with how to make them.
-
-    Args:
-        found: The contents of trials, each with its experiment as ``as_argument`` returns it.
-    """
+    """Warn of clips that are not rendered, with the command; each trial comes with its experiment's ``as_argument``."""
     by_experiment: dict[str, list[TrialContents]] = {}
     for experiment, contents in found:
         if contents.unrendered:
@@ -147,7 +129,7 @@ def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]
 
     It is that folder, unless it is the driver's, and the media are elsewhere.
 
-    Tune copies the pointer to the storage, and whoever copies an experiment copies it, too. A folder is no driver's if
+    Tune copies the pointer to the storage, and a copy of an experiment has it, too. A folder is no driver's if
     a file that its index lists is in it, or if its experiment has a log: the log is on the storage only. An index alone
     tells nothing on a local disk: drivers of earlier versions left one in their folder if the storage was away.
     """

@@ -102,7 +102,7 @@ class MlflowRun:
         try:
             self._log_some(new, _MAX_PARAMS, lambda some: self._client.log_batch(self.run_id, params=some))
         except RefusedError:
-            self._params |= texts  # they are refused once
+            self._params |= texts  # so that they are not sent again
             raise
         self._params |= texts
 

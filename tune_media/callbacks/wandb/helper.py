@@ -1,4 +1,4 @@
-"""W&B's helper process, the only one that talks to W&B, and the driver's hold on it.
+"""W&B's helper process, the only one that talks to W&B, and the driver's handle.
 
 If the process dies, another one replaces it.
 """
@@ -36,7 +36,7 @@ class WandbRuns:
         self._runs: dict[str, WandbRun] = {}
 
     def begin(self, trial_id: str, settings: dict[str, Any]) -> None:
-        """Begin a trial's run; go on with the one that it has, or leave nothing of it if this one is ``"anew"``."""
+        """Begin a trial's run; go on with the one that it has, or start over if ``anew``."""
         if settings.get("anew"):
             if trial_id in self._runs:
                 self._runs.pop(trial_id).discard()

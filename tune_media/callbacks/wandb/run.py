@@ -78,7 +78,7 @@ class WandbRun:
         log, config, problem = {}, dict(config_update or {}), None
         media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
         for name, raw in row.items():
-            try:  # one odd value costs itself
+            try:  # a bad value is skipped alone
                 value = private_names.clean_log(raw, **media)
             except Exception as error:
                 problem = problem or f"{name} is left out: {error_text(error)}"
