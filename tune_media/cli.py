@@ -333,25 +333,6 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
     click.echo(f"{counted(made.clips, 'clip')} in {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
-@main.command(short_help="Draw the configurations with their means and intervals.")
-@click.argument("experiment")
-@click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .svg, .png or .pdf file.")
-@click.option("--metric", help="A metric of the results. Default: the score.")
-@click.option("--min", "smaller", is_flag=True, help="The lowest is the best.")
-@click.option("--by", multiple=True, help="A hyperparameter that makes a configuration; may be repeated. Default: all.")
-def figure(experiment: str, output: str, metric: str | None, smaller: bool, by: tuple[str, ...]) -> None:
-    """Draw the configurations of EXPERIMENT as papers do: a row each, its mean with the 95 % interval, runs as dots.
-
-    Example: tune-media figure ~/ray_results/my_sweep -o comparison.svg
-    """
-    from tune_media.viewing.catalog import load
-    from tune_media.viewing.figure import ENDINGS
-
-    path = _file_to_write(output, *ENDINGS)
-    load(experiment).save_figure(path, by=list(by) or None, metric=metric, mode="min" if smaller else "max")
-    click.echo(f"The comparison is in {path}")
-
-
 @main.command(short_help="Put frames of a clip, or of several, into one picture.")
 @click.argument("clip_or_experiment")
 @click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .png file to write.")

@@ -395,7 +395,6 @@ def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
         (lambda c: c.compare(task=3), TypeError, r"compare\(task=\.\.\.\) takes text or None, .*, got 3"),
         (lambda c: c.to_pandas(metrics=3), TypeError, r"to_pandas\(metrics=\.\.\.\) takes text, .*, got 3"),
         (lambda c: c.compare(task="nope"), ValueError, r"^task= has 'nope', which is no hyperparameter"),
-        (lambda c: c.save_figure(5), TypeError, r"save_figure\(path\) takes a path, got 5"),
         (lambda c: c.best().save(5), TypeError, r"save\(path\) takes a path, got 5"),
         (lambda c: c.compare(by="x"), ValueError, "no hyperparameter; there are 'lr'"),  # what differs comes first
         (lambda c: c.best().save("best.mp4", width=9), ValueError, r"are for GIFs; 'best\.mp4' gets the clip as it is"),

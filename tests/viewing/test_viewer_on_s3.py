@@ -14,12 +14,12 @@ import pyarrow
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
+from tune_media.datasets.episode_steps import recorded_steps
 from werkzeug.test import Client
 
 import tune_media as tm
 from tests.support.browser import chromium, served, tensorboard_url, viewer_page
 from tests.support.viewing import write_trial
-from tune_media.datasets.episode_steps import recorded_steps
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp

@@ -9,7 +9,6 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -23,12 +22,12 @@ from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandon
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_unrendered
-from tune_media.values.checks import a_text, as_shown, did_you_mean, local_path, name_some, number_range, one_of
+from tune_media.values.checks import a_text, as_shown, did_you_mean, name_some, number_range, one_of
 from tune_media.values.number import counted
 from tune_media.values.safe_names import shown_names
-from tune_media.values.score import RETURNS, Scores
+from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
-from tune_media.viewing import comparison, data_frames, figure
+from tune_media.viewing import comparison, data_frames
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import Judged, titles
 from tune_media.viewing.places import (
@@ -335,38 +334,6 @@ class Catalog(Sequence[CatalogRow]):
             ``catalog.compare()[["config/lr", "n", "mean", "low", "high"]]``
         """
         return comparison.as_frame(self._judged(by, metric, mode, task), self.trials)
-
-    def save_figure(
-        self,
-        path: str | Path,
-        *,
-        by: str | Sequence[str] | None = None,
-        metric: str | None = None,
-        mode: str = "max",
-        task: str | None = None,
-    ) -> Path:
-        """Draw the comparison as papers do: a row a configuration, its mean with the 95 % interval, its runs as dots.
-
-        Args:
-            path: A ``.svg`` file, or with matplotlib a ``.png`` or ``.pdf`` file.
-            by: As in ``compare``.
-            metric: As in ``compare``.
-            mode: As in ``compare``.
-            task: As in ``compare``.
-
-        Returns:
-            The file.
-
-        Raises:
-            ValueError: As in ``compare``, or no trial has a score, or the file has another ending.
-            TypeError: ``path`` is no path.
-            ImportError: A picture or PDF is asked for, and matplotlib is not installed.
-        """
-        target = local_path("save_figure(path)", path)
-        named = metric and comparison.metric_named(self.trials, metric)
-        label = RETURNS.get(named, named) if named else self.scores.label
-        figure.write_figure(figure.comparison_figure(self._judged(by, metric, mode, task), label), target)
-        return target
 
     def importance(self, metric: str | None = None) -> pd.DataFrame:
         """Return which hyperparameter matters: how much of the differences between scores each one explains.
