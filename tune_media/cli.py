@@ -158,7 +158,7 @@ def demo(storage: str, iterations: int) -> None:
     click.echo(f"{counted(len(catalog), 'clip')} in {catalog.path}")
     for place, command in where_to_look(catalog.path):
         click.echo(f"\n{place}:\n\n    {command}")
-    best = catalog.filter(kind="video").best()
+    best = catalog.clips.best()
     if best is None:
         raise click.ClickException("the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
     click.echo(f"\nThe best trial is {best['trial']}: its best episode has the return {best['episode_return']:g}.")
@@ -230,7 +230,7 @@ def list_media(
 
     catalog = load(experiment)
     if trials:
-        catalog = catalog.filter(trial=_trial_names(catalog, trials))
+        catalog = catalog.of_trials(_trial_names(catalog, trials))
     if not len(catalog) and (of == "media" or not catalog.trials):
         raise click.ClickException(_nothing(catalog.path))
     if form is not None:
@@ -850,7 +850,7 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
 
     place = folder_at(source)
     if place.is_there:
-        clips = load(source).filter(kind="video")
+        clips = load(source).clips
         best = clips.best()
         if best is None and len(clips):
             raise ValueError(f"None of the clips in {place.path} has a return, by which one is the best: pass a file.")

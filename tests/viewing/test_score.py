@@ -65,9 +65,10 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
 
     catalog = roll_back(30)
     assert catalog.scores.values == [9.0, 50.0]
-    assert catalog.filter(trial="a").best()["step"] == catalog.filter(trial="a").best("episode_return")["step"] == 10
+    only = catalog.of_trials(["a"])
+    assert only.best()["step"] == only.best("episode_return")["step"] == 10
     assert catalog.best()["trial"] == catalog.best("episode_return")["trial"] == "b"
-    assert catalog.filter(trial="a").best("episode_return", mode="min")["step"] == 20
+    assert only.best("episode_return", mode="min")["step"] == 20
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"])] == [10]
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step="last")] == [20]
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step=30)] == [20]
@@ -76,6 +77,6 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
     assert [line["step"] for line in shown_lines(trial.lines)] == [10, 30]  # the best, and the last
     catalog = roll_back(10, 20, 30)
     assert catalog.scores.values == [99.0, 50.0]
-    only = catalog.filter(trial="a")
+    only = catalog.of_trials(["a"])
     assert only.best()["step"] == only.best("episode_return")["step"] == 30
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"])] == [30]
