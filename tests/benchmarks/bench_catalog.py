@@ -22,7 +22,8 @@ from tests.benchmarks.common import serving
 from tests.benchmarks.slow_s3 import BUCKET
 
 LINE = {
-    "v": 2,
+    "v": 4,
+    "row": 1,
     "kind": "video",
     "section": "evaluation",
     "key": "episodes/best",

@@ -59,7 +59,7 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
 
     def roll_back(*steps):
         lines = [json.loads(line) for line in (folder / "media" / "index.jsonl").read_text().splitlines()]
-        lines = [{**line, "rolled_back": line["step"] in steps} for line in lines]
+        lines = [{**line, "undone": line["row"] + 1 if line["step"] in steps else 0} for line in lines]
         (folder / "media" / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return tm.load(tmp_path)
 

@@ -216,8 +216,8 @@ class Catalog(Sequence[CatalogRow]):
 
         The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
-        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval contains 0
-        (``overlaps_best`` is its former name), ``chance``: the probability that its true mean is the best,
+        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval contains
+        0, ``chance``: the probability that its true mean is the best,
         ``runs_to_decide``: with how many runs each a difference to the best as large as this one would be shown in four
         of five cases (of the best: to the second; None: more than 100), and the names of the ``trials`` and of those
         that are ``left_out``. The intervals are Student's t intervals over runs, stratified by task; for ``behind`` and
