@@ -14,7 +14,6 @@ import pyarrow
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
-from tune_media.datasets.episode_steps import recorded_steps
 from werkzeug.test import Client
 
 import tune_media as tm
@@ -181,29 +180,3 @@ def test_a_gallery_is_written_from_s3(staging, tmp_path):
     gallery.write(tmp_path / "out")
     assert gallery.missing == []
     assert len(list((tmp_path / "out").rglob("*.mp4"))) == 4
-
-
-@pytest.fixture
-def steps_on_s3(s3, tmp_path):
-    """Two trials with recorded steps: one with its folder on the driver and its media on S3, one on this machine."""
-    for name in ("far", "near"):
-        folder = tmp_path / name / "trial"
-        write_trial(folder, 0, steps=(10,), storage=(s3, "results/steps/trial") if name == "far" else None)
-        rows = [
-            {"recorder": "episodes", "episode_id": f"{name}-steps", "reward": 1.0, "terminated": step == 2,
-             "truncated": False, "observation": step, "action": 0 if step else None}
-            for step in range(3)
-        ]  # fmt: skip
-        filesystem, root = (s3, "results/steps/trial") if name == "far" else (pyarrow.fs.LocalFileSystem(), str(folder))
-        pyarrow.parquet.write_table(
-            pyarrow.Table.from_pylist(rows), f"{root}/episode_data/steps-00000010.parquet", filesystem=filesystem
-        )
-    return tmp_path
-
-
-def test_steps_are_exported_from_the_filesystem_of_each_trial(steps_on_s3):
-    far, near = str(steps_on_s3 / "far"), str(steps_on_s3 / "near")
-    rows = {f"{name}-steps": {"episode_id": f"{name}-steps"} for name in ("far", "near")}
-    for folders in ([far, near], ["s3://results/steps", near]):
-        found = recorded_steps(tm.load(folders), rows)
-        assert sorted(steps.row["episode_id"] for steps in found) == ["far-steps", "near-steps"]

@@ -1,4 +1,4 @@
-"""The trials, configurations or media of an experiment for other programs and for papers: CSV, JSON lines and LaTeX."""
+"""The trials, configurations or media of an experiment for other programs: CSV and JSON lines."""
 
 from __future__ import annotations
 
