@@ -74,5 +74,6 @@ if __name__ == "__main__":
     ).fit()
     catalog = tm.load(results.experiment_path)
     print(catalog.compare()[["config/method", "config/epsilon", "mean"]].to_string(index=False))
-    for row in catalog.filter(key="episodes/worst", step=args.reports):
-        print(row["trial"], "worst return", row["episode_return"], row["file"])
+    for row in catalog:
+        if row["key"] == "episodes/worst" and row["step"] == args.reports:
+            print(row["trial"], "worst return", row["episode_return"], row["file"])

@@ -70,8 +70,7 @@ def trials_of(experiment):
 
 def clips_of(trial):
     """Return the clips of a trial that count, by iteration."""
-    rows = tm.load(trial).filter(kind="video", where=lambda row: not row.get("rolled_back"))
-    return {row["training_iteration"]: row.read_bytes() for row in rows}
+    return {row["training_iteration"]: row.read_bytes() for row in tm.load(trial).clips if not row.get("rolled_back")}
 
 
 def scores():

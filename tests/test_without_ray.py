@@ -107,7 +107,7 @@ def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
         assert "7" in command("list", "sweep")
         command("gallery", "sweep", "-o", "gallery")
         assert list(Path("gallery").rglob("*.mp4")) and Path("gallery/index.html").is_file()
-        (row,) = tm.load("sweep").filter(kind="video")
+        (row,) = tm.load("sweep").clips
         print(row["episode_return"], row["frames"], sum(1 for _ in row.frames()))
 
         from tune_media.viewing.watch import make_watch_server

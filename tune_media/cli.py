@@ -158,7 +158,7 @@ def demo(storage: str, iterations: int) -> None:
     click.echo(f"{counted(len(catalog), 'clip')} in {catalog.path}")
     for place, command in where_to_look(catalog.path):
         click.echo(f"\n{place}:\n\n    {command}")
-    best = catalog.filter(kind="video").best()
+    best = catalog.clips.best()
     if best is None:
         raise click.ClickException("the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
     click.echo(f"\nThe best trial is {best['trial']}: its best episode has the return {best['episode_return']:g}.")
@@ -230,7 +230,7 @@ def list_media(
 
     catalog = load(experiment)
     if trials:
-        catalog = catalog.filter(trial=_trial_names(catalog, trials))
+        catalog = catalog.of_trials(_trial_names(catalog, trials))
     if not len(catalog) and (of == "media" or not catalog.trials):
         raise click.ClickException(_nothing(catalog.path))
     if form is not None:
@@ -331,25 +331,6 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
     for problem in made.problems:
         click.echo(problem, err=True)
     click.echo(f"{counted(made.clips, 'clip')} in {path} ({path.stat().st_size / 1e6:.1f} MB)")
-
-
-@main.command(short_help="Draw the configurations with their means and intervals.")
-@click.argument("experiment")
-@click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .svg, .png or .pdf file.")
-@click.option("--metric", help="A metric of the results. Default: the score.")
-@click.option("--min", "smaller", is_flag=True, help="The lowest is the best.")
-@click.option("--by", multiple=True, help="A hyperparameter that makes a configuration; may be repeated. Default: all.")
-def figure(experiment: str, output: str, metric: str | None, smaller: bool, by: tuple[str, ...]) -> None:
-    """Draw the configurations of EXPERIMENT as papers do: a row each, its mean with the 95 % interval, runs as dots.
-
-    Example: tune-media figure ~/ray_results/my_sweep -o comparison.svg
-    """
-    from tune_media.viewing.catalog import load
-    from tune_media.viewing.figure import ENDINGS
-
-    path = _file_to_write(output, *ENDINGS)
-    load(experiment).save_figure(path, by=list(by) or None, metric=metric, mode="min" if smaller else "max")
-    click.echo(f"The comparison is in {path}")
 
 
 @main.command(short_help="Put frames of a clip, or of several, into one picture.")
@@ -869,7 +850,7 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
 
     place = folder_at(source)
     if place.is_there:
-        clips = load(source).filter(kind="video")
+        clips = load(source).clips
         best = clips.best()
         if best is None and len(clips):
             raise ValueError(f"None of the clips in {place.path} has a return, by which one is the best: pass a file.")

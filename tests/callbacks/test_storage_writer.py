@@ -257,7 +257,9 @@ def test_a_line_of_the_log_that_is_no_whole_event_costs_a_restored_sweep_nothing
     sweep.report(1, weights=blob(1))
     state = sweep.end()
     broken = tmp_path / "storage" / FOLDER / "1-2-box-00000000-1-0.jsonl"
-    broken.write_bytes(b'{"trial":"t1","event":"back"}\n{"trial":"t1","event":"again","id":"x","row":3}\n')
+    lines = [{"v": 4, "trial": "t1", "row": 3, "event": "back"}]
+    lines += [{**lines[0], "event": "again", "id": "x"}]
+    broken.write_text("".join(json.dumps(line) + "\n" for line in lines))
     restored = Sweep(tmp_path, state, last=1)
     restored.report(2, weights=blob(2))
     restored.end()

@@ -618,8 +618,8 @@ def test_keys_ids_and_suffixes_of_any_kind_are_stored_apart_and_given_back(items
 
 # The index
 
-GOOD = {"v": 1, "id": "a" * 32, "kind": "video", "section": "train", "key": "k", "path": "media/train/k/x.mp4"}
-GOOD |= {"step": 1, "training_iteration": 1, "status": "stored"}
+GOOD = {"v": 4, "id": "a" * 32, "kind": "video", "section": "train", "key": "k", "path": "media/train/k/x.mp4"}
+GOOD |= {"row": 1, "step": 1, "training_iteration": 1, "status": "stored"}
 ODD_PATHS = st.sampled_from(
     ["../../etc/passwd", "/etc/passwd", "a/../../../b", "a\0b", "", ".", "..", "a//b", "\\\\h\\x"]
 )

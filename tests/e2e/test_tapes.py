@@ -66,7 +66,7 @@ def test_every_episode_has_a_tape_and_the_recipes_are_files_of_the_experiment(ex
 @pytest.mark.any_ray
 def test_the_clip_of_a_tape_is_the_one_that_was_recorded(experiment):
     catalog = tm.load(experiment)
-    rows = list(catalog.filter(kind="video"))
+    rows = list(catalog.clips)
     for row in (rows[0], rows[-1]):  # of the first trial and of the last one, which have envs of their own
         video = catalog.episode(row["episode_id"]).render()
         assert (video.frames, video.episode.episode_return) == (row["frames"], row["episode_return"])

@@ -361,7 +361,7 @@ def test_a_clip_that_was_rolled_back_is_no_best_clip_and_an_abandoned_trial_has_
         if number == 0:
             index = folder / "media" / "index.jsonl"
             lines = [json.loads(line) for line in index.read_text().splitlines()]
-            lines = [{**line, "rolled_back": line["step"] == 30} for line in lines]
+            lines = [{**line, "undone": line["row"] + 1 if line["step"] == 30 else 0} for line in lines]
             index.write_text("".join(json.dumps(line) + "\n" for line in lines))
     known = [{"trial_id": f"id_{number}", "relative_logdir": f"trial_{number}"} for number in range(2)]
     state = {"trial_data": [[json.dumps(trial), "{}"] for trial in known]}

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gymnasium as gym
 import pandas as pd
 import pyarrow.fs
 import pytest
@@ -104,26 +103,6 @@ def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path
         result = CliRunner().invoke(main, [command[0], found.path, *map(str, command[1:])])
         assert result.exit_code == 0, result.output
     assert [dict(row) for row in tm.load(experiment)] == own
-
-
-@pytest.mark.any_ray
-def test_its_tapes_become_a_minari_dataset_with_all_observations(experiment, tmp_path, monkeypatch):
-    minari = pytest.importorskip("minari")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
-    found = tm.evaluate(experiment, trials="best:1", seeds="0:4", clips=None)
-    told = found.catalog.episodes().sort_values("episode_return")
-    least = told["episode_return"].iloc[1]
-    to = ["--to", "minari", "--dataset", "cartpole/ppo-v0"]
-    result = CliRunner().invoke(main, ["export", found.path, *to, "--episodes", f"return >= {least}"])
-    assert result.exit_code == 0, result.output
-    dataset = minari.load_dataset("cartpole/ppo-v0")
-    assert dataset.observation_space == gym.make("CartPole-v1").observation_space
-    episodes = list(dataset.iterate_episodes())
-    wanted = told[told["episode_return"] >= least]["episode_return"]
-    assert sorted(sum(episode.rewards) for episode in episodes) == wanted.tolist()
-    for episode in episodes:
-        assert len(episode.observations) == len(episode.actions) + 1
-        assert episode.terminations[-1] or episode.truncations[-1]
 
 
 def test_tasks_over_a_cluster_play_the_same_episodes(experiment):

@@ -248,7 +248,7 @@ def opened(viewer, url, **view):
 
 def clip_of(folder, **conditions):
     """Return the link to the clip of an experiment that fits some conditions."""
-    row = tm.load(folder).filter(**conditions)[0]
+    row = next(row for row in tm.load(folder) if conditions.items() <= row.items())
     return {"view": "clip", "trial": row["trial"], "clip": row["path"]}
 
 

@@ -12,7 +12,7 @@ LOCAL = pyarrow.fs.LocalFileSystem()
 
 
 def write_index(folder, trial_id):
-    line = {"id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "trial_id": trial_id}
+    line = {"v": 4, "row": 1, "id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "trial_id": trial_id}
     (folder / INDEX_PATH).parent.mkdir(parents=True)
     (folder / INDEX_PATH).write_text(json.dumps(line) + "\n")
 

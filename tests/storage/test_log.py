@@ -1,5 +1,7 @@
 """The experiment's log: each line is there for good once it is appended, whoever else writes."""
 
+import json
+
 import pyarrow.fs
 import pytest
 
@@ -24,7 +26,7 @@ def storage(request, tmp_path):
 
 
 def event(number, trial="t1"):
-    return {"trial": trial, "event": "again", "id": str(number), "row": number}
+    return {"v": 4, "trial": trial, "event": "again", "id": str(number), "row": number}
 
 
 def ids(log, trial="t1"):
@@ -73,24 +75,25 @@ def test_a_writer_that_ends_leaves_the_log_of_another_one_that_runs(storage):
 BROKEN = [
     b'{"trial": "t1", "event"',
     b"[1]",
-    b'{"trial": 3}',
+    b'{"v":4,"row":2,"trial": 3}',
     b"\xff",
-    b'{"trial":"t1","event":"back"}',
-    b'{"trial":"t1","event":"back","training_iteration":"3","at":[1,2]}',
-    b'{"trial":"t1","event":"deleted","path":["x"],"at":[1,2]}',
-    b'{"trial":"t1","event":"again","id":"x"}',
-    b'{"trial":"t1","event":{}}',
-    b'{"trial":"t1","id":"x","at":[0,1]}',
+    b'{"v":4,"row":2,"trial":"t1","event":"back"}',
+    b'{"v":4,"row":2,"trial":"t1","event":"back","training_iteration":"3"}',
+    b'{"v":4,"row":2,"trial":"t1","event":"deleted","path":["x"]}',
+    b'{"v":4,"trial":"t1","event":"again","id":"x"}',
+    b'{"v":3,"row":2,"trial":"t1","event":"again","id":"x"}',
+    b'{"row":2,"trial":"t1","event":"again","id":"x"}',
+    b'{"v":4,"row":2,"trial":"t1","event":{}}',
+    b'{"v":4,"row":1,"trial":"t1","id":"x"}',
 ]
 
 
-def test_broken_lines_and_events_are_passed_over_and_counted_and_a_half_written_one_is_not(storage, caplog):
+def test_broken_lines_and_events_are_passed_over_and_counted_and_files_with_other_names_are_not(storage, caplog):
     LogWriter(*storage, "box").append(5, 5, [event(5)])
     filesystem, experiment = storage
-    with filesystem.open_output_stream(
-        f"{experiment}/{FOLDER}/20260101-000000-00000000-1.jsonl"
-    ) as stream:  # version 3
-        stream.write(b"\n".join([*BROKEN, b'{"trial":"t1","event":"again","id":"4","at":[9,4]}', b'{"tri']))
+    for name in ("1-9-other-00000000-1-0.jsonl", "20260101-000000-00000000-1.jsonl"):
+        with filesystem.open_output_stream(f"{experiment}/{FOLDER}/{name}") as stream:
+            stream.write(b"\n".join([*BROKEN, json.dumps(event(4)).encode()]))
     assert ids(read_log(*storage)) == [4, 5]
     assert caplog.text.count(f"{len(BROKEN)} line(s) that are not a line of the log, the first is line 1") == 1
 

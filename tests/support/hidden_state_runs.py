@@ -451,9 +451,10 @@ def run_sweep(cells: list[Cell], folder: Path, evaluations: int) -> dict[str, Se
                 why = f"{line.get('status')}: {line.get('note')}"
                 seen[result.config["env"]].clips.append(Clip(0.0, "", None, why=why))
                 seen[result.config["env"]].lost += 1  # the index says so
-    for row in tm.load(results.experiment_path).filter(kind="video", status="stored"):
-        clip = Clip(row["episode_return"], row.get("rendered") or "", row.read_bytes())
-        seen[row.config["env"]].clips.append(clip)
+    for row in tm.load(results.experiment_path).clips:
+        if row["status"] == "stored":
+            clip = Clip(row["episode_return"], row.get("rendered") or "", row.read_bytes())
+            seen[row.config["env"]].clips.append(clip)
     for one in seen.values():
         missing = len(keep) * iterations - len(one.clips)
         one.clips += [Clip(0.0, "", None, why="no line in the index")] * missing

@@ -42,7 +42,7 @@ def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
     assert list(table["iqm"]) == [20.5, 11.5]
     assert (table["low"] <= table["mean"]).all() and (table["mean"] <= table["high"]).all()
     assert table["behind"][1] == 4.75
-    assert list(table["overlaps_best"]) == [False, True]
+    assert list(table["not_surely_worse"]) == [False, True]
     assert table["left_out"][0] == ["failed"]
     assert catalog.compare(mode="min")["config/lr"][0] == 0.1
 

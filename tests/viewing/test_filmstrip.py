@@ -23,7 +23,7 @@ def pixels(content):
 
 
 def test_a_clip_is_a_row_of_frames_from_its_first_to_its_last(experiment):
-    clip = tm.load(experiment).filter(trial="a")[0]
+    clip = next(row for row in tm.load(experiment) if row["trial"] == "a")
     picture = clip.filmstrip(frames=4, width=420)
     found = pixels(picture.data)
     frames = list(clip.frames())

@@ -59,15 +59,16 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
 
     def roll_back(*steps):
         lines = [json.loads(line) for line in (folder / "media" / "index.jsonl").read_text().splitlines()]
-        lines = [{**line, "rolled_back": line["step"] in steps} for line in lines]
+        lines = [{**line, "undone": line["row"] + 1 if line["step"] in steps else 0} for line in lines]
         (folder / "media" / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         return tm.load(tmp_path)
 
     catalog = roll_back(30)
     assert catalog.scores.values == [9.0, 50.0]
-    assert catalog.filter(trial="a").best()["step"] == catalog.filter(trial="a").best("episode_return")["step"] == 10
+    only = catalog.of_trials(["a"])
+    assert only.best()["step"] == only.best("episode_return")["step"] == 10
     assert catalog.best()["trial"] == catalog.best("episode_return")["trial"] == "b"
-    assert catalog.filter(trial="a").best("episode_return", mode="min")["step"] == 20
+    assert only.best("episode_return", mode="min")["step"] == 20
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"])] == [10]
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step="last")] == [20]
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"], step=30)] == [20]
@@ -76,6 +77,6 @@ def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_p
     assert [line["step"] for line in shown_lines(trial.lines)] == [10, 30]  # the best, and the last
     catalog = roll_back(10, 20, 30)
     assert catalog.scores.values == [99.0, 50.0]
-    only = catalog.filter(trial="a")
+    only = catalog.of_trials(["a"])
     assert only.best()["step"] == only.best("episode_return")["step"] == 30
     assert [tile.row["step"] for tile in choose_tiles(catalog, trials=["a"])] == [30]

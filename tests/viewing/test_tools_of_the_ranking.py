@@ -1,18 +1,14 @@
-"""Success rates on the cards, the figure of the comparison, and folded columns of the run table, in Chromium."""
+"""Success rates on the cards, and folded columns of the run table, in Chromium."""
 
 import json
 import re
-import shlex
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
-from tests.support.browser import served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar, write_snapshot
-from tune_media.cli import main
 from tune_media.values.episodes import success_rate
 from tune_media.viewing.comparison import success_of
 
@@ -72,68 +68,6 @@ def test_cards_have_the_success_rate_of_list_and_compare(viewer, sweep):
     assert viewer.axe_violations() == {}
     viewer.page.set_viewport_size({"width": 390, "height": 800})
     viewer.wait("document.documentElement.scrollWidth <= innerWidth")
-
-
-def command_of(viewer):
-    viewer.frame.click("button:text('Figure')")
-    viewer.wait("document.querySelector('dialog .command')")
-    (command,) = viewer.all("dialog .command")
-    return shlex.split(command)
-
-
-def test_a_figure_is_that_of_the_command(viewer, sweep, tmp_path, monkeypatch):
-    monkeypatch.chdir(sweep.parent)
-    for link in ("", f"score={RATE}", f"score={RATE}&smaller=true&by=lr&cards=configurations"):
-        viewer.open(viewer.url, link)
-        viewer.wait("document.querySelector('.card.configuration')")
-        command = command_of(viewer)
-        assert ("--min" in command) == ("smaller" in link)
-        assert command[:5] == ["tune-media", "figure", "it's mine", "-o", "comparison.svg"]
-        command[4] = str(tmp_path / "own.svg")
-        result = CliRunner().invoke(main, command[1:])
-        assert result.exit_code == 0, result.output
-        with viewer.page.expect_download() as download:
-            viewer.frame.click("dialog button:text('SVG')")
-        assert download.value.suggested_filename == "it's mine.svg"
-        assert download.value.path().read_text() == (tmp_path / "own.svg").read_text()
-        assert viewer.axe_violations() == {}
-
-
-@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_pictures_and_pdf_are_drawn_by_matplotlib(viewer, ending, start):
-    pytest.importorskip("matplotlib")
-    viewer.open(viewer.url)
-    viewer.wait("document.querySelector('.card.configuration')")
-    viewer.frame.click("button:text('Figure')")
-    with viewer.page.expect_download() as download:
-        viewer.frame.click(f"dialog button:text('{ending.upper()}')")
-    assert download.value.path().read_bytes().startswith(start)
-
-
-def test_without_matplotlib_the_dialog_says_how_to_install_it(viewer, monkeypatch):
-    def refuse(*arguments):
-        raise ImportError("pip install 'tune-media[figure]'")
-
-    monkeypatch.setattr("tune_media.viewing.pages.figure_content", refuse)
-    viewer.open(viewer.url)
-    viewer.wait("document.querySelector('.card.configuration')")
-    viewer.frame.click("button:text('Figure')")
-    viewer.frame.click("dialog button:text('PDF')")
-    viewer.wait("document.querySelector('dialog .told').innerText.includes('tune-media[figure]')")
-    assert len([error for error in viewer.errors if "400" in error]) == 1
-    viewer.errors.clear()
-
-
-def test_a_gallery_shows_the_command(browser, sweep, tmp_path):
-    with served("gallery", sweep, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
-        viewer.open(url)
-        viewer.wait("document.querySelector('.card.configuration')")
-        assert command_of(viewer)[1:3] == ["figure", "it's mine"]
-        assert viewer.all("dialog button") == ["Close"]
-        viewer.open(url, "score=clip&cards=configurations")  # which no command draws, since there are other scores
-        viewer.wait("document.querySelector('.card.configuration')")
-        viewer.frame.click("button:text('Figure')")
-        assert "choose one as the score" in viewer.all("dialog")[0]
 
 
 def test_columns_whose_names_begin_alike_fold_into_one(viewer):

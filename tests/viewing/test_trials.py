@@ -12,6 +12,8 @@ from tune_media.storage.location import LOCATION_FILE
 from tune_media.viewing.pages import TrialPages
 from tune_media.viewing.trials import LogDirectory, Trials
 
+PART = "1-9-box-00000000-{}-0.jsonl"  # of the log
+
 
 @pytest.fixture
 def experiment(tmp_path):
@@ -160,10 +162,10 @@ def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monke
     before = pages.index()
     clip = experiment / "trial_1" / trials.all()[1].lines[0]["path"]
     shutil.copy(clip, clip.with_name("step_000000099-0123456789ab.mp4"))
-    line = {**trials.all()[1].lines[0], "id": "0123456789ab" * 3, "trial": "trial_1", "at": [2, 1]}
+    line = {**trials.all()[1].lines[0], "id": "0123456789ab" * 3, "trial": "trial_1", "row": 1}
     line["path"] = str(clip.with_name("step_000000099-0123456789ab.mp4").relative_to(experiment / "trial_1"))
     (experiment / ".tune_media_log").mkdir()
-    (experiment / ".tune_media_log" / "x.jsonl").write_text(json.dumps(line) + "\n")
+    (experiment / ".tune_media_log" / PART.format(1)).write_text(json.dumps(line) + "\n")
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4], "one LIST for two seconds"
     monkeypatch.setattr(log_module, "_LOOK_SECONDS", 0.0)
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 5]
@@ -177,19 +179,18 @@ def test_a_remote_trial_that_goes_on_is_not_asked_for_its_index_again(tmp_path, 
     index, log = trial / "media/index.jsonl", tmp_path / "experiment" / ".tune_media_log"
     log.mkdir()
     lines = [{**json.loads(line), "trial": "trial_0"} for line in index.read_text().splitlines()]
-    (log / "x.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:3]))
+    (log / PART.format(1)).write_text("".join(json.dumps(line) + "\n" for line in lines[:3]))
     index.unlink()
     storage = RefusingStorage("far")
     trials = Trials([LogDirectory(on(storage, tmp_path / "experiment"))])
     assert len(trials.all()[0].lines) == 2
     storage.refused = ["experiment/media", "experiment/params", f"/{LOCATION_FILE}", "trial_0/media/index"]
     trials.all(max_age=0)
-    with (log / "x.jsonl").open("a") as file:
-        file.write(json.dumps(lines[3]) + "\n")
+    (log / PART.format(2)).write_text(json.dumps(lines[3]) + "\n")
     storage.refused = ["experiment/media", "experiment/params"]
     assert len(trials.all(max_age=0)[0].lines) == 3
     storage.refused = ["trial_0/media/index"]
-    (log / "x.jsonl").rename(log / "x.done.jsonl")  # its index is whole now
+    (log / "00000000.done.json").write_text(json.dumps([PART.format(1), PART.format(2)]))  # its index is whole now
     with pytest.raises(PermissionError):
         trials.all(max_age=0)
 

@@ -19,7 +19,6 @@ from werkzeug.test import Client
 import tune_media as tm
 from tests.support.browser import chromium, served, tensorboard_url, viewer_page
 from tests.support.viewing import write_trial
-from tune_media.datasets.episode_steps import recorded_steps
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
@@ -170,7 +169,8 @@ def test_tensorboard_has_the_clips_and_the_scalars_of_a_logdir_on_s3(s3, staging
     assert {run: list(found) for run, found in tags.items()} == {"trial_0": ["score"]}
     index = get("episodes/data/index.json")
     assert [trial["name"] for trial in index["trials"]] == ["trial_0", "trial_1"]
-    line = tm.load("s3://results/exp").filter(trial="trial_0", key="episodes/best", step=20)[0]
+    wanted = {"trial": "trial_0", "key": "episodes/best", "step": 20}
+    line = next(row for row in tm.load("s3://results/exp") if wanted.items() <= row.items())
     clip = f"{url}data/plugin/episodes/{index['trials'][0]['url']}{line['path']}"
     assert urllib.request.urlopen(clip).read() == line.read_bytes()
 
@@ -180,29 +180,3 @@ def test_a_gallery_is_written_from_s3(staging, tmp_path):
     gallery.write(tmp_path / "out")
     assert gallery.missing == []
     assert len(list((tmp_path / "out").rglob("*.mp4"))) == 4
-
-
-@pytest.fixture
-def steps_on_s3(s3, tmp_path):
-    """Two trials with recorded steps: one with its folder on the driver and its media on S3, one on this machine."""
-    for name in ("far", "near"):
-        folder = tmp_path / name / "trial"
-        write_trial(folder, 0, steps=(10,), storage=(s3, "results/steps/trial") if name == "far" else None)
-        rows = [
-            {"recorder": "episodes", "episode_id": f"{name}-steps", "reward": 1.0, "terminated": step == 2,
-             "truncated": False, "observation": step, "action": 0 if step else None}
-            for step in range(3)
-        ]  # fmt: skip
-        filesystem, root = (s3, "results/steps/trial") if name == "far" else (pyarrow.fs.LocalFileSystem(), str(folder))
-        pyarrow.parquet.write_table(
-            pyarrow.Table.from_pylist(rows), f"{root}/episode_data/steps-00000010.parquet", filesystem=filesystem
-        )
-    return tmp_path
-
-
-def test_steps_are_exported_from_the_filesystem_of_each_trial(steps_on_s3):
-    far, near = str(steps_on_s3 / "far"), str(steps_on_s3 / "near")
-    rows = {f"{name}-steps": {"episode_id": f"{name}-steps"} for name in ("far", "near")}
-    for folders in ([far, near], ["s3://results/steps", near]):
-        found = recorded_steps(tm.load(folders), rows)
-        assert sorted(steps.row["episode_id"] for steps in found) == ["far-steps", "near-steps"]

@@ -111,12 +111,9 @@ def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     """
     parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
     there = parquet.schema_arrow.names
-    if missing := [name for name in columns if name not in there and name not in _LATER]:
+    if missing := [name for name in columns if name not in there]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
-    table = parquet.read(columns=[name for name in columns if name in there])
-    for name in columns:
-        if name not in there:
-            table = table.append_column(name, pa.nulls(len(table), _EPISODES.field(name).type))
+    table = parquet.read(columns=list(columns))
     return table.select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
 
 
@@ -267,7 +264,6 @@ _EPISODES = pa.schema(
 )
 
 
-_LATER = {"success", "rewards"}  # columns that reports of earlier releases lack
 WITHOUT_TAPES = [name for name in _EPISODES.names if name not in ("tape", "rewards")]
 """The columns of a report's Parquet file but for the tapes and rewards, which few readers need."""
 _OF_TAPES = [name for name in WITHOUT_TAPES if name not in ("series", "lists", "values", "every", "clips")]

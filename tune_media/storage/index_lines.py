@@ -13,10 +13,6 @@ from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.values.strict_json import json_bytes, parse_json
 
 INDEX_VERSION = 4
-"""Versions 1 and 2 had no order but that of the file, where the last line of a key is valid. Version 3 had the stamp
-``at``, a pair of numbers, of which the second is what is now ``row``."""
-_FIRST_FOLDED = 3
-
 INDEX_PATH = "media/index.jsonl"
 
 Line = dict[str, Any]
@@ -41,8 +37,6 @@ def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
     broken = [number for number, line in enumerate(found, 1) if line is None or "event" in line]
     warn_of_broken_lines(path, broken, "an index line")
     lines = [line for line in found if line is not None and "event" not in line]
-    if any(line["v"] < _FIRST_FOLDED for line in lines):  # the last line of a key is valid
-        lines = list({(key_of(line), line.get("trial_id")): line for line in lines}.values())
     return lines, bool(lines) and not broken
 
 
@@ -65,19 +59,16 @@ def raw_lines(content: bytes) -> Iterator[tuple[bytes, Line | None]]:
 
 
 def parsed(raw: bytes) -> Line | None:
-    """Return a line of an index or of the log, in the format of this version; None if it is none, or not whole."""
+    """Return a line of an index or of the log; None if it is none, not whole, or of an older version than this one."""
     try:
         line = parse_json(raw)
     except (ValueError, RecursionError):
         return None
     if not isinstance(line, dict):
         return None
-    at = line.pop("at", None)
-    row = at[1] if isinstance(at, list) and len(at) == 2 else line.get("row")
-    line["row"] = row if type(row) is int else 0
-    line["v"] = line["v"] if type(line.get("v")) is int else 1
-    if line.get("rolled_back") and type(line.get("undone")) is not int:
-        line["undone"] = line["row"] + 1
+    numbers = line.get("v"), line.get("row"), line.get("undone", 0)
+    if any(type(number) is not int for number in numbers) or line["v"] < INDEX_VERSION:
+        return None
     return line if (is_event(line) if "event" in line else is_line(line)) else None
 
 

@@ -28,7 +28,7 @@ from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_ove
 from tune_media.values.strict_json import json_bytes
 
 FOLDER = ".tune_media_log"
-_PART, _DONE, _DONE_BEFORE = ".jsonl", ".done.json", ".done.jsonl"  # the last one is that of version 3
+_DONE = ".done.json"
 _NAME = re.compile(r"(\d+)-(\d+)-([0-9a-z]+)-([0-9a-f]{8})-(\d+)-(\d)\.jsonl")
 _MOST_PARTS = 16  # of a level; then they become one of the next
 _LARGEST_PART = 8 * 2**20  # bytes: a larger one is not merged again
@@ -53,23 +53,23 @@ class Part:
 
     Attributes:
         path: Its path.
-        last: The last row that it is about; 0 for a log of version 3, which has other names.
+        last: The last row that it is about.
         owner: Who wrote it: the id of a driver's outbox.
         writer: The process that wrote it.
-        number: Which of its parts it is; 0 for a log of version 3.
+        number: Which of its parts it is.
         level: How often its lines were merged.
         written: When it was written, seconds since 1970, by the storage's clock.
         is_done: Whether its lines are all in the trials' indexes.
     """
 
     path: str
-    last: int = 0
-    owner: str = ""
-    writer: str = ""
-    number: int = 0
-    level: int = 0
-    written: float = 0.0
-    is_done: bool = False
+    last: int
+    owner: str
+    writer: str
+    number: int
+    level: int
+    written: float
+    is_done: bool
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class LogWriter:
         >>> import tempfile
         >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
         >>> log = LogWriter(local, folder, "example")
-        >>> _ = log.append(7, 7, [{"trial": "t1", "event": "again", "id": "x", "row": 7}])
+        >>> _ = log.append(7, 7, [{"v": 4, "trial": "t1", "event": "again", "id": "x", "row": 7}])
         >>> read_log(local, folder).lines["t1"][0]["event"]
         'again'
         >>> log.finish()
@@ -167,7 +167,7 @@ class LogWriter:
             self._merged.pop(0)
 
     def _write(self, first: int, last: int, content: bytes, level: int) -> None:
-        name = f"{first}-{last}-{self.owner}-{self.writer}-{self._count + 1}-{level}{_PART}"
+        name = f"{first}-{last}-{self.owner}-{self.writer}-{self._count + 1}-{level}.jsonl"
         write_atomically(self._filesystem, posixpath.join(self._folder, name), content)
         self._count += 1
         if len(content) < _LARGEST_PART:
@@ -190,7 +190,7 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
             wanted = [part for part in parts if done or not part.is_done]
             key = str(filesystem.type_name), experiment, len(wanted) == len(parts)  # if none is done, both logs are one
             log = _logs.get(key)
-            if log is None or log.parts != wanted or any(not part.number for part in wanted):
+            if log is None or log.parts != wanted:
                 contents = [_read_part(filesystem, part) for part in wanted]
                 if None in contents:  # parts were merged since they were listed
                     continue
@@ -257,7 +257,7 @@ def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Part]:
     found = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
     notes = [info.path for info in found if info.path.endswith(_DONE)]
     are_done = {name for path in notes for name in _named(filesystem, path)}
-    named = [info for info in found if info.path.endswith(_PART)]
+    named = [info for info in found if _NAME.fullmatch(posixpath.basename(info.path))]
     there = [info for info in named if info.is_file or file_info(filesystem, info.path)]
     return [_part(info.path, (info.mtime_ns or 0) / 1e9, are_done) for info in there]
 
@@ -304,25 +304,21 @@ def has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
 
 def _part(path: str, written: float, are_done: Collection[str]) -> Part:
     name = posixpath.basename(path)
-    is_done = name in are_done or name.endswith(_DONE_BEFORE)
     found = _NAME.fullmatch(name)
-    if found is None:
-        return Part(path, writer=name, written=written, is_done=is_done)
-    return Part(path, int(found[2]), found[3], found[4], int(found[5]), int(found[6]), written, is_done)
+    assert found is not None
+    return Part(path, int(found[2]), found[3], found[4], int(found[5]), int(found[6]), written, name in are_done)
 
 
 def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
     """Return the lines of a part; None if it is gone."""
     key = str(filesystem.type_name), part.path
     with _lock:
-        held = _parts.pop(key, None) if part.number else None
-    if held is None:  # a log of version 3 may grow, and its last line may be half
+        held = _parts.pop(key, None)
+    if held is None:
         content = read_if_there(filesystem, part.path)
         if content is None:
             return None
-        held = len(content), list(raw_lines(content if part.number else content[: content.rfind(b"\n") + 1]))
-    if not part.number:
-        return held[1]
+        held = len(content), list(raw_lines(content))
     with _lock:
         _parts[key] = held
         size = sum(nbytes for nbytes, _ in _parts.values())

@@ -243,11 +243,11 @@ def number_range(argument: str, value: Any) -> tuple[float, float] | None:
         ValueError: The first is larger than the last.
 
     Example:
-        >>> number_range("filter(step=...)", 20), number_range("filter(step=...)", [10, 20])
+        >>> number_range("gate(bounds=...)", 20), number_range("gate(bounds=...)", [10, 20])
         ((20, 20), (10, 20))
-        >>> number_range("filter(step=...)", "20")
+        >>> number_range("gate(bounds=...)", "20")
         Traceback (most recent call last):
-        TypeError: filter(step=...) takes a number, or the first and the last, got '20'.
+        TypeError: gate(bounds=...) takes a number, or the first and the last, got '20'.
     """
     if value is None:
         return None

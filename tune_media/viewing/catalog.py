@@ -6,10 +6,9 @@ import contextlib
 import html
 import logging
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -23,12 +22,12 @@ from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandon
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_unrendered
-from tune_media.values.checks import a_text, as_shown, did_you_mean, local_path, name_some, number_range, one_of
+from tune_media.values.checks import a_text, as_shown, did_you_mean, name_some, one_of
 from tune_media.values.number import counted
-from tune_media.values.safe_names import shown_names
-from tune_media.values.score import RETURNS, Scores
+from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
-from tune_media.viewing import comparison, data_frames, figure
+from tune_media.values.video import Video
+from tune_media.viewing import comparison, data_frames
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import Judged, titles
 from tune_media.viewing.places import (
@@ -42,7 +41,6 @@ from tune_media.viewing.places import (
     no_experiment,
     short_names,
 )
-from tune_media.viewing.row_conditions import Condition, conditions
 from tune_media.viewing.statistics import paired_difference
 
 if TYPE_CHECKING:
@@ -53,10 +51,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _Found = TypeVar("_Found")
-_ALWAYS_KNOWN = {  # a running sweep may have none yet
-    "section": ("train", "evaluation"),
-    "kind": ("video", "image", "histogram", "artifact"),
-}
 
 
 class Catalog(Sequence[CatalogRow]):
@@ -76,13 +70,13 @@ class Catalog(Sequence[CatalogRow]):
         folders: Sequence[Folder],
         trials: Sequence[TrialFiles],
         chosen: Sequence[npt.NDArray[np.int64]],
-        filtered_from: Catalog | None = None,
+        part_of: Catalog | None = None,
     ) -> None:
         self.path, self.filesystem = folders[0].path, folders[0].filesystem
         self.trials = list(trials)
         self._folders = list(folders)
         self._chosen = list(chosen)  # for each trial, its rows that are in this catalog
-        self._filtered_from = filtered_from
+        self._part_of = part_of
         self._ends = np.cumsum([len(rows) for rows in self._chosen], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -99,8 +93,8 @@ class Catalog(Sequence[CatalogRow]):
             return [self[at] for at in range(*index.indices(len(self)))]
         if not hasattr(index, "__index__"):
             raise TypeError(
-                f"a catalog takes the number of a row, got {as_shown(index)}; rows are found with filter(), such as "
-                "filter(key='best')"
+                f"a catalog takes the number of a row, got {as_shown(index)}; rows are found with a loop, such as "
+                "[row for row in catalog if row['key'] == 'episodes/best']"
             )
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
@@ -136,115 +130,26 @@ class Catalog(Sequence[CatalogRow]):
 
     @cached_property
     def differing_params(self) -> list[str]:
-        """The names of the hyperparameters that differ between the trials of the experiment, also after a filter."""
-        if self._filtered_from is not None:
-            return self._filtered_from.differing_params
+        """The names of the hyperparameters that differ between all trials, also of a part of the catalog."""
+        if self._part_of is not None:
+            return self._part_of.differing_params
         self._read_of_all(lambda trial: trial.config)
         return differing([trial.config for trial in self.trials])
 
-    def filter(
-        self,
-        where: Callable[[CatalogRow], bool] | None = None,
-        *,
-        trial: str | Iterable[str] | None = None,
-        section: str | Iterable[str] | None = None,
-        key: str | Iterable[str] | None = None,
-        kind: str | Iterable[str] | None = None,
-        step: float | Sequence[float] | None = None,
-        episode_return: float | Sequence[float] | None = None,
-        **values: Any,
-    ) -> Catalog:
-        """Return the catalog of the rows that match everything that is given.
+    @property
+    def clips(self) -> Catalog:
+        """The catalog of the clips alone, with all trials, also those without one."""
+        chosen = [
+            rows[np.array([trial.media.kind[row] == Video.kind for row in rows], bool)]
+            for trial, rows in zip(self.trials, self._chosen, strict=True)
+        ]
+        return Catalog(self._folders, self.trials, chosen, self)
 
-        If a condition is about trials (``trial``, a hyperparameter, ``trial_id`` or ``abandoned``), the trials that do
-        not match are left out of everything: of ``trials``, ``compare()``, ``best_first()`` and ``episodes()``, too.
-        Any other condition, and ``where``, chooses media; all trials stay, even those without such media.
-
-        Args:
-            where: A function of a row. It is asked last, since it needs the whole row.
-            trial: A trial's name, as it is or as the page shows it, or several.
-            section: ``"train"``, ``"evaluation"``, or another section of the result, or several.
-            key: The key inside the section, such as ``"episodes/best"``, or its last part: ``"best"``. Or several.
-            kind: ``"video"``, ``"image"``, ``"histogram"``, ..., or several.
-            step: A step, or the first and the last step, both included.
-            episode_return: A return, or the smallest and the largest return, both included.
-            values: Any other field of the rows, metric of the episodes or hyperparameter, by its name or the last part
-                of it: a value, the first and the last of a range, or a list of texts; after ``_min`` or ``_max``, a
-                bound, unless something has this whole name: if ``distance`` is a running value, ``distance_max`` is a
-                metric, and ``distance_max_max`` a bound on it. If a hyperparameter is a list, a list is a value of it,
-                and a list of lists is several. Fields and metrics that rows have come before hyperparameters;
-                ``config/<name>`` is always a hyperparameter.
-
-        Raises:
-            TypeError: A number, a text, or ``where``, is something else.
-            ValueError: Nothing has a name that is given, or a range ends before it starts. A text that no row has is a
-                warning.
-
-        Example:
-            ``catalog.filter(key=["best", "worst"], step=(10_000, 20_000), lr=1e-3, episode_length_max=200)``
-        """
-        if where is not None and not callable(where):
-            raise TypeError(
-                f"filter(where=...) takes a function of a row, got {as_shown(where)}; other conditions have names, "
-                "such as filter(key='best')."
-            )
-        given = {"trial": trial, "section": section, "key": key, "kind": kind}
-        texts = {name: _texts(name, wanted) for name, wanted in given.items() if wanted is not None}
-        self._warn_of_unknown(texts)
-        asked = self._conditions(values)
-        steps = number_range("filter(step=...)", step)
-        returns = number_range("filter(episode_return=...)", episode_return)
-        trials, chosen = [], []
-        for number, found in enumerate(self.trials):
-            if not _means("trial", texts.get("trial", [found.name]), found.name) or not _is_meant(found, asked):
-                continue
-            media, rows = found.media, self._chosen[number]
-            matches = np.ones(len(rows), bool)
-            for column in texts.keys() - {"trial"}:
-                names = getattr(media, column)
-                matching = {name for name in set(names) if _means(column, texts[column], name)}
-                matches &= np.array([names[row] in matching for row in rows], bool)
-            for numbers, bounds in ((media.step, steps), (media.episode_return, returns)):
-                if bounds is not None:
-                    matches &= (numbers[rows] >= bounds[0]) & (numbers[rows] <= bounds[1])
-            rows = rows[matches]
-            of_rows = [one for one in asked if not one.is_param]
-            if of_rows:
-                whole = self._rows(number, rows)
-                holds = [all(one.holds(data_frames.field_of(row, one.name)) for one in of_rows) for row in whole]
-                rows = rows[np.array(holds, bool)]
-            if where is not None:
-                rows = rows[np.array([bool(where(row)) for row in self._rows(number, rows)], bool)]
-            trials.append(found)
-            chosen.append(rows)
-        if not any(map(len, chosen)):
-            for one in (one for one in asked if one.hint):
-                logger.warning("tune_media: filter(...) matches nothing; %s", one.hint)
+    def of_trials(self, names: Collection[str]) -> Catalog:
+        """Return the catalog of the trials with these names; the others are left out of everything."""
+        numbers = [number for number, trial in enumerate(self.trials) if trial.name in names]
+        trials, chosen = [self.trials[number] for number in numbers], [self._chosen[number] for number in numbers]
         return Catalog(self._folders, trials, chosen, self)
-
-    def _conditions(self, values: Mapping[str, Any]) -> list[Condition]:
-        if not values or not self.trials:
-            return []
-        self._read_of_all(lambda trial: trial.config)
-        fields = dict.fromkeys(name for row in self for name in data_frames.fields_of(row, filled=True))
-        params = dict.fromkeys(self.differing_params) | dict.fromkeys(
-            name for trial in self.trials for name in trial.config
-        )
-        configs = [trial.config for trial in self.trials]
-        return conditions(values, fields, params, data_frames.MEDIA_COLUMNS, configs)
-
-    def _warn_of_unknown(self, texts: Mapping[str, Sequence[str]]) -> None:
-        """Warn, with the names that there are, if a text that is asked for is none of them."""
-        for argument, text in ((argument, text) for argument, several in texts.items() for text in several):
-            if text in _ALWAYS_KNOWN.get(argument, ()) or not len(self):
-                continue
-            known = [trial.name for trial in self.trials]
-            if argument != "trial":
-                known = [name for trial in self.trials for name in set(getattr(trial.media, argument))]
-            if any(_means(argument, [text], name) for name in known):
-                continue
-            hint = did_you_mean(text, sorted(known))
-            logger.warning("tune_media: filter(%s=%r) matches nothing; %s", argument, text, hint)
 
     @property
     def statuses(self) -> list[TrialStatus]:
@@ -311,8 +216,8 @@ class Catalog(Sequence[CatalogRow]):
 
         The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
-        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval contains 0
-        (``overlaps_best`` is its former name), ``chance``: the probability that its true mean is the best,
+        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval contains
+        0, ``chance``: the probability that its true mean is the best,
         ``runs_to_decide``: with how many runs each a difference to the best as large as this one would be shown in four
         of five cases (of the best: to the second; None: more than 100), and the names of the ``trials`` and of those
         that are ``left_out``. The intervals are Student's t intervals over runs, stratified by task; for ``behind`` and
@@ -335,38 +240,6 @@ class Catalog(Sequence[CatalogRow]):
             ``catalog.compare()[["config/lr", "n", "mean", "low", "high"]]``
         """
         return comparison.as_frame(self._judged(by, metric, mode, task), self.trials)
-
-    def save_figure(
-        self,
-        path: str | Path,
-        *,
-        by: str | Sequence[str] | None = None,
-        metric: str | None = None,
-        mode: str = "max",
-        task: str | None = None,
-    ) -> Path:
-        """Draw the comparison as papers do: a row a configuration, its mean with the 95 % interval, its runs as dots.
-
-        Args:
-            path: A ``.svg`` file, or with matplotlib a ``.png`` or ``.pdf`` file.
-            by: As in ``compare``.
-            metric: As in ``compare``.
-            mode: As in ``compare``.
-            task: As in ``compare``.
-
-        Returns:
-            The file.
-
-        Raises:
-            ValueError: As in ``compare``, or no trial has a score, or the file has another ending.
-            TypeError: ``path`` is no path.
-            ImportError: A picture or PDF is asked for, and matplotlib is not installed.
-        """
-        target = local_path("save_figure(path)", path)
-        named = metric and comparison.metric_named(self.trials, metric)
-        label = RETURNS.get(named, named) if named else self.scores.label
-        figure.write_figure(figure.comparison_figure(self._judged(by, metric, mode, task), label), target)
-        return target
 
     def importance(self, metric: str | None = None) -> pd.DataFrame:
         """Return which hyperparameter matters: how much of the differences between scores each one explains.
@@ -593,7 +466,7 @@ def names_of_trials(catalog: Catalog, texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(trial.name for text in texts for trial in trials_named(text, catalog.trials)))
 
 
-def _texts(argument: str, wanted: str | Iterable[str], function: str = "filter", example: str = "'best'") -> list[str]:
+def _texts(argument: str, wanted: str | Iterable[str], function: str, example: str) -> list[str]:
     """Return the texts that an argument of a function asks for."""
     if isinstance(wanted, str):
         return [wanted]
@@ -601,27 +474,6 @@ def _texts(argument: str, wanted: str | Iterable[str], function: str = "filter",
     for text in texts:
         a_text(f"{example}, or a list of texts").check(f"{function}({argument}=...)", text)
     return texts
-
-
-def _means(column: str, wanted: Sequence[str], name: str) -> bool:
-    """Return whether one of the texts that are asked for means a name.
-
-    A key may be named by its last part, and a trial as the page shows it.
-    """
-    if column == "trial" and not {name, *shown_names(name)}.isdisjoint(wanted):
-        return True
-    return name in wanted or (column == "key" and any(name.endswith(f"/{text}") for text in wanted))
-
-
-def _is_meant(trial: TrialFiles, asked: Sequence[Condition]) -> bool:
-    """Return whether a trial holds those of the conditions that are about trials."""
-    known = {"abandoned": [trial.is_abandoned], "trial_id": trial.trial_ids}
-    for one in asked:
-        if one.is_param and not one.holds(trial.config.get(one.name)):
-            return False
-        if not one.is_param and one.name in known and not any(map(one.holds, known[one.name])):
-            return False
-    return True
 
 
 def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFiles]]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
-_COLUMNS += ["chance", "runs_to_decide", "not_surely_worse", "overlaps_best", "trials", "left_out"]
+_COLUMNS += ["chance", "runs_to_decide", "not_surely_worse", "trials", "left_out"]
 _SEEDED = ["section", "seed", "episode_return"]
 
 
@@ -231,7 +231,7 @@ def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFr
         if one.behind:
             row |= {"behind": one.behind.value, "behind_low": one.behind.low, "behind_high": one.behind.high}
         row |= {"chance": one.chance, "runs_to_decide": one.runs_to_decide}
-        row["not_surely_worse"] = row["overlaps_best"] = one.is_not_surely_worse  # the latter is its former name
+        row["not_surely_worse"] = one.is_not_surely_worse
         row["trials"] = [trials[number].name for number in one.configuration.trials]
         row["left_out"] = [trials[number].name for number in one.left_out]
         rows.append(row)

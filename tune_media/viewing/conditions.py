@@ -2,7 +2,7 @@
 
 ``return < 20 (task=hard or task=None) not lr=0.001..0.01 "my name" >= 3 trial_7``: what stands side by side must hold
 together; a word without a comparison is looked for in all texts. The page reads the same language in filter.js, where a
-comparison of a text by size is false instead of an error. The keywords of ``Catalog.filter`` are in row_conditions.py.
+comparison of a text by size is false instead of an error.
 """
 
 from __future__ import annotations

@@ -56,18 +56,15 @@ _Row = TypeVar("_Row", bound=dict[str, Any])
 
 
 def field_of(row: dict[str, Any], name: str) -> Any:
-    """Return a field of a row, or a metric of its episode; None if it has none, and False if it is a truth value."""
-    if name in _FLAGS:
-        return bool(row.get(name))
+    """Return a field of a row, or a metric of its episode; None if it has none."""
     metrics = row.get("metrics")
     return row.get(name, metrics.get(name) if isinstance(metrics, dict) else None)
 
 
-def fields_of(row: dict[str, Any], *, filled: bool = False) -> list[str]:
-    """Return the names for ``field_of``, or only those that have a value."""
+def fields_of(row: dict[str, Any]) -> list[str]:
+    """Return the names for ``field_of``."""
     metrics = row.get("metrics")
-    parts = (metrics if isinstance(metrics, dict) else {}, row)
-    return [name for part in parts for name, value in part.items() if not filled or value is not None]
+    return [*(metrics if isinstance(metrics, dict) else ()), *row]
 
 
 def value_of(row: dict[str, Any], metric: str) -> float:

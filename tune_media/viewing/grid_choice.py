@@ -80,7 +80,7 @@ def choose_tiles(
         over_training = names_of_trials(catalog, [over_training])[0]
     if over_training and (trials or step != "best"):
         raise ValueError("--over-training shows all steps of one trial: leave --trials and --step out.")
-    clips = catalog.filter(kind="video")
+    clips = catalog.clips
     if not len(clips):
         raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is not an experiment.")
     keys = sorted({row["key"] for row in clips})

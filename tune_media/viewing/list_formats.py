@@ -1,4 +1,4 @@
-"""The trials, configurations or media of an experiment for other programs and for papers: CSV, JSON lines and LaTeX."""
+"""The trials, configurations or media of an experiment for other programs: CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _without_secrets(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of_trials(catalog: Catalog) -> pd.DataFrame:
     """Return one row a trial, the highest score first: its hyperparameters that differ, its scores, its best clip."""
-    videos, rows = catalog.filter(kind="video"), []
+    videos, rows = catalog.clips, []
     counts = videos.counts
     for trial, score, best in videos.best_first():
         known: Mapping[str, Any] = {} if best is None else best

@@ -7,19 +7,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tune_media.values.score import CLIP_LABEL, RETURNS
-from tune_media.viewing.comparison import judged
 from tune_media.viewing.curves import Curves
-from tune_media.viewing.figure import comparison_figure, figure_content
 from tune_media.viewing.payload import (
-    CLIP,
     configurations_payload,
     etag_of,
     first_payload,
     index_payload,
     json_content,
     metrics_payload,
-    scores_of,
 )
 from tune_media.viewing.trials import Trials
 
@@ -135,24 +130,6 @@ class TrialPages:
             version,
             lambda: configurations_payload(trials, statuses, metric, section, by, sign=sign),
         )
-
-    def figure(self, metric: str, section: str, by: Sequence[str] | None, sign: int, ending: str) -> bytes:
-        """Return the figure of the configurations as a file, as ``tune-media figure`` draws it.
-
-        Args:
-            metric, section, by, sign: As of ``configurations``.
-            ending: See ``figure_content``.
-
-        Raises:
-            ValueError: There is no such hyperparameter, or no trial has a score.
-            ImportError: matplotlib is not installed.
-        """
-        trials = self._trials.all()
-        self._trials.metrics_of(trials)
-        statuses = self._trials.statuses_of(trials)
-        found = judged(trials, statuses, scores_of(trials, metric, section), by=by, sign=sign, metric=metric)
-        label = CLIP_LABEL if metric == CLIP else RETURNS.get(metric, metric)
-        return figure_content(comparison_figure(found, label), ending)
 
     def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:
         with self._locks.setdefault(name, threading.Lock()):  # a slow page holds up no other

@@ -52,7 +52,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     if not len(catalog):
         return _lines_of_results(catalog, tells=tells)
     params = catalog.differing_params
-    videos = catalog.filter(kind="video")
+    videos = catalog.clips
     counts = videos.counts
     label = videos.scores.label
     ranks_by_clip = label == CLIP_LABEL

@@ -6,7 +6,6 @@ data/index.json, data/metrics.json          all trials with all clips; their las
 data/curves.json?metric=NAME                a metric of all trials over training
 data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
                                             configurations, with means and intervals over their runs
-data/figure.svg, .png, .pdf                 these as a figure, by the same arguments
 data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN&histogram_where=FILTER
                                             a page of all episodes, or the strangest; a histogram of a column
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
@@ -69,7 +68,6 @@ POLICY = (
 """What the page may load: its own files, and styles that it sets. Only pages of this machine may show it in a frame."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
-_FIGURES = {"figure.svg": "image/svg+xml", "figure.png": "image/png", "figure.pdf": "application/pdf"}
 _MAX_ROWS = 1000  # of a page of episodes
 _PATIENCE = 0.1  # seconds that a page of episodes waits for files; the page asks again for the others
 _ONE_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))", re.IGNORECASE)
@@ -124,8 +122,6 @@ class ViewerApp:
             folder, _, rest = request.path.lstrip("/").partition("/")
             if folder == "data" and rest in self._pages():
                 return _json_response(request, self._pages()[rest](request))
-            if folder == "data" and rest in _FIGURES:
-                return self._figure(request, rest)
             if folder == "media":
                 return self._media(request, *rest.partition("/")[::2])
             if folder == "played":
@@ -158,15 +154,6 @@ class ViewerApp:
             return self._all.configurations(*_comparison(request))
         except ValueError as error:
             raise BadRequest(str(error)) from error
-
-    def _figure(self, request: Request, name: str) -> Response:
-        try:
-            content = self._all.figure(*_comparison(request), posixpath.splitext(name)[1])
-        except (ValueError, ImportError) as error:
-            raise BadRequest(str(error)) from error
-        response = Response(content, mimetype=_FIGURES[name])
-        response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-        return response
 
     def _episodes(self, request: Request) -> Page:
         args = request.args

@@ -161,13 +161,12 @@
     const { judged } = app;
     const curves = (!app.isTable || !app.hasClips) && app.data.trials.length > 1 && app.data.metricNames.includes(app.state.score)
       && html`<button aria-pressed=${app.state.chart} onClick=${() => app.set({ chart: !app.state.chart })} title="The chart of all curves">Curves</button>`;
-    const figure = app.configurations && html`<${tm.figure.Button} app=${app} />`;
-    if (!app.hasClips) return html`<span class="cards-choice">${curves}${figure}</span>`;
+    if (!app.hasClips) return html`<span class="cards-choice">${curves}</span>`;
     const shown = app.isTable ? TABLE : app.configurations ? "configurations" : "trials";
     const hasConfigurations = judged && (judged.hasRuns || app.state.by || shown === "configurations");
     const names = (kind) => (hasConfigurations || kind === TABLE ? kind : "cards");
     return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Show" values=${[...(hasConfigurations ? ["configurations"] : []), "trials", TABLE]} value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} />
-      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.show(Grouping)} title="Choose the hyperparameters that make a configuration">Group by …</button>`}${figure}</span>`;
+      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.show(Grouping)} title="Choose the hyperparameters that make a configuration">Group by …</button>`}</span>`;
   }
 
   /** The dialog in which the hyperparameters are chosen that make a configuration. */

@@ -38,7 +38,6 @@
       episodes: (wanted) => json(`data/episodes.json?${query(wanted)}`),
       curves: (metric) => json(`data/curves.json?${query({ metric })}`),
       configurations: (wanted) => json(`data/configurations.json?${comparison(wanted)}`),
-      figure: async (wanted, ending) => (await get(`data/figure.${ending}?${comparison(wanted)}`)).blob(),
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       config: (trial) => json(`data/config.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
