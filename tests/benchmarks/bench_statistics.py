@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from tune_media.viewing.statistics import Scores, differences, estimate, outliers
+from tune_media.viewing.statistics import Scores, differences, estimate
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
 RETURNS: dict[str, Draw] = {
@@ -78,12 +78,6 @@ def main() -> None:
         scores = drawn * np.asarray(spread, float)[:, None] + np.asarray(means, float)[:, None]
         found = [100 * np.mean([claim(tables) for tables in scores]) for claim in (is_sure, is_sure_by_welch)]
         print(f"| {what} | {count} x {runs}, {name} | {found[0]:.1f} | {found[1]:.1f} |", flush=True)
-
-    print("\n| «lucky», % of sweeps | sweep | claimed |\n|---|---|---|")
-    for count, runs in ((4, 3), (4, 4), (5, 5)):
-        scores = np.random.default_rng(2).normal(size=(sweeps // 2, count, runs))
-        claimed = 100 * np.mean([any(outliers(list(tables))) for tables in scores])
-        print(f"| equal configurations | {count} x {runs} | {claimed:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -241,12 +241,6 @@ def test_a_clip_is_saved_as_it_is_or_as_a_gif_in_its_own_size(sweep, tmp_path):
         (lambda c: c.best(by="trial"), ValueError, r"'trial' is no number; the numbers are 'speed'"),
         (lambda c: c.best(by="lr"), ValueError, r"'lr' is a hyperparameter, .*'speed'.*; compare\(by='lr'\) ranks"),
         (lambda c: c.best(by="metrics"), ValueError, "'metrics' is no number"),
-        (lambda c: c.paired_difference("trial_x", "trial_a"), KeyError, "no trial 'trial_x'; did you mean 'trial_"),
-        (
-            lambda c: c.paired_difference(0, 1),
-            TypeError,
-            r"paired_difference\(first=\.\.\.\) takes text, .*'PPO_.*, got 0",
-        ),
         (
             lambda c: c.compare(by=3),
             TypeError,

@@ -11,10 +11,9 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.recorded import make_trial
-from tests.support.stores import StoredTrial
 from tests.support.viewing import write_snapshot
 from tune_media.cli import main
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, success_rate
+from tune_media.values.episodes import success_rate
 from tune_media.values.rates import wilson
 from tune_media.viewing.table import configuration_table
 
@@ -113,24 +112,6 @@ def test_trials_that_do_not_count_are_told_though_there_are_several_tasks(tmp_pa
     table = tm.load(tmp_path).compare(task="env")
     assert (list(table["config/lr"]), list(table["n"])) == ([2, 1], [1, 2])
     assert list(table["left_out"]) == [["t4", "t7"], []]
-
-
-def test_trials_are_compared_on_the_evaluation_seeds_that_both_have(tmp_path):
-    for name, offset, seeds in (("a", 0.0, range(10)), ("b", -3.0, range(5, 20))):
-        folder = make_trial(tmp_path / "exp" / name, {"lr": offset}, {10: 1.0})
-        store = StoredTrial.in_folder(folder)
-        for step in (10, 20):
-            episodes = [
-                EpisodeData(tm.EpisodeRecord(f"{name}{step}{seed}", seed + offset - (step < 20), 5, seed=seed), {})
-                for seed in seeds
-            ]
-            store.add(EpisodeBatch(tuple(episodes)), "evaluation", "episodes/data", step)
-        store.finish()
-    catalog = tm.load(tmp_path / "exp")
-    assert catalog.paired_difference(["a"], ["b"]) == {"difference": 3.0, "low": 3.0, "high": 3.0, "seeds": 5}
-    episodes = catalog.episodes()  # and the same from the Parquet files, by pandas
-    last = episodes[episodes["step"] == 20].pivot_table("episode_return", "seed", "trial").dropna()
-    assert (last["a"] - last["b"]).mean() == 3.0
 
 
 def test_list_shows_configurations_if_there_are_several_runs(sweep, tmp_path):

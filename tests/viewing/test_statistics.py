@@ -5,16 +5,12 @@ import pytest
 
 from tune_media.viewing.statistics import (
     Estimate,
-    Spread,
-    chances_to_be_best,
     differences,
     estimate,
     interquartile,
     interquartile_mean,
-    outliers,
     paired_difference,
     paired_rates,
-    runs_to_decide,
     spreads,
 )
 
@@ -87,37 +83,6 @@ def test_a_configuration_that_is_two_deviations_ahead_is_found_twice_as_often_as
     assert np.mean([surely_best(*tables) for tables in scores]) > 0.22  # 0.12 with Welch's
 
 
-def test_the_chances_to_be_best_are_right():
-    """Of the sweeps in which the first has a chance of 60 to 90 %, it is the best in as many."""
-    rng = np.random.default_rng(2)
-    means = rng.normal(0, 1.5, (800, 4))
-    tables = means[:, :, None] + rng.normal(size=(800, 4, 4))
-    chances = np.array([chances_to_be_best(spreads(list(own))) for own in tables])
-    assert chances.sum(axis=1) == pytest.approx(1.0)
-    at = chances.max(axis=1)
-    is_right = chances.argmax(axis=1) == means.argmax(axis=1)
-    between = (at > 0.6) & (at < 0.9)
-    assert np.mean(is_right[between]) == pytest.approx(np.mean(at[between]), abs=0.08)
-
-
-def test_so_many_runs_decide_in_four_of_five_cases():
-    first, second = (Spread(mean, 1.0, 3.0, 4) for mean in (1.0, 0.0))
-    runs = runs_to_decide(first, second)
-    scores = np.random.default_rng(3).normal(size=(500, 2, runs)) + np.array([[1.0], [0.0]])
-    assert np.mean([surely_best(*tables) for tables in scores]) == pytest.approx(0.8, abs=0.06)
-    assert runs_to_decide(Spread(1e-9, 1.0, 3.0, 4), second) is None
-
-
-def test_luck_is_claimed_in_one_of_twenty_sweeps_of_equal_configurations():
-    rng = np.random.default_rng(5)
-    claimed = [any(outliers(list(own))) for own in rng.normal(size=(300, 4, 4))]
-    assert np.mean(claimed) < 0.07
-    planted = rng.normal(size=(50, 4, 4))
-    planted[:, 2, 1] += 12
-    assert np.mean([outliers(list(own))[2] == [1] for own in planted]) > 0.9
-    assert outliers([np.array([1.0, 9.0]), np.array([1.0, 1.0])]) == [[], []]  # nobody can say which of two is odd
-
-
 def test_rounding_noise_is_nothing():
     """0.1 + 0.2 is not 0.3: such a spread is no interval, and such a distance is no lead."""
     noisy = np.array([-12.25, -12.25 + 2e-15, -12.25])
@@ -163,8 +128,6 @@ def test_a_score_near_the_largest_number_costs_its_own_interval_only(score):
     assert not differences([first, second, diverged])[0].has_zero
     assert differences([first, second, diverged])[1].has_zero
     assert np.isnan(estimate(diverged).low)
-    assert outliers([first, second, diverged]) == [[], [], []]
-    assert np.isnan(chances_to_be_best(spreads([first, second, diverged]))).all()
 
 
 def test_large_scores_of_one_configuration_are_no_rounding_of_another():

@@ -22,7 +22,7 @@ from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandon
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_unrendered
-from tune_media.values.checks import a_text, as_shown, did_you_mean, name_some, one_of
+from tune_media.values.checks import a_text, as_shown, name_some, one_of
 from tune_media.values.number import counted
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
@@ -41,7 +41,6 @@ from tune_media.viewing.places import (
     no_experiment,
     short_names,
 )
-from tune_media.viewing.statistics import paired_difference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,13 +215,11 @@ class Catalog(Sequence[CatalogRow]):
 
         The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
-        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval contains
-        0, ``chance``: the probability that its true mean is the best,
-        ``runs_to_decide``: with how many runs each a difference to the best as large as this one would be shown in four
-        of five cases (of the best: to the second; None: more than 100), and the names of the ``trials`` and of those
-        that are ``left_out``. The intervals are Student's t intervals over runs, stratified by task; for ``behind`` and
-        ``chance`` each variance borrows one degree of freedom from all configurations. That of ``iqm`` is rliable's
-        percentile bootstrap, which is too narrow with few runs. With one run, there is none.
+        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval contains 0,
+        and the names of the ``trials`` and of those that are ``left_out``. The
+        intervals are Student's t intervals over runs, stratified by task; for ``behind`` each variance borrows one
+        degree of freedom from all configurations. That of ``iqm`` is rliable's percentile bootstrap, which is too
+        narrow with few runs. With one run, there is none.
 
         Args:
             by: The hyperparameters that make a configuration, with or without ``config/``. None: all that differ but
@@ -289,33 +286,6 @@ class Catalog(Sequence[CatalogRow]):
         found = self._judged(by, metric, "max", task)
         names = titles([one.configuration for one in found])
         return dict(zip(names, (one.scores for one in found), strict=True))
-
-    def paired_difference(self, first: str | Sequence[str], second: str | Sequence[str]) -> dict[str, float]:
-        """Return how much larger the first trials' returns are on the evaluation seeds that the second ones have, too.
-
-        Of each trial, the episodes of its last evaluation count.
-
-        Args:
-            first: The names of trials, such as ``catalog.compare()["trials"][0]``, or one name.
-            second: The others'.
-
-        Returns:
-            ``difference``, the ends ``low`` and ``high`` of its 95 % t interval over the seeds, and ``seeds``,
-            their number. Without common seeds, the others are NaN.
-
-        Raises:
-            KeyError: There is no such trial.
-            TypeError: A name is no text.
-        """
-        given = {"first": first, "second": second}
-        wanted = [_texts(name, names, "paired_difference", "'PPO_a1b2c'") for name, names in given.items()]
-        known = [trial.name for trial in self.trials]
-        for name in (name for names in wanted for name in names if name not in known):
-            raise KeyError(f"there is no trial {name!r}; {did_you_mean(name, known, 'the trials are')}")
-        groups = [[trial for trial in self.trials if trial.name in names] for names in wanted]
-        returns = [comparison.returns_by_seed(group) for group in groups]
-        found, count = paired_difference(*returns)
-        return {"difference": found.value, "low": found.low, "high": found.high, "seeds": count}
 
     def _judged(self, by: str | Sequence[str] | None, metric: str | None, mode: str, task: str | None) -> list[Judged]:
         one_of("max", "min").check("compare(mode=...)", mode)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tune_media")
 
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
-_COLUMNS += ["chance", "runs_to_decide", "not_surely_worse", "trials", "left_out"]
+_COLUMNS += ["not_surely_worse", "trials", "left_out"]
 _SEEDED = ["section", "seed", "episode_return"]
 
 
@@ -107,7 +107,7 @@ def judged(
         (name,) = configurations(params, [task], "task=")[0].params
         tasks = [str(own.get(name)) for own in params]
         params = [{other: value for other, value in own.items() if other != name} for own in params]
-    found = judge(configurations(params, by), _counting(scores, statuses), tasks, params=params, sign=sign)
+    found = judge(configurations(params, by), _counting(scores, statuses), tasks, sign=sign)
     return _of_rates(found, trials, metric) if sign > 0 and metric is not None and is_rate(metric) else found
 
 
@@ -230,7 +230,6 @@ def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFr
         row |= {"iqm": iqm.value, "iqm_low": iqm.low, "iqm_high": iqm.high}
         if one.behind:
             row |= {"behind": one.behind.value, "behind_low": one.behind.low, "behind_high": one.behind.high}
-        row |= {"chance": one.chance, "runs_to_decide": one.runs_to_decide}
         row["not_surely_worse"] = one.is_not_surely_worse
         row["trials"] = [trials[number].name for number in one.configuration.trials]
         row["left_out"] = [trials[number].name for number in one.left_out]

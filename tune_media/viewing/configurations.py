@@ -13,16 +13,7 @@ import numpy as np
 from tune_media.experiment.params import comparable, differing
 from tune_media.values.checks import did_you_mean
 from tune_media.values.safe_names import full_name
-from tune_media.viewing.statistics import (
-    Estimate,
-    Scores,
-    chances_to_be_best,
-    differences,
-    estimate,
-    outliers,
-    runs_to_decide,
-    spreads,
-)
+from tune_media.viewing.statistics import Estimate, Scores, differences, estimate
 
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
@@ -58,10 +49,6 @@ class Judged:
         left_out: The numbers of its trials without a score, or that failed.
         mean: The mean score with its 95 % interval, Student's t.
         behind: How much worse its mean is than that of the best configuration, with the interval; None for the best.
-        chance: The probability that its true mean is the best; NaN if nobody can say.
-        runs_to_decide: With how many runs each a difference to the best as large as this one would be shown in four of
-            five cases; of the best, to the second. None: more than 100, or nobody can say.
-        lucky: The numbers of the trials whose score chance does not explain: better than the other runs by far.
 
     >>> judged = judge([Configuration({}, [0, 1])], [1.0, 3.0])[0]
     >>> judged.mean.value, judged.n, judged.behind is None
@@ -73,9 +60,6 @@ class Judged:
     left_out: Sequence[int] = ()
     mean: Estimate = field(default_factory=lambda: Estimate(math.nan))
     behind: Estimate | None = None
-    chance: float = math.nan
-    runs_to_decide: int | None = None
-    lucky: Sequence[int] = ()
 
     @property
     def n(self) -> int:
@@ -139,7 +123,6 @@ def judge(
     scores: Sequence[float | None],
     tasks: Sequence[str] | None = None,
     *,
-    params: Sequence[Mapping[str, Any]] = (),
     sign: int = 1,
 ) -> list[Judged]:
     """Score configurations over their runs, the best mean first; those without a score come last.
@@ -148,7 +131,6 @@ def judge(
         found: The configurations.
         scores: The score of each trial; None if it has none, or does not count.
         tasks: The task of each trial. None: there is one.
-        params: The hyperparameters of each trial, by which lucky runs are known; empty: none is looked for.
         sign: -1 if the lowest score is the best.
 
     Raises:
@@ -161,34 +143,12 @@ def judge(
     tables = [(one, table_of(one, scores, tasks or [""] * len(scores))) for one in found]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
     better = [sign * table for _, table in scored]  # the highest is the best
-    known = spreads(better) if better else []
     behind = [None, *differences(better)] if better else []
-    chances = chances_to_be_best(known) if better else []
-    lucky = _lucky_runs(scored, better, scores, params)
     judged = []
-    for place, (one, table) in enumerate(scored):
-        needed = runs_to_decide(known[0], known[max(1, place)]) if len(known) > 1 else None
+    for (one, table), distance in zip(scored, behind, strict=True):
         left_out = [trial for trial in one.trials if scores[trial] is None]
-        more = behind[place], chances[place], needed, lucky[place]
-        judged.append(Judged(one, table, left_out, estimate(table), *more))
+        judged.append(Judged(one, table, left_out, estimate(table), distance))
     return [*judged, *(Judged(one, table, one.trials) for one, table in tables if not table.size)]
-
-
-def _lucky_runs(
-    scored: Sequence[tuple[Configuration, Scores]],
-    better: Sequence[Scores],
-    scores: Sequence[float | None],
-    params: Sequence[Mapping[str, Any]],
-) -> list[list[int]]:
-    """Return the lucky trials of each configuration; runs that differ in more than a training seed were not lucky."""
-    if any(table.shape[1] != 1 for table in better):
-        return [[] for _ in scored]
-    found = []
-    for (one, _), high in zip(scored, outliers([table[:, 0] for table in better]), strict=True):
-        counting = [trial for trial in one.trials if scores[trial] is not None]
-        is_plain = params and high and all(map(is_seed, differing([params[trial] for trial in one.trials])))
-        found.append([counting[run] for run in high] if is_plain else [])
-    return found
 
 
 def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:

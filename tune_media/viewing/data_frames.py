@@ -51,7 +51,7 @@ MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_PROOF, *_FILE]
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
 _NUMBERS |= {"bytes", "seed", "env_index", "env_steps", "weights_version", "frame_stride", "time", "finished_at", "v"}
 _FLAGS = ("rolled_back", "abandoned")  # columns of truth values; False if a row says nothing
-_WHOLE = ("rank", "runs_to_decide")  # of configurations
+_WHOLE = ("rank",)  # of configurations
 _Row = TypeVar("_Row", bound=dict[str, Any])
 
 

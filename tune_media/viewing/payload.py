@@ -304,9 +304,6 @@ def configurations_payload(
                 "n": one.n,
                 "mean": _ends(one.mean),
                 "behind": one.behind and _ends(one.behind),
-                "chance": one.chance if math.isfinite(one.chance) else None,
-                "runs_to_decide": one.runs_to_decide,
-                "lucky": [trials[number].id for number in one.lucky],
                 "success": (rate := success_over_runs(_counting(one, trials))) and _ends(rate),
             }
             for one in found

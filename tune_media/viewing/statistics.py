@@ -1,4 +1,4 @@
-"""Statistics over runs: means and their differences with t intervals, the chance to be the best, and runs that decide.
+"""Statistics over runs: means and their differences, with t intervals.
 
 The interval of a mean is Student's, which covers the true mean of 95 % of configurations with two runs as with ten; a
 percentile bootstrap covers that of 52 % with two runs and of 84 % with five. Configurations are compared with variances
@@ -20,8 +20,6 @@ import numpy.typing as npt
 from tune_media.values.rates import wilson
 
 LEVEL = 0.95
-_POWER = 0.8  # with which a number of runs decides
-_MOST_RUNS = 100  # that are looked at to decide
 _NOISE = 1e-10  # of the largest score: what sums of floats differ by
 _RESAMPLES = 5000
 _FEWEST_RESAMPLES = 500  # of many scores
@@ -245,47 +243,6 @@ def paired_rates(first: Mapping[int, bool], second: Mapping[int, bool]) -> tuple
     return Estimate((ours - theirs) / total, (ours - theirs) / total - down, (ours - theirs) / total + up), total
 
 
-def chances_to_be_best(found: Sequence[Spread]) -> list[float]:
-    """Return the probability of each configuration that its true mean is the highest; NaN if all have a single
-    run, or if a score is near the largest number.
-
-    Each true mean is drawn 5,000 times from the t distribution around what was seen; 2,000,000 numbers at most.
-
-    >>> chances_to_be_best(spreads([np.array([5.0, 5.1]), np.array([1.0, 1.1])]))[0] > 0.95
-    True
-    """
-    if all(one.runs < 2 for one in found) or not all(math.isfinite(one.mean + one.variance) for one in found):
-        return [math.nan] * len(found)
-    draws = max(500, min(5000, 2_000_000 // len(found)))
-    scale = np.array([math.sqrt(one.variance / one.runs) for one in found])
-    freedom, means = np.array([max(one.freedom, 1.0) for one in found]), np.array([one.mean for one in found])
-    drawn = means + scale * np.random.default_rng(0).standard_t(freedom, (draws, len(found)))
-    best = drawn == drawn.max(axis=1, keepdims=True)  # equal ones share a draw
-    return [float(share) for share in np.mean(best / best.sum(axis=1, keepdims=True), axis=0)]
-
-
-def runs_to_decide(first: Spread, second: Spread) -> int | None:
-    """Return with how many runs each a difference as large as the one seen would be shown in four of five cases.
-
-    Returns:
-        The number of runs of each configuration, at least as many as it has; None if more than 100 are needed, or if
-        both have a single run.
-
-    >>> runs_to_decide(*spreads([np.array([5.0, 6.0, 7.0]), np.array([4.0, 5.0, 6.0])]))
-    17
-    """
-    from scipy import special  # when it is needed: it takes longer to import than all of tune_media.load
-
-    ahead, variance = abs(first.mean - second.mean), first.variance + second.variance
-    if first.runs + second.runs < 3:
-        return None
-    for runs in range(max(2, min(first.runs, second.runs)), _MOST_RUNS + 1):
-        enough = _quantile(2 * (runs - 1)) + float(special.ndtri(_POWER))
-        if ahead > enough * math.sqrt(variance / runs):
-            return runs
-    return None
-
-
 def ranks_of(values: Scores) -> Scores:
     """Return the ranks of values from 1 on; equal ones share the mean of theirs.
 
@@ -294,45 +251,6 @@ def ranks_of(values: Scores) -> Scores:
     """
     _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[at])
-
-
-def outliers(tables: Sequence[Scores]) -> list[list[int]]:
-    """Return the runs of each configuration that score higher than chance explains, of all runs one in twenty sweeps.
-
-    A run is compared with the others of its configuration, of which there must be two: with their own variance, or
-    with that of all configurations if it is larger. The level is divided by the number of runs that are looked at.
-
-    Args:
-        tables: The scores of each configuration, of shape (runs,).
-
-    >>> steady = np.array([1.0, 1.1, 0.9, 1.0])
-    >>> outliers([np.append(steady, 9.0), steady])
-    [[4], []]
-    """
-    looks = sum(len(table) for table in tables if len(table) > 2)
-    squares = [_squares(table) for table in tables]
-    squares_of_all, freedom_of_all = sum(squares), sum(max(0, len(table) - 1) for table in tables)
-    needed = _quantile(freedom_of_all - 1, 1 - (1 - LEVEL) / looks) if looks else math.inf
-    found: list[list[int]] = []
-    for table, own in zip(tables, squares, strict=True):
-        high: list[int] = []
-        for run in range(len(table)) if len(table) > 2 else ():
-            others = np.delete(table, run)
-            without = _squares(others)
-            pooled = (squares_of_all - own + without) / (freedom_of_all - 1)
-            deviation = max(math.sqrt(max(pooled, without / (len(others) - 1))), _NOISE * _largest(tables))
-            ahead = float(table[run] - np.mean(others))
-            if ahead > needed * deviation * math.sqrt(1 + 1 / len(others)) > 0:
-                high.append(run)
-        found.append(high)
-    return found
-
-
-def _squares(scores: Scores) -> float:
-    """Return the sum of the squared distances from the mean; infinite if a score is near the largest number."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = float(np.sum((scores - np.mean(scores)) ** 2))
-    return found if found == found else math.inf
 
 
 def _estimate(value: float, found: Sequence[Spread], largest: float, most: float = math.inf) -> Estimate:

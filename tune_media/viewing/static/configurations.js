@@ -108,21 +108,7 @@
 
   ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "pins", "ticked"];
 
-  /** Return with which probability a configuration is the best, in brackets. */
-  function chanceText({ chance }) {
-    if (chance == null) return "";
-    const percent = Math.round(100 * chance);
-    return ` (${percent > 99 ? "> 99" : percent < 1 ? "< 1" : percent} %)`;
-  }
-
-  /** Return how many runs would show a difference as large as that of the best to another one. */
-  function moreRuns(best, other) {
-    if (other.runs_to_decide == null) return "Even 100 runs of each would hardly show a difference this small.";
-    const missing = other.runs_to_decide - Math.min(best.n, other.n);
-    return missing > 0 && `About ${plural(missing, "more run")} of each would show a difference this large.`;
-  }
-
-  /** The line above the cards: which configuration is best, whether that is sure, and if one lucky run says otherwise. */
+  /** The line above the cards: which configuration is best, whether that is sure, and if the best single run says otherwise. */
   function BestConfiguration({ app }) {
     const { state, data, configurations } = app;
     const [best, second] = configurations.all.filter((one) => one.rank != null);
@@ -130,8 +116,6 @@
     const open = () => app.go({ view: "trial", trial: best.typical.name, clip: "" });
     const close = configurations.all.filter((one) => one.behind && model.hasZero(one.behind));
     const other = data.winner && !best.trials.includes(data.winner) && configurations.all.find((one) => one.counting.includes(data.winner));
-    const isLucky = other && other.lucky.includes(data.winner.id);
-    const others = other ? other.counting.filter((trial) => !isLucky || trial !== data.winner) : [];
     const unended = configurations.all.flatMap(({ counting }) => counting.filter(tm.live.isUnended));
     const { paired } = configurations;
     const worse = paired && state.smaller ? paired.difference.map((value) => value && -value) : paired?.difference;
@@ -142,12 +126,12 @@
         <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.${unended.length > 0 && html` <b class="unsure">So far:</b> ${plural(unended.length, "run")} may still change it.`}${" "}
           ${close.length && close[0].behind[1] == null
             ? html`<b class="unsure">Not surely the best:</b> one run cannot tell. Ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)}.`
-            : close.length ? html`<b class="unsure">Not surely the best${chanceText(best)}:</b> ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)},${" "}
-              an interval that holds zero${close.length > 1 && `, as do those of ${close.length - 1} more`}. ${moreRuns(best, close[0])}`
+            : close.length ? html`<b class="unsure">Not surely the best:</b> ahead of #${close[0].rank} (${model.configurationTitle(close[0])}) by ${estimateText(close[0].behind)},${" "}
+              an interval that holds zero${close.length > 1 && `, as do those of ${close.length - 1} more`}.`
             : html`<b class="sure">Surely the best:</b> ahead of #2 (${model.configurationTitle(second)}) by ${estimateText(second.behind)}.`}
           ${paired && html`${" "}On the ${plural(paired.seeds, "evaluation seed")} that both have: ahead of #2 by ${estimateText(ordered(worse))}.`}</p>
         ${other && html`<p class="muted">The best single run is ${seedText(data.winner, other)} of ${model.configurationTitle(other)} with ${number(data.winner.score)};${" "}
-          ${isLucky ? "it was lucky: the others of its configuration are far worse, and their" : "its configuration's"} mean is ${number(others.reduce((sum, { score }) => sum + score, 0) / others.length)}.</p>`}
+          its configuration's mean is ${number(other.mean[0])}.</p>`}
       </div>
       <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open a run"}</button>
     </section>`;
