@@ -1,4 +1,4 @@
-"""All episodes as a table: filters, order, pages, histograms and the strangest, as pandas has them."""
+"""All episodes as a table: filters, order, pages, and histograms, as pandas has them."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.episode_files import EpisodeFiles
-from tune_media.viewing.episode_table import EpisodeTable, robust_z
+from tune_media.viewing.episode_table import robust_z
 from tune_media.viewing.gallery import Gallery
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -135,43 +135,13 @@ def test_what_cannot_be_read_says_why(table):
             table.rows(where)
 
 
-def test_the_strangest_episode_comes_first(table):
-    found = table.strangest(3)
-    assert found["rows"][0][found["columns"].index("episode_id")] == "b207"
-    assert found["why"][0][0] == "metrics/distance_avg"
-    values = table.columns["metrics/distance_avg"]
-    z = np.abs(values - np.median(values)) / scipy_stats.median_abs_deviation(values, scale="normal")
-    assert robust_z(values) == pytest.approx(
-        (values - np.median(values)) / scipy_stats.median_abs_deviation(values, scale="normal"), rel=1e-3
-    )
-    assert found["why"][0][1] == pytest.approx(z.max(), rel=1e-3)
-
-
-def test_each_reason_gives_its_strangest_episodes_and_a_column_without_spread_gives_none():
-    returns = np.arange(100.0)
-    returns[[7, 8]] = [-400, -300]
-    returns[50] = 900
-    wins = np.zeros(100)
-    wins[:9] = 1  # nine ties of a column that hardly changes: its median distance is 0
-    lengths = np.r_[np.arange(99.0), 1e4]
-    lengths[3] = np.inf
-    noise = 0.3 + 1e-17 * np.arange(100)
-    table = EpisodeTable({"episode_return": returns, "wins": wins, "episode_length": lengths, "noise": noise})
-    found = table.strangest(10)
-    told = [(row[0], why) for row, (why, _) in zip(found["rows"], found["why"], strict=True)]
-    assert told[:3] == [(99.0, "episode_length"), (900.0, "episode_return"), (-400.0, "episode_return")]
-    assert {-400.0, -300.0} < {value for value, _ in told}
-    assert len({tuple(row) for row in found["rows"]}) == len(told) == 10
-    assert {why for _, why in told} == {"episode_return", "episode_length"}
-    signs = [z > 0 for _, z in found["why"]]
-    assert signs[:3] == [True, True, False]
-    assert EpisodeTable({"wins": wins}).strangest(10)["rows"] == []
-
-
 def test_a_histogram_counts_all_and_marks_outliers(table):
     found = table.histogram("distance_avg")
     assert sum(found["counts"]) == 100
     assert found["outliers"][-1] == 1
+    values = table.columns["metrics/distance_avg"]
+    distance = scipy_stats.median_abs_deviation(values, scale="normal")
+    assert robust_z(values) == pytest.approx((values - np.median(values)) / distance, rel=1e-3)
     assert table.histogram("trial")["counts"] == []
 
 

@@ -271,10 +271,6 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
         viewer.wait("document.querySelectorAll('.card').length === 9")
         viewer.frame.click(".cards-choice .choice button")
         viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
-        viewer.frame.click("text=Group by")
-        viewer.frame.click("dialog label:has-text('seed')")
-        viewer.press("Escape")
-        viewer.wait("document.querySelectorAll('.card.configuration').length === 9")
         assert viewer.errors == []
 
 
@@ -340,8 +336,6 @@ def test_all_episodes_are_a_table(browser, seeds, tmp_path):
         viewer.wait("document.querySelector('.heading-title p').innerText.includes(' of ')")
         count = int((frame["episode_return"] < 8).sum())
         viewer.wait(f"document.querySelectorAll('.episodes tbody tr').length === {count}")
-        viewer.frame.click("text=strangest")
-        viewer.wait("document.querySelector('.episodes .why')?.innerText.includes('usual distance')")
         viewer.frame.click("text=columns …")
         viewer.frame.click("dialog label:has-text('episode_id')")
         viewer.press("Escape")
@@ -353,7 +347,7 @@ def test_all_episodes_are_a_table(browser, seeds, tmp_path):
         assert viewer.errors == []
 
 
-def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(browser, seeds, tmp_path):
+def test_each_hyperparameter_stands_against_the_score(browser, seeds, tmp_path):
     scores = {f"lr={lr}_{seed}": value for lr, values in RETURNS.items() for seed, value in enumerate(values)}
     with served("gallery", seeds, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
         viewer.open(url, "params=true")
@@ -370,33 +364,12 @@ def test_each_hyperparameter_stands_against_the_score_and_pins_live_in_the_link(
         viewer.page.keyboard.press("Enter")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
         assert viewer.frame.evaluate("tuneMedia.app.instance.state.trial") == best
-        viewer.frame.click(".play")
-        viewer.frame.evaluate("tuneMedia.app.instance.group.showFrame(3)")
-        viewer.press("p")
-        viewer.frame.fill(".note", "<b>the lucky one & its fall")
-        viewer.press("Escape")  # out of the note
-        viewer.press("Escape")
-        viewer.press("Escape")
-        viewer.frame.focus(".card[data-trial='lr=0.2_0']")
-        viewer.press("p")
-        viewer.wait("document.querySelectorAll('.pins li').length === 2")
-        address = viewer.page.url
-        viewer.page.goto("about:blank")
-        viewer.open(address)
-        viewer.wait("document.querySelectorAll('.pins li').length === 2")
-        assert viewer.all(".pins .note", "e.value") == ["<b>the lucky one & its fall", ""]
-        viewer.frame.click(".pins li:first-child .link")
-        viewer.wait("document.querySelector('.frame')?.innerText === '4'")  # the frame that was pinned
-        assert viewer.all(".heading .note", "e.value") == ["<b>the lucky one & its fall"]
-        viewer.open(url, "pins=[1,{},[%22gone%22],")  # no pins: a broken link
-        viewer.wait("document.querySelectorAll('.card').length > 0")
-        assert (viewer.all(".pins", "1"), viewer.errors) == ([], [])
         viewer.open(url, "score=training_iteration")  # a gallery has curves and configurations of every metric
         viewer.wait("document.querySelector('.curves .u-over') && document.querySelector('.card.configuration')")
 
 
 VIEWS = {
-    "configurations": ("params=true&pins=[[%22lr=0.2_0%22,%22%22,0,%22good%22]]", ""),
+    "configurations": ("params=true", ""),
     "trials": ("cards=trials&filter=nothing%3D3", ""),
     "table": ("cards=table", ""),
     "trial": ("view=trial&trial=lr=0.2_0", ""),
@@ -405,10 +378,9 @@ VIEWS = {
     "compare": ("view=compare&ticked=lr=0.2_0%0Alr=0.1_3", ""),
     "clip that is gone": ("view=clip&trial=lr=0.2_0&clip=step_000000010", ""),
     "episodes": ("view=episodes&order=episode_return", ""),
-    "strangest episodes": ("view=episodes&strange=true&where=return<100", ""),
+    "some episodes": ("view=episodes&where=return<100", ""),
     "help": ("", "show(tuneMedia.keys.Help)"),
-    "group by": ("", "show(tuneMedia.configurations.Grouping)"),
-    "hyperparameters": ("", "show(tuneMedia.scatter.Axes, { most: 6 })"),
+    "hyperparameters": ("", "show(tuneMedia.scatter.Axes)"),
     "metrics": ("", "pickMetric('score')"),
     "columns": ("", "show(tuneMedia.episodes.Columns, { columns: ['trial', 'metrics/x'] })"),
     "columns of the table": ("cards=table", "show(tuneMedia.table.Columns)"),
@@ -423,10 +395,10 @@ def test_a_dialog_that_takes_the_place_of_another_stays(browser, seeds, tmp_path
         viewer.open(url)
         viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.keys.Help)")
         viewer.wait("document.querySelector('dialog[open]')")
-        viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.configurations.Grouping)")
+        viewer.frame.evaluate(f"() => {APP}.show(tuneMedia.scatter.Axes)")
         viewer.frame.evaluate("() => new Promise((resolve) => setTimeout(resolve, 200))")  # the other's event came
         assert viewer.frame.evaluate("() => document.querySelectorAll('dialog[open]').length") == 1
-        assert viewer.frame.evaluate(f"() => {APP}.state.dialog.view === tuneMedia.configurations.Grouping")
+        assert viewer.frame.evaluate(f"() => {APP}.state.dialog.view === tuneMedia.scatter.Axes")
 
 
 def test_axe_finds_nothing_on_any_view_and_none_is_wider_than_its_screen(browser, seeds, tmp_path):

@@ -149,7 +149,7 @@ def test_axe_finds_nothing_on_a_sweep_without_clips(browser, results, tmp_path):
             viewer.page.emulate_media(color_scheme=theme)
             for link, shown in (
                 ("", ".run-table tbody tr"),
-                ("by=zeta_lr", ".winner-line .sure"),
+                ("filter=zeta_lr%3C1", ".winner-line"),
                 ("view=trial&trial=train_a1b2c_00004", ".settings dt"),
             ):
                 viewer.open(url, link)

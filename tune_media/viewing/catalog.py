@@ -215,10 +215,10 @@ class Catalog(Sequence[CatalogRow]):
 
         The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
-        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval contains 0,
-        and the names of the ``trials`` and of those that are ``left_out``. The
-        intervals are Student's t intervals over runs, stratified by task; for ``behind`` each variance borrows one
-        degree of freedom from all configurations. That of ``iqm`` is rliable's percentile bootstrap, which is too
+        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval has 0,
+        and the names of the ``trials`` and of those that are ``left_out``. The intervals are
+        Student's t intervals over runs, stratified by task; for ``behind`` each variance borrows one degree
+        of freedom from all configurations. That of ``iqm`` is rliable's percentile bootstrap, which is too
         narrow with few runs. With one run, there is none.
 
         Args:

@@ -19,12 +19,10 @@ from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
 from tune_media.viewing.configurations import short
 
 SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
-_NOT_STRANGE = ("step", "training_iteration", "seed")  # numbers that tell nothing of what happened in an episode
 _CONFIG = "config/"
 _BINS = 30
-_KEPT_ANSWERS = 16  # of the strangest episodes, for as many filters
 _ROUNDING = 1e-9  # of the largest number
-_STRANGE = 3.5  # of a robust z score, as Iglewicz and Hoaglin have it
+_OUTLIER = 3.5  # of a robust z score, as Iglewicz and Hoaglin have it
 
 
 @dataclass
@@ -54,7 +52,6 @@ class EpisodeTable:
     read: float = 1.0
     tapes: npt.NDArray[np.int32] | None = None
     reports: Sequence[str] = ()
-    _strangest: dict[tuple[int, str], tuple[Rows, list[Any]]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         configs = [f"{_CONFIG}{name}" for name in self.configs]
@@ -123,55 +120,6 @@ class EpisodeTable:
         page = found[_first(self._keys(self.resolve(sort), found, descending), last)] if sort else found[:last]
         return {"count": len(found), **self._page(page[offset:])}
 
-    def strangest(self, count: int = 10, where: str = "") -> dict[str, Any]:
-        """Return the episodes that differ most from the others, for as many reasons as there are.
-
-        A reason is a column in which an episode is far above, or far below, the others: its robust z score is its
-        distance from the median, in units of the median distance. A column most of whose values are equal has no such
-        unit, and gives no reason. Each reason gives the episode furthest away, the strangest first; if there are fewer
-        reasons than episodes are wanted, each gives its next one, and so on. No episode comes twice.
-
-        Returns:
-            As ``rows``, with ``why``: for each row the column and its z score, which is negative below the median.
-        """
-        if (count, where) not in self._strangest:
-            if len(self._strangest) >= _KEPT_ANSWERS:
-                self._strangest.pop(next(iter(self._strangest)))
-            self._strangest[count, where] = self._find_strangest(count, where)
-        found, why = self._strangest[count, where]
-        return {"count": len(found), **self._page(found), "why": why}
-
-    def _find_strangest(self, count: int, where: str) -> tuple[Rows, list[Any]]:
-        found = self.found(where)
-        numbers = [name for name, values in self.columns.items() if not isinstance(values, Texts)]
-        reasons: list[
-            tuple[str, list[tuple[int, float]]]
-        ] = []  # of each, its column, and the places and the scores of its strangest episodes
-        for name in numbers:
-            if name in _NOT_STRANGE:
-                continue
-            values = self.numbers(name)[found]
-            median, distance = _middle(values)
-            if not distance:
-                continue
-            scores = np.where(np.isfinite(values), (values - median) / (distance / 0.6745), 0.0)
-            for sign in (1, -1):
-                first = _first(-sign * scores, count).tolist()  # others can have taken no more than these
-                reasons.append((name, [(at, float(scores[at])) for at in first if sign * scores[at] > 0]))
-        taken: dict[int, Any] = {}
-        while len(taken) < count:
-            turn = []
-            for name, places in reasons:
-                while places and places[0][0] in taken:
-                    places.pop(0)
-                turn += [(-abs(score), at, name, score) for at, score in places[:1]]
-            if not turn:
-                break
-            for _, at, name, score in sorted(turn, key=lambda one: one[:2]):
-                if len(taken) < count:
-                    taken.setdefault(at, [name, score])
-        return found[list(taken)], list(taken.values())
-
     def histogram(self, name: str, where: str = "") -> dict[str, Any]:
         """Return how often values of a column occur: ``edges``, ``counts``, and ``outliers``, a count for each bin.
 
@@ -188,12 +136,12 @@ class EpisodeTable:
         if not len(known):
             return {"name": full, "edges": [], "counts": [], "outliers": []}
         counts, edges = np.histogram(known, _BINS)
-        strange = known[np.abs(robust_z(known)) > _STRANGE]
+        outliers = known[np.abs(robust_z(known)) > _OUTLIER]
         return {
             "name": full,
             "edges": edges.tolist(),
             "counts": counts.tolist(),
-            "outliers": np.histogram(strange, edges)[0].tolist(),
+            "outliers": np.histogram(outliers, edges)[0].tolist(),
         }
 
     def resolve(self, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tune_media.viewing.curves import Curves
@@ -109,26 +109,20 @@ class TrialPages:
         version = metric, [(trial.name, trial.results_version) for trial in trials]
         return self._page("curves", version, lambda: self._curves.of(trials, metric))
 
-    def configurations(self, metric: str, section: str, by: Sequence[str] | None, sign: int) -> Page:
+    def configurations(self, metric: str, section: str, sign: int) -> Page:
         """Return the configurations and their scores over their runs.
 
         Args:
             metric: A metric of the results, or ``clip`` for the best return of a clip in ``section``.
             section: The section of that clip.
-            by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
             sign: -1 if the lowest score is the best.
-
-        Raises:
-            ValueError: There is no such hyperparameter.
         """
         trials = self._trials.all()
         self._trials.metrics_of(trials)
         statuses = self._trials.statuses_of(trials)
-        version = metric, section, by, sign, statuses, [(t.name, t.state, t.results_version) for t in trials]
+        version = metric, section, sign, statuses, [(t.name, t.state, t.results_version) for t in trials]
         return self._page(
-            "configurations",
-            version,
-            lambda: configurations_payload(trials, statuses, metric, section, by, sign=sign),
+            "configurations", version, lambda: configurations_payload(trials, statuses, metric, section, sign=sign)
         )
 
     def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:

@@ -259,7 +259,6 @@ def configurations_payload(
     statuses: Sequence[TrialStatus],
     metric: str,
     section: str = "",
-    by: Sequence[str] | None = None,
     *,
     sign: int = 1,
     with_pairs: bool = True,
@@ -273,19 +272,15 @@ def configurations_payload(
         statuses: What became of each trial; empty if nobody knows yet.
         metric: The score: a metric of the results, or ``clip`` for the best return of a clip in ``section``.
         section: The section of that clip.
-        by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
         sign: -1 if the lowest score is the best.
         with_pairs: Whether to compare the first two by a return on equal evaluation seeds, for which episodes are read.
-
-    Raises:
-        ValueError: There is no such hyperparameter.
 
     Example:
         >>> configurations_payload([], [], "loss")
         {'names': [], 'configurations': [], 'paired': None, 'importance': []}
     """
     known, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
-    found = judged(trials, known, scores, by=by, sign=sign, metric=metric) if trials else []
+    found = judged(trials, known, scores, sign=sign, metric=metric) if trials else []
     names = list(found[0].configuration.params) if found else []
     importance, _ = importances_of(trials, known, scores)
     param = ShownParams()

@@ -4,10 +4,10 @@ static/<file>                               the front end
 data/first.json                             all trials, and the clips that the first view shows
 data/index.json, data/metrics.json          all trials with all clips; their last metrics
 data/curves.json?metric=NAME                a metric of all trials over training
-data/configurations.json?metric=NAME&section=SECTION&mode=min|max&by=PARAM
+data/configurations.json?metric=NAME&section=SECTION&mode=min|max
                                             configurations, with means and intervals over their runs
-data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&strangest=N&histogram=COLUMN&histogram_where=FILTER
-                                            a page of all episodes, or the strangest; a histogram of a column
+data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&histogram=COLUMN&histogram_where=FILTER
+                                            a page of all episodes; a histogram of a column
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
 data/played.json?trial=ID&report=PATH&episode=ID   how far it is; nothing if nobody has played it lately
 played/NAME/VIEW.mp4                        its clip
@@ -150,10 +150,7 @@ class ViewerApp:
         }
 
     def _configurations(self, request: Request) -> Page:
-        try:
-            return self._all.configurations(*_comparison(request))
-        except ValueError as error:
-            raise BadRequest(str(error)) from error
+        return self._all.configurations(*_comparison(request))
 
     def _episodes(self, request: Request) -> Page:
         args = request.args
@@ -161,17 +158,13 @@ class ViewerApp:
         try:
             trials = {trial.name: trial for trial in self.trials.all()}
             table = self._episode_files.table(list(trials.values()), _PATIENCE)
-            where, strangest = args.get("where", ""), min(args.get("strangest", 0, int), _MAX_ROWS)
-            found = (
-                table.strangest(strangest, where)
-                if strangest
-                else table.rows(
-                    where,
-                    args.get("sort", ""),
-                    descending="descending" in args,
-                    offset=max(0, args.get("offset", 0, int)),
-                    limit=limit,
-                )
+            where = args.get("where", "")
+            found = table.rows(
+                where,
+                args.get("sort", ""),
+                descending="descending" in args,
+                offset=max(0, args.get("offset", 0, int)),
+                limit=limit,
             )
             if args.get("histogram") and table.names:  # there are none without episodes
                 found["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
@@ -331,15 +324,10 @@ def _keep_one_range(environ: WSGIEnvironment, size: int) -> None:
         environ.pop("HTTP_RANGE", None)
 
 
-def _comparison(request: Request) -> tuple[str, str, list[str] | None, int]:
-    """Return the metric, the section, the hyperparameters and the sign of ``TrialPages.configurations``."""
+def _comparison(request: Request) -> tuple[str, str, int]:
+    """Return the metric, the section and the sign of ``TrialPages.configurations``."""
     args = request.args
-    return (
-        args.get("metric", ""),
-        args.get("section", ""),
-        args.getlist("by") or None,
-        -1 if args.get("mode") == "min" else 1,
-    )
+    return args.get("metric", ""), args.get("section", ""), -1 if args.get("mode") == "min" else 1
 
 
 def _static(name: str) -> Response:

@@ -12,8 +12,9 @@
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
-    trial: "", clip: "", frame: 0, size: 280, cards: "", by: "",
-    chart: true, log: false, brush: "", params: false, parallel: false, axes: "", flipped: "", pins: "", ticked: "", seed: "", lines: "", terms: "", stack: "", where: "", order: "", hidden: "", orderDown: true, strange: false, columns: "", folded: "",
+    trial: "", clip: "", frame: 0, size: 280, cards: "",
+    chart: true, brush: "", params: false, axes: "", ticked: "", seed: "", lines: "", terms: "", where: "", order: "",
+    hidden: "", orderDown: true, columns: "", folded: "",
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -234,35 +235,35 @@
       this.readCurves();
     }
 
-    /** What is compared: the score, its better end, and the hyperparameters that make a configuration. */
-    comparison({ score, section, smaller, by }) {
+    /** What configurations are compared by: the score and its better end. */
+    comparison({ score, section, smaller }) {
       const mode = smaller ? "min" : "max";
       const own = score === model.CLIP_SCORE ? section : "";
-      return { metric: score, section: own, mode, by: model.listed(by), key: `${score}|${own}|${mode}` };
+      return { metric: score, section: own, mode, key: `${score}|${own}|${mode}` };
     }
 
     /**
-     * Read the configurations if those that are held are of another score, or may have changed. They are asked for by
-     * the score, its better end, and the hyperparameters that make one; those of the first view came with it.
+     * Read the configurations if those that are held are of another score, or may have changed. Those of the first view
+     * came with it.
      */
-    async readConfigurations({ score, section, smaller, by }) {
+    async readConfigurations({ score, section, smaller }) {
       const { data } = this;
       if (!score || this.reading) return; // of all trials only
-      const wanted = this.comparison({ score, section, smaller, by });
-      const asked = this.held.asked([data, data.metricsAt, wanted.key, by], () => ({}));
+      const wanted = this.comparison({ score, section, smaller });
+      const asked = this.held.asked([data, data.metricsAt, wanted.key], () => ({}));
       if (this.asked === asked) return;
       this.asked = asked;
       const take = (found) => {
         if (this.asked !== asked) return;
-        this.judgedAs = { key: wanted.key, by, found };
+        this.judgedAs = { key: wanted.key, found };
         this.judged = found && model.decodeConfigurations(found, data);
       };
       const held = this.judgedAs;
-      if (!by && data.judged?.[wanted.key]) {
+      if (data.judged?.[wanted.key]) {
         take(data.judged[wanted.key]);
         return;
       }
-      if (held?.key === wanted.key && held.by === by) take(held.found); // with the new trials, until it is read again
+      if (held?.key === wanted.key) take(held.found); // with the new trials, until it is read again
       await this.attempt(async () => take(await this.source.configurations(wanted)));
       this.forceUpdate();
     }

@@ -64,7 +64,7 @@
     /** Lay out the series; the same objects are returned until something changes, so that no chart is drawn again. */
     get plotted() {
       const { details, props: { app, clip }, state: { toggled } } = this;
-      return this.held([clip.url, details, toggled, app.theme, app.state.terms, app.state.stack], () => this.layOut());
+      return this.held([clip.url, details, toggled, app.theme, app.state.terms], () => this.layOut());
     }
 
     layOut() {
@@ -77,10 +77,9 @@
       const shown = all.filter(({ name }) => toggled.has(name) !== offered.includes(name));
       const lines = shown.map(({ name, x, y }, index) => ({ label: name, color: tm.charts.cssColor(SERIES_COLORS[index % SERIES_COLORS.length]), x, y }));
       const parts = all.filter(({ name }) => terms.includes(name));
-      const isSummed = app.state.stack ? app.state.stack === SUM : hasSpike(parts);
-      const stacked = parts.map(({ name, x, y }) => ({ label: name, color: colorOfTerm(inside, name), x, y: isSummed ? sumsOf(y) : y }));
+      const stacked = parts.map(({ name, x, y }) => ({ label: name, color: colorOfTerm(inside, name), x, y }));
       const clips = [{ clip }];
-      return { ...inside, all, terms, clips, shown: new Set(shown.map(({ name }) => name)), chart: align(lines), isSummed, stack: align(stacked) };
+      return { ...inside, all, terms, clips, shown: new Set(shown.map(({ name }) => name)), chart: align(lines), stack: align(stacked) };
     }
 
     /** Stack the terms that the user chooses, instead of those that add up to the reward. */
@@ -147,32 +146,17 @@
   }
 
   const NOTHING = [];
-  const [STEP, SUM] = ["each step", "summed up"];
-  const SPIKE = 10;
-
-  /** Return whether a few values are so much larger than the others that these could not be seen beside them. */
-  function hasSpike(parts) {
-    const sizes = parts.flatMap(({ y }) => y).filter(Boolean).map(Math.abs).sort((a, b) => a - b);
-    return sizes.length > 0 && sizes[sizes.length - 1] > SPIKE * sizes[Math.floor(0.9 * (sizes.length - 1))];
-  }
-
-  function sumsOf(values) {
-    let sum = 0;
-    return values.map((value) => (sum += value || 0));
-  }
-
   const colorOfTerm = ({ candidates }, name) => tm.model.COLORS[candidates.findIndex((own) => own.name === name) % tm.model.COLORS.length];
 
   /** The terms of the reward, stacked: those that add up to it, or those that the user chooses. */
   function Terms({ view, plotted, app, clip }) {
-    const { candidates, terms, stack, isSummed } = plotted;
+    const { candidates, terms, stack } = plotted;
     const reward = plotted.all.some(({ kind }) => kind === "reward");
     if (candidates.length < 2) return null;
     const told = app.state.terms ? "chosen by you" : terms.length ? "they add up to the reward at each step" : reward ? "no recorded values add up to the reward; choose some" : "choose values to stack";
     return html`<div class="panel-head series-head"><h4>Reward terms</h4>
         ${candidates.map(({ name }) => html`<button class="chip" aria-pressed=${terms.includes(name)} onClick=${() => view.toggleTerm(name, terms)}>
           <i class="swatch" style=${{ background: colorOfTerm(plotted, name) }}></i>${name}</button>`)}
-        <${tm.ui.Choice} label="Reward terms" values=${[STEP, SUM]} value=${isSummed ? SUM : STEP} onChange=${(stack) => app.set({ stack })} />
         <span class="muted">${told}${app.state.terms && html` · <button class="link" onClick=${() => app.set({ terms: "" })}>choose for me</button>`}</span></div>
       ${stack.x.length > 0 && html`<${tm.charts.Chart} ref=${(chart) => { view.terms = chart; }} x=${stack.x} series=${stack.series} xLabel="env step" stacked
         height=${CHART_HEIGHT} theme=${app.theme} span=${[0, lastStep(clip)]} label="Terms of the reward" onPick=${(step) => view.goTo(step)} />`}`;
@@ -182,7 +166,7 @@
   function NoSteps({ app }) {
     return html`<p class="muted no-steps">No values of this episode's steps were recorded, so there are no curves and no reward terms. To get them, record with${" "}
       <code>collect=["reward_terms/*"]</code> (paths in the env's info), or
-      <code>trajectories=True</code> for observations, actions and rewards${app.source.canGroup ? "" : html` (a gallery has these with <code>--steps</code>)`}.</p>`;
+      <code>trajectories=True</code> for observations, actions and rewards${app.source.isServer ? "" : html` (a gallery has these with <code>--steps</code>)`}.</p>`;
   }
 
   const fallbackRecord = (clip) => ({

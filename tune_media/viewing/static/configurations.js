@@ -106,7 +106,7 @@
     }
   }
 
-  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "pins", "ticked"];
+  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "ticked"];
 
   /** The line above the cards: which configuration is best, whether that is sure, and if the best single run says otherwise. */
   function BestConfiguration({ app }) {
@@ -140,27 +140,17 @@
   /** Put the ends of a negated interval into order. */
   const ordered = ([value, low, high]) => (low != null && low > high ? [value, high, low] : [value, low, high]);
 
-  /** The switch between the cards of configurations or trials and the run table, and the choice of what makes a configuration. */
+  /** The switch between the cards of configurations or trials and the run table. */
   function CardsChoice({ app }) {
     const { judged } = app;
     const curves = (!app.isTable || !app.hasClips) && app.data.trials.length > 1 && app.data.metricNames.includes(app.state.score)
       && html`<button aria-pressed=${app.state.chart} onClick=${() => app.set({ chart: !app.state.chart })} title="The chart of all curves">Curves</button>`;
     if (!app.hasClips) return html`<span class="cards-choice">${curves}</span>`;
     const shown = app.isTable ? TABLE : app.configurations ? "configurations" : "trials";
-    const hasConfigurations = judged && (judged.hasRuns || app.state.by || shown === "configurations");
+    const hasConfigurations = judged && (judged.hasRuns || shown === "configurations");
     const names = (kind) => (hasConfigurations || kind === TABLE ? kind : "cards");
-    return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Show" values=${[...(hasConfigurations ? ["configurations"] : []), "trials", TABLE]} value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} />
-      ${shown === "configurations" && app.source.canGroup && html`<button onClick=${() => app.show(Grouping)} title="Choose the hyperparameters that make a configuration">Group by …</button>`}</span>`;
+    return html`<span class="cards-choice">${curves}<${tm.ui.Choice} label="Show" values=${[...(hasConfigurations ? ["configurations"] : []), "trials", TABLE]} value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} /></span>`;
   }
 
-  /** The dialog in which the hyperparameters are chosen that make a configuration. */
-  function Grouping({ app }) {
-    const group = (names) => names.length && app.set({ by: names.join("\n"), cards: "configurations" });
-    return html`<${tm.ui.Checks} app=${app} title="Group by" names=${app.data.params} chosen=${app.judged.names} onChange=${group}>
-      <p class="muted">Trials with the same values of these are runs of one configuration.</p>
-      <p><button class="chip" onClick=${() => app.set({ by: "" })}>All but training seeds</button></p>
-    <//>`;
-  }
-
-  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Grouping, Success, configurationRows, axisOf };
+  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Success, configurationRows, axisOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -85,7 +85,7 @@
     /** Draw the chart if what it shows has changed; the slider only moves its line. */
     draw() {
       const { app, lines } = this.props;
-      const parts = [app.curves, app.theme, app.state.log, app.state.brush, lines.map(({ label, color, trials }) => `${label}|${color}|${trials.length}`).join("\n")];
+      const parts = [app.curves, app.theme, app.state.brush, lines.map(({ label, color, trials }) => `${label}|${color}|${trials.length}`).join("\n")];
       const before = this.plot;
       this.plot = this.held(parts, () => this.plotOf(lines));
       if (this.plot === before) before?.redraw(false, false);
@@ -117,11 +117,10 @@
         series.push(hidden, hidden);
         data.push(highs[at], lows[at]);
       }
-      const isPositive = lows.every((values) => values.every((value) => value == null || value > 0));
       const plot = new window.uPlot({
         ...this.size,
         padding: [6, tm.charts.LABEL_RIGHT, 0, 0],
-        scales: { x: { time: false }, y: app.state.log ? { distr: isPositive ? 3 : 4 } : {} },
+        scales: { x: { time: false } },
         axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 }, { ...axis, size: 60 }],
         legend: { show: false },
         focus: { alpha: isMany ? 0.6 : 0.2 },
@@ -213,7 +212,6 @@
       const isMany = lines.length > MOST_COLORED;
       return html`<section class="panel curves">
         <div class="panel-head"><h2>${model.scoreLabel(state.score)} over training</h2>
-          <button class="chip" aria-pressed=${state.log} onClick=${() => app.set({ log: !state.log })} title="Logarithmic scale">log</button>
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>only curves in the box ✕</button>`}
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}${app.configurations ? "Line: mean, band: range of the runs. " : ""}${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}${app.hasClips ? "Point at a line to see its clip, click to open it, drag to filter." : "Point at a line to see its trial, click to open it, drag to filter."}</span></div>
         <div class="curves-place"><div ref=${(place) => { this.place = place || this.place; }} role="img"

@@ -5,7 +5,6 @@
   const { html, number, plural, lastPart, Checks, PeekClip, SortHead } = tm.ui;
   const { Component } = window.htmPreact;
   const PAGE = 100;
-  const STRANGEST = 10;
   const TYPING_MS = 250;
   const AGAIN_MS = 700; // at most, while the server reads files; few are read soon
   const PEEK_HEIGHT = 190;
@@ -44,7 +43,7 @@
     /** Read the first page again if the filter, the order or the data have changed. */
     read() {
       const { state, data } = this.props.app;
-      const asked = JSON.stringify([state.where, state.order, state.orderDown, state.strange, data.metricsAt]);
+      const asked = JSON.stringify([state.where, state.order, state.orderDown, data.metricsAt]);
       if (asked === this.asked) return;
       const isTyping = this.asked && JSON.parse(this.asked)[0] !== state.where;
       this.asked = asked;
@@ -55,13 +54,13 @@
 
     async load(asked, offset, limit = PAGE) {
       const { app } = this.props;
-      const { where, order, orderDown, strange } = app.state;
+      const { where, order, orderDown } = app.state;
       this.setState({ isReading: true });
       const counted = order || "episode_return";
       try {
         const page = await app.source.episodes({
           where, offset, limit, ...(order ? { sort: order } : {}), histogram: counted, histogram_where: tm.range.replaced(where, this.nameOf(counted), ""),
-          ...(orderDown ? { descending: 1 } : {}), ...(strange ? { strangest: STRANGEST } : {}),
+          ...(orderDown ? { descending: 1 } : {}),
         });
         if (asked !== this.asked) return;
         const before = offset ? this.state.found : null;
@@ -87,8 +86,8 @@
     /** Sort by a column; a second click turns the order around. */
     sort(name) {
       const { app } = this.props;
-      const again = app.state.order === name && !app.state.strange;
-      app.set({ order: name, orderDown: again ? !app.state.orderDown : true, strange: false });
+      const again = app.state.order === name;
+      app.set({ order: name, orderDown: again ? !app.state.orderDown : true });
     }
 
     /** Play the clip of the episode whose button the pointer is on, beside it. */
@@ -102,7 +101,7 @@
       const hidden = tm.model.listed(state.hidden);
       const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) => !hidden.includes(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
       const order = state.orderDown ? "descending" : "ascending";
-      const more = found && !state.strange && found.rows.length < found.count;
+      const more = found && found.rows.length < found.count;
       return html`<main class="episodes-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
           <div class="heading-title"><h2 tabindex="-1">All episodes</h2>
@@ -110,17 +109,16 @@
         <div class="panel-head">
           <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where} placeholder="return < 20 and length > 100"
             title="Comparisons of any column, with and, or, not and parentheses" onInput=${(event) => app.set({ where: event.target.value })} />
-          <button aria-pressed=${state.strange} onClick=${() => app.set({ strange: !state.strange })} title="For each column, the episodes furthest above and below its median. Columns most of whose values are equal are left out.">The ${STRANGEST} strangest</button>
           ${found && html`<button onClick=${() => app.show(Columns, { columns: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
         ${found?.histogram?.counts.length > 0 && html`<${Histogram} key=${found.histogram.name} ...${found.histogram} filterName=${this.nameOf(found.histogram.name)} where=${state.where} onKeep=${(token) => this.keep(found.histogram.name, token)} />`}
         ${found && !found.rows.length && found.read >= 1 && html`<p class="message" role="status">${found.total
-          ? html`No episode matches ${state.where ? html`“${state.where}”` : "this"}. <button class="link" onClick=${() => app.set({ where: "", strange: false })}>Show all ${plural(found.total, "episode")}</button>`
+          ? html`No episode matches ${state.where ? html`“${state.where}”` : "this"}. <button class="link" onClick=${() => app.set({ where: "" })}>Show all ${plural(found.total, "episode")}</button>`
           : "No episodes were recorded."}</p>`}
         ${found?.rows.length > 0 && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes"><table class="episodes">
-          <thead><tr><th scope="col">clip</th>${state.strange && html`<th scope="col">why</th>`}
+          <thead><tr><th scope="col">clip</th>
             ${shown.map(({ name }) => html`<${SortHead} label=${header(name)} title=${name} order=${state.order === name ? order : undefined} onClick=${() => this.sort(name)} />`)}</tr></thead>
-          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} episode=${row[found.columns.indexOf("episode_id")]} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} why=${state.strange && (found.why?.[at] || [])} />`)}</tbody>
+          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} episode=${row[found.columns.indexOf("episode_id")]} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} />`)}</tbody>
         </table></div>`}
         ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}><${PeekClip} key=${peek.clip.url} clip=${peek.clip} /></div>`}
         ${more && html`<button class="more" onClick=${() => this.load(this.asked, found.rows.length)}>Show ${number(Math.min(PAGE, found.count - found.rows.length))} more</button>`}
@@ -128,7 +126,7 @@
     }
   }
 
-  function Row({ app, row, columns, episode, place: [trial, clip, tape], why, onPeek }) {
+  function Row({ app, row, columns, episode, place: [trial, clip, tape], onPeek }) {
     const own = app.data.named.get(trial);
     const path = clip || (app.source.tape && tape ? tm.tape.pathOf(tape, episode) : null);
     const enter = (event) => onPeek(event.currentTarget, own && tm.model.clipNamed(own, clip));
@@ -139,8 +137,7 @@
       <td class="clip-cell">${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
         : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />` : html`<span class="muted">–</span>`}
         ${own && path && html`<${tm.compare.ClipBox} app=${app} trial=${own} path=${path} label=${`episode ${episode}`} />`}</td>
-      ${why && html`<td class="why">${why[0] ? `${header(why[0])}: ${number(Math.abs(why[1]))} × the usual distance ${why[1] > 0 ? "above" : "below"} the median` : ""}</td>`}
-      ${columns.map(({ name, at }) => html`<td class=${name === why?.[0] ? "strange" : ""} title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
+      ${columns.map(({ name, at }) => html`<td title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
   }
 
   /** How often values of a column occur; outliers are marked. A range that is dragged, or set with the handles, goes into the filter. */
@@ -150,7 +147,7 @@
       const [low, high] = [edges[0], edges[edges.length - 1]];
       const bins = edges.length - 1;
       const valueAt = (share) => edges.find((_, at) => at / bins === share) ?? low + share * (high - low);
-      onKeep(range ? tm.range.tokenOf(name, range, valueAt, false) : "");
+      onKeep(range ? tm.range.tokenOf(name, range, valueAt) : "");
     }
 
     /** Return the range that the filter has, as shares; null if it has none. */
@@ -171,7 +168,7 @@
         <div class="brushed" ref=${(place) => { this.place = place; }} onPointerDown=${(event) => this.start(event)} onPointerMove=${(event) => this.move(event)} onPointerUp=${() => this.end()} onPointerCancel=${() => this.setState({ drag: null })}>
           <div class="bins" role="img" aria-label=${`Histogram of ${header(name)}`}>${counts.map((count, at) => html`<i style=${{ height: `${count ? Math.max(3, (100 * count) / most) : 0}%` }} class=${outliers[at] ? "out" : ""}
             title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at] ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div>
-          <${tm.range.Range} name=${header(name)} range=${range} stops=${edges.map((_, at) => at / bins)} textOf=${(at) => number(edges[at])} onKeep=${(ends) => this.keep(ends)} onGrab=${(event, other) => this.start(event, null, other)} />
+          <${tm.range.Range} name=${header(name)} range=${range} stops=${edges.map((_, at) => at / bins)} textOf=${(at) => number(edges[at])} onKeep=${(ends) => this.keep(ends)} onGrab=${(event, other) => this.start(event, other)} />
         </div></figure>`;
     }
   }

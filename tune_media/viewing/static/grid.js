@@ -43,7 +43,7 @@
     }
   }
 
-  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "pinned", "ticked", "size", "params"];
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "ticked", "size", "params"];
 
   /** The facts under a clip: name, hyperparameters, the score, return, length and step of the clip, and the returns over training. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
@@ -107,16 +107,15 @@
       ${!app.hasClips && html`<${tm.table.NoClips} app=${app} />`}
       ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
       <${tm.failures.Failures} app=${app} />
-      <${tm.pins.PinsPanel} app=${app} />
-      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} rows=${rows} /><${tm.parallel.ParallelPanel} app=${app} rows=${rows} />`}
+      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} rows=${rows} />`}
       <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
         ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
             ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
         : `${app.configurations && !app.isTable ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.${meant ? ` Did you mean “${meant}”?` : ""}`}</p>
-        <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} /><${tm.parallel.ParallelSwitch} app=${app} />`}<${tm.configurations.CardsChoice} app=${app} /></span></div>
+        <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} />`}<${tm.configurations.CardsChoice} app=${app} /></span></div>
       ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}${data.rates?.length ? " with-success" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard} key=${trial.id} app=${app}
-          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} pinned=${tm.pins.isPinned(app, trial)} ticked=${state.ticked}
+          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} ticked=${state.ticked}
           rank=${trial.rank} size=${state.size} params=${data.params} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>`}
     </main>`;
@@ -127,7 +126,7 @@
     const axis = app.axis;
     return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN).map((one, place) => html`
       <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis} clip=${clipOf(one.typical, app.state)}
-        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} pins=${app.state.pins} ticked=${app.state.ticked} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
+        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} ticked=${app.state.ticked} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
   }
 
   tm.grid = { GridView, gridRows, filteredRows, clipOf };

@@ -13,11 +13,7 @@
     }
     const json = async (url) => (await get(url)).json();
     const query = (values) => new URLSearchParams(values).toString();
-    function comparison({ metric, section, mode, by }) {
-      const wanted = new URLSearchParams({ metric, section, mode });
-      for (const name of by) wanted.append("by", name);
-      return wanted;
-    }
+    const comparison = ({ metric, section, mode }) => query({ metric, section, mode });
     const seen = {};
     let ahead = 0; // milliseconds of this clock before the server's
     /** Return a page, or null if it is the one that was returned last. */
@@ -30,7 +26,7 @@
     }
     return {
       live,
-      canGroup: true,
+      isServer: true,
       ahead: () => ahead,
       first: () => json("data/first.json"),
       index: () => changed("index"),
@@ -82,7 +78,7 @@
       index: once(() => load("index")),
       metrics: once(() => load("metrics")),
       curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || curvesOf(metric),
-      configurations: async ({ key, by }) => (by.length ? null : new Map(Object.entries(await load("configurations"))).get(key) || null),
+      configurations: async ({ key }) => new Map(Object.entries(await load("configurations"))).get(key) || null,
       trial: async (trial) => (await details(trial)).curves,
       config: async (trial) => (await details(trial)).config,
       clip: async (clip) => (await details(clip.trial)).clips[clip.path] || { record: {}, series: {} },

@@ -41,7 +41,7 @@
     render({ app }) {
       const { data, source } = app;
       const found = counts(data);
-      if (!source.canGroup || !isActive(data)) return null;
+      if (!source.isServer || !isActive(data)) return null;
       const running = data.trials.filter(({ status }) => status === "running");
       const iterations = running.map(({ metrics }) => metrics.training_iteration).filter((value) => value != null);
       const [first, last] = [Math.min(...iterations), Math.max(...iterations)];

@@ -1,4 +1,4 @@
-// A range of values that is kept, on an axis or a histogram: two handles for the keyboard and the pointer. The range
+// A range of values that is kept, on a histogram: two handles for the keyboard and the pointer. The range
 // lives in the text of the filter, as if somebody had typed it.
 (function (tm) {
   "use strict";
@@ -10,11 +10,11 @@
   const SHORTEST = 0.012; // of an axis: a shorter drag is a click, which clears; so near an end, the range has no end
   const PAGE = 0.1; // of an axis: what Page Up and Page Down go
 
-  /** Return a pattern that finds the comparisons of a name that a range writes: `lr=1..2`, `(act=relu OR act=tanh)`. */
+  /** Return a pattern that finds the comparisons of a name that a range writes: `lr=1..2`. */
   function patternOf(name) {
     const start = tm.filter.token(name, "").replace(/""$/, "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
     const one = `${start}(?:"[^"]*"|[^\\s()"]+)`;
-    return new RegExp(`(?<!\\b(?:NOT|OR)\\s*)(?:^|\\s)(?:(?:AND|&&?)\\s+)?(?:\\(${one}(?:\\sOR\\s${one})*\\)|${one})(?=\\s|$)(?!\\s+OR\\b)`, "gi");
+    return new RegExp(`(?<!\\b(?:NOT|OR)\\s*)(?:^|\\s)(?:(?:AND|&&?)\\s+)?${one}(?=\\s|$)(?!\\s+OR\\b)`, "gi");
   }
 
   /** Return whether a filter is an OR of parts, outside of its parentheses. */
@@ -47,20 +47,13 @@
   }
 
   /** Return the comparison that holds the values between two shares of an axis; "" for all. `valueAt` returns the value at a share. */
-  function tokenOf(name, [from, to], valueAt, isLog) {
+  function tokenOf(name, [from, to], valueAt) {
     const [first, last] = [valueAt(0), valueAt(1)];
-    const closer = isLog ? 0 : Math.floor(Math.log10(Math.max(Math.abs(first), Math.abs(last)) / (last - first)));
+    const closer = Math.floor(Math.log10(Math.max(Math.abs(first), Math.abs(last)) / (last - first)));
     const digits = Math.min(MOST_DIGITS, DIGITS + Math.max(0, closer || 0));
     const low = from < SHORTEST ? "" : outward(valueAt(from), -1, digits);
     const high = to > 1 - SHORTEST ? "" : outward(valueAt(to), 1, digits);
     return low === "" && high === "" ? "" : tm.filter.token(name, `${low}..${high}`);
-  }
-
-  /** Return the share of a box at which the pointer is: from the bottom, or from the left. */
-  function shareAt(event, box, isVertical) {
-    const { left, top, width, height } = box;
-    const share = isVertical ? 1 - (event.clientY - top) / height : (event.clientX - left) / width;
-    return Math.min(1, Math.max(0, share));
   }
 
   /** Return the two shares in their order; null for a click. */
@@ -71,13 +64,12 @@
    * the text of the place of a stop, and `onKeep` gets the new shares, null if nothing is left out. A pointer that takes
    * a handle calls `onGrab` with the share of the other one.
    */
-  function Range({ name, range, stops, textOf, isVertical, onKeep, onGrab }) {
+  function Range({ name, range, stops, textOf, onKeep, onGrab }) {
     const last = stops.length - 1;
     if (last < 1) return null;
     const [from, to] = range || [0, 1];
     const low = Math.max(0, stops.findIndex((share) => share >= from - 1e-9));
     const high = Math.max(low, stops.findLastIndex((share) => share <= to + 1e-9));
-    const side = isVertical ? "bottom" : "left";
 
     const onKey = (event, isLow) => {
       const at = isLow ? low : high;
@@ -99,37 +91,38 @@
     };
     const handle = (isLow) => {
       const at = isLow ? low : high;
-      return html`<b class=${isLow ? "handle low" : "handle high"} style=${{ [side]: `${100 * (isLow ? from : to)}%` }} role="slider" tabindex="0" aria-orientation=${isVertical ? "vertical" : "horizontal"}
+      return html`<b class=${isLow ? "handle low" : "handle high"} style=${{ left: `${100 * (isLow ? from : to)}%` }} role="slider" tabindex="0" aria-orientation="horizontal"
         aria-label=${`${isLow ? "Lowest" : "Highest"} kept value of ${name}`} aria-valuemin="0" aria-valuemax=${last} aria-valuenow=${at} aria-valuetext=${`${textOf(at)}${range ? "" : ", all values are kept"}`}
         title="Arrow keys and Page Up, Page Down move this end; Esc keeps all values" onKeyDown=${(event) => onKey(event, isLow)} onPointerDown=${(event) => onGrab(event, isLow ? to : from)}></b>`;
     };
-    return html`${range && html`<i class="kept" style=${{ [side]: `${100 * from}%`, [isVertical ? "height" : "width"]: `${100 * (to - from)}%` }}></i>`}${handle(true)}${handle(false)}`;
+    return html`${range && html`<i class="kept" style=${{ left: `${100 * from}%`, width: `${100 * (to - from)}%` }}></i>`}${handle(true)}${handle(false)}`;
   }
 
-  /** A view in which one drags a range along an axis: it has `place`, `isVertical` and `keep(range, axis)`. */
+  /** A view in which one drags a range along an axis: it has `place` and `keep(range)`. */
   class Dragging extends Component {
     share(event) {
-      return shareAt(event, this.place.getBoundingClientRect(), this.isVertical);
+      const { left, width } = this.place.getBoundingClientRect();
+      return Math.min(1, Math.max(0, (event.clientX - left) / width));
     }
 
     /** A drag begins: of a new range, or of one of its ends, if the share of the other one is given. */
-    start(event, axis, other) {
+    start(event, other) {
       event.stopPropagation();
       event.currentTarget.setPointerCapture(event.pointerId);
-      this.setState({ drag: { name: axis?.name, from: other ?? this.share(event), to: this.share(event), isEnd: other != null }, peek: null });
+      this.setState({ drag: { from: other ?? this.share(event), to: this.share(event), isEnd: other != null } });
     }
 
     move(event) {
       if (this.state.drag) this.setState({ drag: { ...this.state.drag, to: this.share(event), isMoved: true } });
     }
 
-    end(axis) {
+    end() {
       const { drag } = this.state;
       if (!drag) return;
       this.setState({ drag: null });
-      if (!drag.isEnd || drag.isMoved) this.keep(ordered(drag.from, drag.to), axis);
+      if (!drag.isEnd || drag.isMoved) this.keep(ordered(drag.from, drag.to));
     }
   }
 
-  tm.range = { Range, Dragging, replaced, tokenIn, endsIn, tokenOf };
+  tm.range = { Range, Dragging, replaced, endsIn, tokenOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -19,12 +19,12 @@
   const percent = (share) => `${(100 * share).toFixed(2)}%`;
 
   /** Return the hyperparameters that have a chart: the chosen ones, or those that matter and those of configurations first. */
-  function shownNames(app, most = MOST_CHARTS) {
+  function shownNames(app) {
     const { params } = app.data;
     const chosen = listed(app.state.axes).filter((name) => params.includes(name));
     if (chosen.length) return chosen;
     const first = app.judged ? params.filter((name) => app.judged.names.includes(name)) : params;
-    return [...new Set([...tm.importance.mattering(app).filter((name) => params.includes(name)), ...first, ...params])].slice(0, most);
+    return [...new Set([...tm.importance.mattering(app).filter((name) => params.includes(name)), ...first, ...params])].slice(0, MOST_CHARTS);
   }
 
   /** Return a function from values to shares of an axis, which is logarithmic if that is wanted and all are positive. */
@@ -51,33 +51,27 @@
     return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
   }
 
-  /** Return the axis of a hyperparameter: where each trial is, the ticks, and whether it is or can be logarithmic. */
-  function axisOf(name, trials, isFlipped) {
+  /** Return the axis of a hyperparameter: where each trial is, and the ticks. */
+  function axisOf(name, trials) {
     const values = trials.map((trial) => trial.params[name]);
     const isNumeric = values.every((value) => typeof value === "number");
     if (!isNumeric) {
       const texts = [...new Set(trials.map((trial) => trial.texts[name]))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
       const share = (text) => (texts.indexOf(text) + 0.5) / texts.length;
-      return { name, at: (trial) => share(trial.texts[name]), ticks: spread(texts.map((text) => ({ text, at: share(text) }))), canBeLog: false, isLog: false };
+      return { name, at: (trial) => share(trial.texts[name]), ticks: spread(texts.map((text) => ({ text, at: share(text) }))) };
     }
     const own = new Map(trials.map((trial) => [trial.params[name], trial.texts[name]]));
-    const canBeLog = values.every((value) => value > 0) && Math.max(...values) > Math.min(...values);
-    const isLog = canBeLog && (Math.max(...values) / Math.min(...values) >= LOG_FROM) !== isFlipped;
-    const axis = numericAxis(values, isLog, own.size <= MOST_TICKS ? own : null);
-    return { name, at: (trial) => axis.place(trial.params[name]), canBeLog, ...axis };
+    const isLog = values.every((value) => value > 0) && Math.max(...values) / Math.min(...values) >= LOG_FROM;
+    const { place, ticks } = numericAxis(values, isLog, own.size <= MOST_TICKS ? own : null);
+    return { name, at: (trial) => place(trial.params[name]), ticks };
   }
 
-  /** Return an axis of numbers: functions from a value to its share of the axis and back, and ticks, at all `own` values if given. */
-  function numericAxis(values, isWanted, own = null) {
+  /** Return an axis of numbers: a function from a value to its share of the axis, and ticks, at all `own` values if given. */
+  function numericAxis(values, isLog, own = null) {
     const [low, high] = [Math.min(...values), Math.max(...values)];
-    const isLog = isWanted && low > 0;
     const place = scaleOf(values, isLog);
     const ticks = own ? [...own].map(([value, text]) => ({ text, at: place(value) })) : roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: place(value) }));
-    const valueAt = (share) => {
-      const inside = (share - EDGE) / (1 - 2 * EDGE);
-      return isLog ? low * (high / low) ** inside : low + (high - low) * inside;
-    };
-    return { place, valueAt, ticks: spread(ticks), isLog, isNumeric: true };
+    return { place, ticks: spread(ticks) };
   }
 
   /** Return the ticks that leave room for each other. */
@@ -106,7 +100,7 @@
   /** Return what `layoutOf` depends on: the charts are laid out again if a part is another. */
   function partsOf(app, passing) {
     const { data, state, judged, configurations, theme } = app;
-    return [data, data.winner, state.score, state.smaller, state.log, state.axes, state.flipped, judged, configurations, theme, [...passing].map((trial) => trial.number).join()];
+    return [data, data.winner, state.score, state.smaller, state.axes, judged, configurations, theme, [...passing].map((trial) => trial.number).join()];
   }
 
   /** Lay out all charts: their axes, and where each trial is. */
@@ -116,12 +110,9 @@
     const scored = trials.filter((trial) => trial.score != null);
     const means = (configurations?.all || []).filter((one) => one.rank != null);
     const scores = [...scored.map((trial) => trial.score), ...means.flatMap((one) => one.mean.filter((value) => value != null))];
-    const isLog = state.log && scored.every(({ score }) => score > 0) && means.every(({ mean: [value] }) => value > 0);
-    const shown = isLog ? scores.filter((value) => value > 0) : scores; // an interval may reach below zero, and ends at the axis then
-    const { place: height, ticks } = numericAxis(shown, isLog);
-    const flipped = listed(state.flipped);
+    const { place: height, ticks } = numericAxis(scores, false);
     const charts = scored.length ? shownNames(app).map((name) => {
-      const axis = axisOf(name, trials, flipped.includes(name));
+      const axis = axisOf(name, trials);
       const aside = asides(trials, axis);
       return {
         ...axis, means: means.filter((one) => one.names.includes(name)).map((one) => ({ one, x: axis.at(one.typical), color: app.colorOf(one.trials[0]) })),
@@ -130,7 +121,7 @@
     }) : [];
     const colors = new Map(trials.map((trial) => [trial, app.colorOf(trial)]));
     for (const one of means) for (const trial of one.trials) colors.set(trial, app.colorOf(one.trials[0]));
-    return { trials, passing, charts, ticks, height, colors, isLog, hasMeans: means.length > 0, failed: trials.filter(model.isFailed).length };
+    return { trials, passing, charts, ticks, height, colors, hasMeans: means.length > 0, failed: trials.filter(model.isFailed).length };
   }
 
   /** What does not move: grid lines, labels, trials and configurations. */
@@ -212,11 +203,6 @@
       if (peek) this.props.app.open(peek.trial, peek.clip);
     }
 
-    flip(name) {
-      const { app } = this.props;
-      app.set({ flipped: model.toggled(listed(app.state.flipped), name).join("\n") });
-    }
-
     render({ app, rows }, { peek }) {
       const passing = new Set(rows.map(({ trial }) => trial));
       const layout = this.held(partsOf(app, passing), () => layoutOf(app, passing));
@@ -226,11 +212,9 @@
       const count = app.data.params.length;
       return html`<section class="panel scatter">
         <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
-          ${charts.length > 0 && html`<button class="chip" aria-pressed=${app.state.log} onClick=${() => app.set({ log: !app.state.log })} title="Logarithmic scale of the score">log</button>`}
-          ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.show(Axes, { most: MOST_CHARTS })}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
+          ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.show(Axes)}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
           <span class="muted" hidden=${!charts.length}>${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its ${app.hasClips ? "clip" : "trial"}, click to open it.</span></div>
         <${tm.importance.Importance} app=${app} />
-        ${app.state.log && !layout.isLog && html`<p class="muted">Not all scores are positive, so their axis stays linear.</p>`}
         <div class="scatter-place" tabindex="0" role="group" aria-label=${`${plural(layout.trials.length, "trial")} by ${label}; arrow keys choose one, Enter opens it`} onKeyDown=${(event) => this.onKey(event)}
             onPointerLeave=${() => this.choose(null)} onBlur=${() => this.choose(null)}>
           ${charts.map((chart, at) => html`<figure key=${chart.name}>
@@ -241,7 +225,7 @@
               </svg>
               ${peek?.at === at && chart.points.has(peek.trial) && html`<${Peek} app=${app} peek=${peek} point=${chart.points.get(peek.trial)} color=${layout.colors.get(peek.trial)} />`}
             </div>
-            <figcaption title=${chart.name}>${lastPart(chart.name)}${chart.canBeLog && html` <button class="chip" aria-pressed=${chart.isLog} onClick=${() => this.flip(chart.name)} aria-label=${`Logarithmic scale of ${chart.name}`}>log</button>`}</figcaption>
+            <figcaption title=${chart.name}>${lastPart(chart.name)}</figcaption>
           </figure>`)}
           ${!charts.length && html`<${NoScore} app=${app} />`}
         </div>
@@ -276,16 +260,17 @@
   /** Return whether there is a hyperparameter to show. */
   const isPossible = ({ data }) => data.params.length > 0 && data.trials.length > 1;
 
-  /** Return a panel of the hyperparameters that is shown if the part `name` of the link says so, and the button that does it. */
-  const panelOf = (View, name) => ({ app, rows }) => (isPossible(app) && app.state[name] && app.hasPicture ? html`<${View} app=${app} rows=${rows} />` : null);
-  const switchOf = (label, name, title) => ({ app }) => isPossible(app) && html`<button aria-pressed=${app.state[name]} onClick=${() => app.set({ [name]: !app.state[name] })} title=${title}>${label}</button>`;
-  const ScatterPanel = panelOf(Scatter, "params");
-  const ScatterSwitch = switchOf("Hyperparameters", "params", "Each hyperparameter against the score");
+  const ScatterPanel = ({ app, rows }) =>
+    (isPossible(app) && app.state.params && app.hasPicture ? html`<${Scatter} app=${app} rows=${rows} />` : null);
 
-  /** The dialog in which the hyperparameters are chosen that have a chart, or an axis: at most so many unless some are chosen. */
-  function Axes({ app, most }) {
-    return html`<${Checks} app=${app} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app, most)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} />`;
+  const ScatterSwitch = ({ app }) => isPossible(app) && html`
+    <button aria-pressed=${app.state.params} title="Each hyperparameter against the score"
+      onClick=${() => app.set({ params: !app.state.params })}>Hyperparameters</button>`;
+
+  /** The dialog in which the hyperparameters are chosen that have a chart. */
+  function Axes({ app }) {
+    return html`<${Checks} app=${app} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} />`;
   }
 
-  tm.scatter = { NoScore, ScatterPanel, ScatterSwitch, panelOf, switchOf, Axes, shownNames, axisOf, numericAxis };
+  tm.scatter = { ScatterPanel, ScatterSwitch, Axes };
 })((window.tuneMedia = window.tuneMedia || {}));

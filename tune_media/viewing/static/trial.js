@@ -134,7 +134,6 @@
         ${model.isFailed(trial) && html`<p class="problem"><b>Failed</b>${trial.error && `: ${trial.error}`}</p>`}
       </div>
       ${children}
-      <${tm.pins.HeadingPin} app=${app} trial=${trial} />
       <button onClick=${() => next(-1)} title="Previous trial (↑)" aria-label="Previous trial">↑</button>
       <button onClick=${() => next(1)} title="Next trial (↓)" aria-label="Next trial">↓</button>
     </header>`;

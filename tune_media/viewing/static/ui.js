@@ -230,7 +230,7 @@
       return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey}
           onfocusin=${() => app.group.choose(this.base.querySelector("video"))} data-trial=${trial.name} aria-label=${label}>
         ${ribbon && html`<span class="ribbon">★ ${ribbon}</span>`}
-        ${isVisible && html`<${tm.pins.CardPin} app=${app} trial=${trial} /><${tm.compare.Tick} app=${app} trial=${trial} />`}
+        ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         ${isVisible && clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
           : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
         <div class="facts">${isVisible && facts()}</div>
