@@ -66,7 +66,7 @@ def look(experiment, folder):
     assert {"good", "other"} <= {name for names in catalog.compare()["trials"] for name in names}
     assert catalog.best()["trial"] == "other"
     assert catalog.taped_episodes() == []
-    assert "iframe" in catalog._repr_html_()
+    assert "<table" in catalog._repr_html_()
     result = CliRunner().invoke(main, ["list", str(experiment)])
     assert (result.exit_code, "other" in result.output) == (0, True), result.output
     Gallery.of(str(experiment)).write(folder, steps=True)

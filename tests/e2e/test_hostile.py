@@ -832,10 +832,10 @@ def test_nothing_is_unpickled_from_disk():
     ]
     message = "message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None"
     recipe = [
-        "known = pickle.loads(content)",
-        'make_env = pickle.loads(known["creator"]) if creator is None else creator',
-        'config, frame = pickle.loads(known["config"]), pickle.loads(known["frame"])',
-        'video = pickle.loads(known["video"])',
+        "fields = pickle.loads(content)",
+        'make_env = pickle.loads(fields["creator"]) if creator is None else creator',
+        'config, frame = pickle.loads(fields["config"]), pickle.loads(fields["frame"])',
+        'video = pickle.loads(fields["video"])',
     ]
     figure = ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")')
     selector = ("will_record.py", "choose = pickle.loads(cloudpickle().dumps(selector.choose))")
@@ -845,9 +845,11 @@ def test_nothing_is_unpickled_from_disk():
     player = ("checkpoint_player.py", "return pickle.load(opened)")
     weights = ("ray_names.py", "env_runner.set_state(pickle.load(file))")
     requests = ("child.py", message)  # of the process that asks
+    fork = ("forks.py", "kind, value = pickle.loads(content)")  # of a fork of the process that renders
     assert found == [
         *checkpoints,
         requests,
+        fork,
         *(("recipe.py", line) for line in recipe),
         player,
         weights,

@@ -1,6 +1,6 @@
 """A tape becomes a clip only if the replay shows the frames that were rendered while its episode ran."""
 
-import itertools
+import time
 
 import numpy as np
 import pytest
@@ -133,10 +133,16 @@ def test_a_proof_of_an_env_that_shows_other_frames_fails(kind, is_first):
         proved(kind, is_first=is_first)
 
 
+def test_each_play_of_a_proof_is_in_a_process_of_its_own():
+    kind = odd_envs.InstancesDiffer
+    tape, _ = taped(kind, WHOLE, ALL, 1)
+    kind.made = 0  # as in a process that renders
+    facts = RecipePlayer(Recipe.of(kind, {}).content, None, None).prove(tape, (0, 0), is_first=True)
+    assert facts["ages"] is False
+
+
 class LooksAtItsRenders(odd_envs.Plain):
     """Its frames are those of the episode if all are rendered, and others each time if only some are."""
-
-    shown = itertools.count()
 
     def __init__(self, config=None):
         super().__init__(config)
@@ -144,7 +150,7 @@ class LooksAtItsRenders(odd_envs.Plain):
 
     def shade(self):
         self.rendered += 1
-        return self.drawn if self.rendered == self.count + 1 else next(self.shown) % 250
+        return self.drawn if self.rendered == self.count + 1 else time.monotonic_ns() % 251
 
 
 def test_a_proof_of_an_env_whose_single_frames_differ_in_each_play_fails():

@@ -88,21 +88,18 @@ class ImportDraws(Plain):
         ImportDraws.is_imported = True
 
 
-class DiffersOnce(Plain):
-    """The second env that a process of a replay makes has another reward than the others."""
+class InstancesDiffer(Plain):
+    """From the second env that a process makes on, frames after the reset look otherwise."""
+
+    made = 0
 
     def __init__(self, config=None):
         super().__init__(config)
-        made = int(os.environ.get(self.key, 0))
-        os.environ[self.key] = str(made + (self.config["process"] != os.getpid()))
+        type(self).made += 1
+        self.instance = type(self).made
 
-    @property
-    def key(self):
-        return f"MADE_IN_{os.getpid()}"
-
-    def step(self, action):
-        observation, _, *rest = super().step(action)
-        return (observation, 1.0 + (os.environ[self.key] == "2"), *rest)
+    def shade(self):
+        return super().shade() + (self.instance > 1 and self.count > 0)
 
 
 class RenderAges(Plain):

@@ -86,8 +86,7 @@ def test_a_range_in_the_filter_leaves_all_else_as_it_is(viewer):
         assert viewer.frame.evaluate(f"(ends) => tuneMedia.range.tokenOf('x', ends, {at})", ends) == result
 
 
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_a_range_of_a_histogram_goes_into_the_filter(browser, sweep, tmp_path, host):
+def test_a_range_of_a_histogram_goes_into_the_filter(browser, sweep, tmp_path, host="watch"):
     where = "tuneMedia.app.instance.state.where"
     returns = sorted(tm.load(sweep).episodes()["episode_return"])
     with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
@@ -171,13 +170,6 @@ def test_no_episode_that_matches_is_no_blank_page(viewer):
     viewer.wait("document.querySelector('.episodes-view .problem')?.innerText.includes('did you mean')")
     assert all("400 (BAD REQUEST)" in error for error in viewer.errors)
     viewer.errors.clear()
-
-
-def test_a_gallery_knows_the_short_names_of_columns(browser, sweep, tmp_path):
-    with served("gallery", sweep, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
-        viewer.open(url, "view=episodes&where=retrun%3E2")
-        viewer.wait("document.querySelector('.episodes-view .problem')?.innerText.includes('did you mean “return”?')")
-        assert viewer.errors == []
 
 
 def test_the_choice_of_axes_begins_with_those_that_are_shown(browser, tmp_path):

@@ -161,9 +161,6 @@ def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(browser
     with served("gallery", experiment, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
         viewer.open(url)
         said = command_of(viewer, ".card button.tape")
-        viewer.open(url, "view=episodes&order=episode_return&orderDown=true")
-        viewer.wait("() => document.querySelectorAll('button.tape').length === 2")
-        assert command_of(viewer, "tr:nth-child(1) button.tape") == said
         assert not viewer.errors
     program, *arguments = shlex.split(said.replace("path/to/sweep", str(experiment)))
     assert program == "tune-media"

@@ -141,7 +141,7 @@ def test_a_catalog_is_read_from_the_storage_and_from_the_folder_that_tune_prints
     episodes = catalog.episodes()
     assert len(episodes) == 8
     assert episodes["series"].iloc[-1]["angle"][-1] == 2.0
-    assert "data:video/mp4" in catalog._repr_html_()
+    assert "8 media" in catalog._repr_html_()
 
 
 def test_the_only_experiment_in_a_bucket_is_opened(staging):

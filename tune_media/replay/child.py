@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from tune_media.replay.forks import may_fork
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
 
@@ -74,15 +75,10 @@ def main() -> None:
     while (request := _received(requests)) is not None:
         if isinstance(player, RenderError):
             tell(error=str(player), at=player.step)
-        elif _may_fork():
+        elif may_fork():
             _answer_in_fork(player, request, tell)
         else:
             player.answer(request, tell)
-
-
-def _may_fork() -> bool:
-    """Return whether a fork can draw: not if importing MuJoCo has opened a display of the GPU by EGL."""
-    return "egl" not in (os.environ.get("MUJOCO_GL"), os.environ.get("PYOPENGL_PLATFORM"))
 
 
 def _answer_in_fork(player: RecipePlayer, request: dict[str, Any], tell: Tell) -> None:

@@ -75,12 +75,13 @@ class EnvGenerators:
 
     def __init__(self, env: Any) -> None:
         self._env, self._episodes, self._walk_at = env, 0, 0
+        self._walks_again = True  # after the first reset, which may have made generators
         self._paths: tuple[Path, ...] = ()
         self.classes: tuple[type, ...] = ()  # of the env, its wrappers and their objects, as far as the walk has come
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was found: a copy is of another env."""
-        return {"_env": self._env, "_episodes": 0, "_walk_at": 0, "_paths": (), "classes": ()}
+        return {"_env": self._env, "_episodes": 0, "_walk_at": 0, "_walks_again": True, "_paths": (), "classes": ()}
 
     def begin_episode(self) -> None:
         """Walk again, if it is time: the env is about to be reset."""
@@ -88,6 +89,13 @@ class EnvGenerators:
             self.walk()
             self._walk_at = max(1, 2 * self._episodes)
         self._episodes += 1
+
+    def places_after_reset(self) -> list[GeneratorPlace]:
+        """Return where the generators are now, those included that the first reset has made."""
+        if self._walks_again and self._episodes <= 1:
+            self._walks_again = False
+            self.walk()
+        return self.places()
 
     def walk(self) -> None:
         """Find the generators and the classes."""
@@ -156,7 +164,7 @@ class RenderGuard:
     def __call__(self, render: Callable[[], T]) -> T:
         """Render a frame; raises whatever rendering raises."""
         if self._own is None:
-            places = [] if self._generators is None else self._generators.places()
+            places = [] if self._generators is None else self._generators.places_after_reset()
             self._own = [one for one in (place.generator for place in places) if isinstance(one, _GENERATORS)]
         before = [_raw_state(one) for one in self._own]
         of_python, of_numpy, torch = random.getstate(), _GLOBAL.state(), sys.modules.get("torch")

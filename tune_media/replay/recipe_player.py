@@ -19,6 +19,7 @@ from tune_media.encoding.frames import Frame, as_rgb
 from tune_media.encoding.stills import SHOWS_NOTHING, reason_of
 from tune_media.recording.pictures import SPARSE, STEPS, Pictures
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
+from tune_media.replay.forks import in_fork, may_fork
 from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
 from tune_media.replay.tape import Tape
@@ -108,8 +109,7 @@ class RecipePlayer:
                 notes, compared = ([note], _compared(tape, (), video)) if note else ([], compared)
                 places = set()
             elif tape.pictures.how == SPARSE:
-                with self._new_env(place) as renderer:
-                    raise_if_other(tape, frames_at(tape, renderer, places), places)
+                raise_if_other(tape, self._frames_alone(tape, place, places), places)
                 places &= {0}  # the first frame that is rendered is the same, however many there are
             with self._new_env(place, notes if is_lenient else None) as renderer:
                 clips = render_tape(tape, renderer, video, env_index=place[1], on_step=tell, compared=places)
@@ -129,8 +129,7 @@ class RecipePlayer:
         steps = len(tape)
         every = tape.pictures.places(tape.every, steps)
         try:
-            with self._new_env(place) as renderer:
-                whole = frames_at(tape, renderer, every)
+            whole = self._frames_alone(tape, place, every)
             raise_if_other(tape, whole, every)
             if not is_first:
                 return {}
@@ -144,8 +143,16 @@ class RecipePlayer:
         return {"ages": ages, "length": steps}
 
     def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> Pictures:
-        with self._new_env(place) as renderer:
-            return frames_at(tape, renderer, places)
+        """Play a tape in a process of its own: what an env leaves in classes and modules must not reach the next one.
+
+        Raises ReplayDiffers, RenderError, or a RuntimeError with the text of what the env raised.
+        """
+
+        def play() -> Pictures:
+            with self._new_env(place) as renderer:
+                return frames_at(tape, renderer, places)
+
+        return in_fork(play) if may_fork() else play()
 
     def _difference_as_recorded(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> str | None:
         """Return why it is not sure that an episode looked as it does now: its own frames differ, or are not compared.
