@@ -25,7 +25,7 @@ from tune_media.values.secrets import error_text, redacted
 logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 1.0  # until the thread ends
-_AWAITED_SECONDS = 20.0  # how long a result waits for the frame check, or for a first proof; each takes some 2 s
+_AWAITED_SECONDS = 40.0  # how long a result waits for the frame check, or for a first proof; each takes some 2 s
 
 
 class Prover:
