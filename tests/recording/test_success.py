@@ -1,11 +1,9 @@
 """Whether an episode succeeded: of the info of its last step, or by a function of its record."""
 
-import io
 import math
 
 import gymnasium as gym
 import numpy as np
-import pyarrow.parquet
 import pytest
 
 import tune_media as tm
@@ -13,7 +11,6 @@ from tune_media.recording.success import as_success, in_info
 from tune_media.storage.episode_files import (
     EpisodeReport,
     RecorderEpisodes,
-    episode_table,
     report_parquet,
     rows_of_parquet,
 )
@@ -145,15 +142,10 @@ def test_parts_of_a_single_agents_info_are_no_agents():
     assert successes(told([{}, {}, last], success="robot/success")) == [True]
 
 
-def test_it_is_a_column_of_the_parquet_file_and_older_files_have_none():
+def test_it_is_a_column_of_the_parquet_file():
     batch = told([{}, {}, {"success": True}], [{}, {}, {}])["data"]
     content = report_parquet(EpisodeReport("t", 1, 7, [RecorderEpisodes("train", "r", batch)]))
     assert [row["success"] for row in rows_of_parquet(content)] == [True, None]
-    table = pyarrow.parquet.read_table(io.BytesIO(content)).drop_columns(["success"])
-    older = io.BytesIO()
-    pyarrow.parquet.write_table(table, older)
-    assert [row["success"] for row in rows_of_parquet(older.getvalue())] == [None, None]
-    assert episode_table(io.BytesIO(older.getvalue()), ["seed", "success"])["success"].to_pylist() == [None, None]
 
 
 def test_odd_values_say_nothing_and_cost_no_episode():
