@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tune_media.encoding import VideoEncoder
 from tune_media.encoding.encoder import EncodedVideo
-from tune_media.recording.rendering import Renderer
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import FrameError
 
@@ -15,14 +14,19 @@ from tune_media.values.problems import FrameError
 class FixedLengthClips:
     """The clips that are being encoded now, at most one for each sub-env.
 
-    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``save`` gets the sub-env, the name,
-    the clip, and whether it is whole.
+    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``frames`` and
+    ``fps`` return those of a sub-env; ``save`` gets the sub-env, the name, the clip, and whether it is whole.
     """
 
     def __init__(
-        self, renderer: Renderer, video: VideoOptions, length: int, save: Callable[[int, str, EncodedVideo, bool], None]
+        self,
+        frames: Callable[[int], Mapping[str, Any]],
+        fps: Callable[[int], float],
+        video: VideoOptions,
+        length: int,
+        save: Callable[[int, str, EncodedVideo, bool], None],
     ) -> None:
-        self._renderer, self._video, self._length, self._save = renderer, video, length, save
+        self._frames, self._fps, self._video, self._length, self._save = frames, fps, video, length, save
         self._clips: dict[int, tuple[str, VideoEncoder]] = {}
         self._fed: dict[int, int] = {}  # by sub-env: the frames that were offered to its clip
 
@@ -44,7 +48,7 @@ class FixedLengthClips:
     def open(self, index: int, name: str) -> None:
         """Start a clip of a sub-env. One that is still being encoded ends before it is whole."""
         self.close(index, whole=False)
-        fps = self._video.fps or self._renderer.fps(index)
+        fps = self._video.fps or self._fps(index)
         self._clips[index] = (name, VideoEncoder(fps / self._video.every, **self._video.encoder_keywords()))
         self._fed[index] = 0
 
@@ -65,7 +69,7 @@ class FixedLengthClips:
     def _encode(self, index: int) -> None:
         _, encoder = self._clips[index]
         try:
-            views = self._renderer.frames(index)
+            views = self._frames(index)
             if len(views) > 1:
                 raise FrameError(
                     f"frame= returned several views ({', '.join(map(repr, views))}), which are for clips of whole "

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tune_media.encoding.encoder import EncodedVideo
@@ -17,6 +17,7 @@ from tune_media.gym.wrapper_taping import WrapperTaping
 from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
+from tune_media.recording.episode_clips import Render
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
@@ -52,9 +53,13 @@ class Recording:
             from tune_media.gym.video_folder import VideoFolder  # it loads Arrow, which only folders need
 
             self._folder = VideoFolder(arguments.folder, arguments.name_prefix, count, arguments.params)
+        self._renders: dict[int, Render] = {}  # by sub-env, of the episodes that run
         self._clips: FixedLengthClips | None = None
         if arguments.video is not None and (arguments.step_trigger is not None or arguments.video_length):
-            self._clips = FixedLengthClips(self._renderer, arguments.video, arguments.video_length, self._write)
+            clips = FixedLengthClips(
+                self._frames, self._renderer.fps, arguments.video, arguments.video_length, self._write
+            )
+            self._clips = clips
         self._step_trigger, self._steps = arguments.step_trigger, 0
         self._due: str | None = None  # the name of the clips that start at this step
         self._episodes = [-1] * count
@@ -75,6 +80,10 @@ class Recording:
         """Return whether steps of a sub-env are looked at; its statistics are kept in any case."""
         has_clips = self._clips is not None and index in self._indices
         return has_clips or self.recorder.running(index) is not None
+
+    def _frames(self, index: int) -> Mapping[str, Any]:
+        """Return the current frames of a sub-env whose episode runs."""
+        return self._renders[index]()
 
     def begin_reset(self) -> None:
         """The env has been reset."""
@@ -124,10 +133,11 @@ class Recording:
             inner = sub_env(self._env, index)
             given, on_tape = seeded(inner), self._replays.on_tape(inner)
             known = given.last if given else on_tape.tape.seed if on_tape is not None else seed
-            render = functools.partial(self._renderer.frames, index) if self._records_whole_episodes else None
+            render = self._replays.watched(index, inner, functools.partial(self._renderer.frames, index))
+            self._renders[index] = render
             start = EpisodeStart(
                 new_id(),
-                self._replays.watched(inner, render),
+                render if self._records_whole_episodes else None,
                 self._renderer.fps(index),
                 env=inner,
                 vector_env=self._env,

@@ -101,7 +101,9 @@ class FramePlan:
     def rest(self, step: int, pictures: Pictures) -> OwnFrames:
         """Return the frames of an episode of which all were rendered until a step: one more, or the last one."""
         pictures.how = SPARSE
-        return OwnFrames(self._on_stride([self._random.randint(step + 1, 2 * step + 1)]), self.took, pictures)
+        return OwnFrames(
+            self._on_stride([step + self._random.randint(self._every, step + self._every)]), self.took, pictures
+        )
 
     def shows(self, step: int) -> bool:
         """Return whether a clip has the frame of an episode's last step."""

@@ -129,7 +129,7 @@ class Snapshot:
             if generator is None:
                 self._not_made.append(place)
             else:
-                with contextlib.suppress(NotImplementedError):  # random.SystemRandom has no state
+                with contextlib.suppress(Exception):  # random.SystemRandom has no state, a subclass may have its own
                     self._states[place.name] = _state_of(generator)
         for name, game in _emulators_in(layers):
             self._states[name] = game.clone_state(include_rng=True).serialize()
@@ -148,7 +148,11 @@ class Snapshot:
 
 
 class RenderGuard:
-    """Puts all random generators back that rendering a frame has moved: a frame that we take changes no number."""
+    """Puts all random generators back that rendering a frame has moved: a frame that we take changes no number.
+
+    Of ``random``, NumPy and torch, what another thread draws meanwhile cannot be told from what ``render()`` draws:
+    that thread draws it once more.
+    """
 
     def __init__(self, generators: EnvGenerators | None) -> None:
         self._generators = generators

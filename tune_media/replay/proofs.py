@@ -18,8 +18,8 @@ from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import ReplayVerdict
 
-NEEDED = 3
-"""The number of episodes that are proven before clips are made of tapes."""
+NEEDED, MOST_FAULTS = 3, 3
+"""The number of episodes that are proven before clips are made of tapes; that of faults after which none will be."""
 _SECONDS = 30.0  # of playing, after which fewer are enough
 
 
@@ -33,6 +33,7 @@ class Proofs:
     is_later: bool = False
     ages: bool = False
     length: int = 0
+    faults: int = 0  # plays that ended without an answer, because the process ended for example
 
     def add(
         self, samples: Sequence[TapedClip], pool: RenderPool, views: set[str] | None = None

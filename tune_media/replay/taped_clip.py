@@ -92,19 +92,26 @@ class TapedClip(Video):
     def __getattr__(self, name: str) -> Any:
         if name not in _RENDERED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if "refused" in self.__dict__:
+            raise RenderError(self.__dict__["refused"])
         verdict = verdict_on(self.recipe.hash)
         if verdict is not None and not verdict.repeats:
-            refuse(self.recipe.hash, verdict.reason, lost=1)
+            self._refuse(verdict.reason)
             raise RenderError(verdict.reason)
         try:
             video = self.finished(self.clips_by(_HERE))
         except RenderError as error:
-            if error.is_of_env:  # no callback sees it in a loop around algo.train()
-                refuse(self.recipe.hash, str(error), lost=1)
+            if error.is_of_env:
+                self._refuse(str(error))
             raise
         fields = {"compared": video.compared, "recipe_hash": video.recipe_hash, "note": video.note}
         self._set(**{field: getattr(video, field) for field in _RENDERED}, **fields)
         return self.__dict__[name]
+
+    def _refuse(self, reason: str) -> None:
+        """Count this clip as lost, once: no callback sees it in a loop around ``algo.train()``."""
+        refuse(self.recipe.hash, reason, lost=1)
+        self._set(refused=reason)
 
     def __repr__(self) -> str:
         return super().__repr__() if self.is_rendered else f"Video(not rendered yet, a tape of {len(self.tape)} bytes)"

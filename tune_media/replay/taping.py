@@ -45,7 +45,7 @@ class Taping:
         self.mode = self._first_mode
         self.recipe: Recipe | None = None  # how the envs are made; None: not known, or not needed
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
-        self._guards: dict[int, tuple[Any, RenderGuard]] = {}  # by the id of a sub-env
+        self._guards: dict[int, tuple[Any, RenderGuard]] = {}  # by sub-env: the env, and what guards its frames
         self._frames = self._new_frame_plan()
         self._has_leaderless = any(not selector.local or selector.limit is None for selector in self.plan.selectors)
         self._how, self._shows_last = SPARSE, True
@@ -114,22 +114,20 @@ class Taping:
         """An episode has been collected."""
         self._proofs.pop(id, None)
 
-    def watched(self, env: Any, render: Render | None) -> Render | None:
-        """Return what renders a sub-env (None: out of reach) without moving a random generator."""
-        if render is None:
-            return None
-        guard, taping = self._guard_of(env), tape_recorder_of(env)
+    def watched(self, index: int, env: Any, render: Render) -> Render:
+        """Return what renders a sub-env (None: out of reach), just reset, without moving a random generator."""
+        guard, taping = self._guard_of(index, env), tape_recorder_of(env)
         guard.begin_episode(walks=taping is None or not taping.is_on)
         return functools.partial(self._guarded, guard, env, render)
 
-    def _guard_of(self, env: Any) -> RenderGuard:
-        cached = self._guards.get(id(env))
+    def _guard_of(self, index: int, env: Any) -> RenderGuard:
+        cached = self._guards.get(index)
         if cached is not None and cached[0] is env:
             return cached[1]
         taping = tape_recorder_of(env)
         generators = None if env is None else EnvGenerators(env) if taping is None else taping.generators
         guard = RenderGuard(generators)
-        self._guards[id(env)] = env, guard
+        self._guards[index] = env, guard
         return guard
 
     def _guarded(self, guard: RenderGuard, env: Any, render: Render) -> Any:

@@ -8,12 +8,17 @@ All functions here take a recipe by its hash.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from tune_media.ray_compat import share_value, shared_value
 from tune_media.replay.recipe import differences, facts_of_renderer
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,11 @@ class ReplayVerdict:
     ages: bool = False  # a frame looks otherwise if other frames were rendered before it
     length: int = 0  # the number of steps that its episodes have, about
 
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> ReplayVerdict:
+        """Return the verdict with these fields; others, of another version of this package, are passed over."""
+        return cls(**{field.name: facts[field.name] for field in fields(cls) if field.name in facts})
+
 
 _REFUSED: dict[str, int] = {}  # in this process: how many clips could not be made of tapes of a recipe
 _SEEN: set[str] = set()
@@ -34,7 +44,7 @@ _LOCK = threading.Lock()
 def verdict_on(recipe: str) -> ReplayVerdict | None:
     """Return the verdict on a recipe; None if there is none yet."""
     stored = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
-    return None if stored is None else ReplayVerdict(**json.loads(stored))
+    return None if stored is None else ReplayVerdict.of(json.loads(stored))
 
 
 def decide(recipe: str, verdict: ReplayVerdict) -> bool:
@@ -76,13 +86,23 @@ def is_first(what: str, recipe: str) -> bool:
 
 
 def note_renderer() -> None:
-    """Note what the clips of the Ray job are rendered with: packages, machine, and variables; the driver calls this."""
-    share_value("renderer", json.dumps(facts_of_renderer()), may_replace=True)
+    """Note what the clips of the Ray job are rendered with: packages, machine, and variables; the driver calls this.
+
+    Without the note, no env runner compares itself with the driver; its own frames show a difference.
+    """
+    try:
+        share_value("renderer", json.dumps(facts_of_renderer()), may_replace=True)
+    except Exception:  # Ray's store does not answer
+        logger.info("the facts of the process that renders cannot be shared", exc_info=True)
 
 
 def differences_of_renderer() -> list[str]:
     """Return what differs between this process and the driver, which renders; nothing if no driver does."""
-    stored = shared_value("renderer")
+    try:
+        stored = shared_value("renderer")
+    except Exception:  # Ray's store does not answer; the frames are compared anyway
+        logger.info("the facts of the process that renders cannot be read", exc_info=True)
+        stored = None
     if stored is None:
         return []
     here, there = facts_of_renderer(), json.loads(stored)

@@ -142,10 +142,12 @@ class EnvRunnerRecording:
             if seed is None:
                 seed, is_known = begun.own_seed()
             self._running[index] = _Running(new_id())
-            render = functools.partial(renderer.frames, index) if renderer else None
+            render = None
+            if renderer is not None:
+                render = self.replays.watched(index, inner, functools.partial(renderer.frames, index))
             start = EpisodeStart(
                 begun.id,
-                self.replays.watched(inner, render),
+                render,
                 renderer.fps(index) if renderer else 0.0,
                 env=inner,
                 vector_env=env,

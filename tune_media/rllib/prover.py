@@ -15,7 +15,7 @@ import ray
 
 from tune_media.recording.rendering import ONLY_VIEW
 from tune_media.replay.player import RenderError
-from tune_media.replay.proofs import compare, note_proofs, proofs_of
+from tune_media.replay.proofs import MOST_FAULTS, compare, note_proofs, proofs_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
@@ -122,7 +122,7 @@ class Prover:
                 awaited.set()
 
     def _decide(self, samples: Sequence[TapedClip]) -> None:
-        recipe = samples[0].recipe.hash
+        recipe, proofs = samples[0].recipe.hash, None
         try:
             if verdict_on(recipe) is None:
                 proofs = proofs_of(recipe)
@@ -134,11 +134,13 @@ class Prover:
                 for sample in samples:
                     compare(sample, self._pool, views=self._views)
         except RenderError as error:
-            if not error.is_of_env or self._pool.is_over:
+            why = "the env does not repeat its episodes in another process"
+            if not error.is_of_env and not self._pool.is_over and proofs is not None:
+                proofs.faults += 1
+                note_proofs(recipe, proofs)
+                why = f"{proofs.faults} times another process could not play an episode again"
+            if self._pool.is_over or (not error.is_of_env and (proofs is None or proofs.faults < MOST_FAULTS)):
                 raise
-            reason = (
-                "render='auto': episodes are rendered while they run, since the env does not repeat its episodes in "
-                f"another process: {redacted(str(error))}"
-            )
+            reason = f"render='auto': episodes are rendered while they run, since {why}: {redacted(str(error))}"
             if decide(recipe, ReplayVerdict(False, reason)):
                 self._found.put(reason)

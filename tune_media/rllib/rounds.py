@@ -262,12 +262,12 @@ class Rounds:
     def _set_state(self, state: dict[str, Any], algorithm: Any) -> None:
         with self._guard("loading the recorder's state"):
             self._window.set_state(state["windows"])
-            for recipe, known in state.get("verdicts", {}).items():
-                decide(recipe, ReplayVerdict(**known))
             for section, seen in self._seen.items():
                 seen.starts = {**seen.starts, **state["starts"].get(section, {})}
             self.env_runners_are_new(algorithm.env_runner_group, TRAIN)
             self.env_runners_are_new(algorithm.eval_env_runner_group, EVALUATION)
+            for recipe, known in state["verdicts"].items():
+                decide(recipe, ReplayVerdict.of(known))
 
     @contextlib.contextmanager
     def _guard(self, doing: str) -> Iterator[None]:
