@@ -409,16 +409,16 @@ def inside(env: Any) -> Iterator[Any]:
 def _inner(env: Any) -> Any:
     """Return the env that an env wraps: its ``env``, or another attribute that is an env, as PettingZoo has it."""
     for name in ("par_env", "env"):
-        with contextlib.suppress(Exception):  # whatever a property of the user's raises
+        try:  # contextlib.suppress would take a microsecond
             inner = getattr(env, name, None)
-            if inner is not None and inner is not env:
-                return inner
-    fields = getattr(env, "__dict__", None)
-    return (
-        next((value for value in list(fields.values()) if value is not env and _is_env(value)), None)
-        if fields
-        else None
-    )
+        except Exception:  # a property of the user's
+            continue
+        if inner is not None and inner is not env:
+            return inner
+    for value in list((getattr(env, "__dict__", None) or {}).values()):
+        if value is not env and _is_env(value):
+            return value
+    return None
 
 
 def _is_env(value: object) -> bool:

@@ -76,12 +76,13 @@ class EnvGenerators:
     def __init__(self, env: Any) -> None:
         self._env, self._episodes, self._walk_at = env, 0, 0
         self._walks_again = True  # after the first reset, which may have made generators
+        self._layers: list[Any] = []
         self._paths: tuple[Path, ...] = ()
         self.classes: tuple[type, ...] = ()  # of the env, its wrappers and their objects, as far as the walk has come
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was found: a copy is of another env."""
-        return {"_env": self._env, "_episodes": 0, "_walk_at": 0, "_walks_again": True, "_paths": (), "classes": ()}
+        return EnvGenerators(self._env).__dict__
 
     def begin_episode(self) -> None:
         """Walk again, if it is time: the env is about to be reset."""
@@ -99,15 +100,15 @@ class EnvGenerators:
 
     def walk(self) -> None:
         """Find the generators and the classes."""
-        walk = _GeneratorWalk(layers_of(self._env))
+        self._layers = layers_of(self._env)
+        walk = _GeneratorWalk(self._layers)
         self._paths, self.classes = tuple(walk.paths), tuple(walk.classes)
 
     def places(self) -> list[GeneratorPlace]:
         """Return where the generators are now."""
-        layers = layers_of(self._env)
         here = []
         for path in self._paths:
-            holder = layers[path[0]] if isinstance(path[0], int) and path[0] < len(layers) else path[0]
+            holder = self._layers[path[0]] if isinstance(path[0], int) else path[0]
             for step in path[1:-1]:
                 holder = _part_of(holder, step)
             here.append(GeneratorPlace(_name_of(path), holder, path[-1]))

@@ -56,7 +56,7 @@ class TapeRecorder:
         self.tape: Tape | None = None  # of the episode that runs, or that ended last; None before the first reset
         self.is_on = True  # episodes are taped
         self._env, self.generators = env, EnvGenerators(env)
-        self._layers = [type(layer) for layer in inside(env)]
+        self._layers = list(map(type, layers_of(env)))
         self._users = 1
         self._number = 0  # of the episode that runs
         self._check = 0
@@ -104,14 +104,13 @@ class TapeRecorder:
         self._number += self.tape is not None and len(self.tape) > 0
         self._check, self._fault = 0, None
         kept, task = self._plain_options(options), task_in(self._env)
-        generators = None
+        generators, layers = None, layers_of(self._env)
         try:
             self.generators.begin_episode()
-            layers = layers_of(self._env) if seed is None else ()
-            generators = Snapshot(self.generators.places(), layers)
+            generators = Snapshot(self.generators.places(), layers if seed is None else ())
         except Exception as error:  # the env's own thread changes it
             self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
-        if [type(layer) for layer in inside(self._env)] != self._layers:
+        if list(map(type, layers)) != self._layers:
             self._fault = self._fault or "its wrappers were exchanged after it was made"
         self._is_inside, self._core_acted, self._core_began = True, False, False
         try:
