@@ -8,33 +8,28 @@ import posixpath
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import pyarrow.fs
 
-from tune_media.experiment.params import PARAMS
 from tune_media.experiment.results import RESULTS
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
-from tune_media.storage.bare_clips import RUNS, bare_version
+from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import is_local
-from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import LOCATION_FILE
-from tune_media.storage.log import is_logged
 from tune_media.values.checks import name_some
 from tune_media.values.secrets import error_text
 from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
+from tune_media.viewing.trial_folders import TrialFolders, file_infos, in_parts
 
 logger = logging.getLogger(__name__)
 
 _MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
 _THREADS = 16
-_Item = TypeVar("_Item")
 _PENDING = "PENDING"
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
 _PATIENCE = 0.5  # seconds that ``known`` waits for all trials before some are enough
@@ -57,6 +52,11 @@ class LogDirectory:
 
     folder: Folder
     prefix: str = ""
+
+    def trial(self, path: str) -> TrialFiles:
+        """Return the files of a trial inside."""
+        name = posixpath.join(self.prefix, posixpath.relpath(path, self.folder.path))
+        return TrialFiles(name, self.folder.filesystem, path)
 
     @classmethod
     def of(cls, path: str, prefix: str = "") -> LogDirectory:
@@ -220,7 +220,7 @@ class Trials:
         with ThreadPoolExecutor(_THREADS) as pool:
             for filesystem in {id(trial.filesystem): trial.filesystem for trial in trials}.values():
                 own = [trial for trial in trials if trial.filesystem is filesystem]
-                list(pool.map(partial(_read_metrics, filesystem), _parts(own, filesystem)))
+                list(pool.map(partial(_read_metrics, filesystem), in_parts(own, filesystem)))
         self._mark_abandoned(trials)
 
     def _mark_abandoned(self, trials: Sequence[TrialFiles]) -> None:
@@ -246,38 +246,33 @@ class Trials:
         self, root: LogDirectory, pool: ThreadPoolExecutor, errors: dict[str, Exception]
     ) -> list[TrialFiles]:
         """Return the trials of a log directory; one that cannot be read stays as it was, and its error is added."""
-        level, depth = [root.folder.path], 0
-        fresh: list[tuple[TrialFiles, Version]] = []
-        found: list[TrialFiles] = []
+        versions = self._versions(root, pool)
         known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
-        while level and depth <= _MAX_DEPTH:
-            versions = _versions(root.folder.filesystem, level, known, pool)
-            for path, version in versions.items():
-                trial = known.get(path)
-                if isinstance(version, OSError):
-                    errors[path] = version
-                    found += [trial] if trial else []
-                    continue
-                if trial is None:
-                    name = posixpath.join(root.prefix, posixpath.relpath(path, root.folder.path))
-                    trial = TrialFiles(name, root.folder.filesystem, path)
-                found.append(trial)
-                fresh.append((trial, version))
-            others = [path for path in level if path not in versions or not depth]  # as tm.load does
-            level, depth = (
-                [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths],
-                depth + 1,
-            )
-        view = TuneView(found, self._snapshots)  # a new one looks at Tune's snapshots again, if a trial asks
-        for trial in found:
+        errors |= {path: version for path, version in versions.items() if isinstance(version, OSError)}
+        trials = {path: known.get(path) or root.trial(path) for path in versions if path in known or path not in errors}
+        view = TuneView(list(trials.values()), self._snapshots)  # looks at Tune's snapshots again, if a trial asks
+        for trial in trials.values():
             trial.tune_view = view
+        fresh = [(trials[path], version) for path, version in versions.items() if not isinstance(version, OSError)]
         fresh.sort(key=lambda item: -item[1][1])  # the newest first, while somebody waits for them
         self._tell(expected=len(fresh))
         is_far = not is_local(root.folder.filesystem)  # threads do not speed up a local disk, and slow down the answers
         read = (pool.map if is_far else map)(lambda item: self._error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
-        parts = {posixpath.join(trial.path, run) for trial in found if _is_bare(trial) for run in RUNS}
-        return [trial for trial in found if trial.path not in parts]
+        parts = {posixpath.join(path, run) for path, trial in trials.items() if trial.contents.is_bare for run in RUNS}
+        return [trial for path, trial in trials.items() if path not in parts]
+
+    def _versions(self, root: LogDirectory, pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
+        """Return the trial folders of a log directory, each with the version of its index, or why it has none."""
+        look = TrialFolders(root.folder.filesystem, self._trials.values())
+        level, versions = [root.folder.path], dict[str, Version | OSError]()
+        for depth in range(_MAX_DEPTH + 1):
+            versions |= look.versions(level, pool)
+            others = [path for path in level if path not in versions or not depth]  # as tm.load does
+            level = [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths]
+            if not level:
+                break
+        return versions
 
     def _error_of_reading(self, trial: TrialFiles, version: Version) -> Exception | None:
         """Read a trial, with its metrics if the page waits for it; return why that failed."""
@@ -313,89 +308,9 @@ class Trials:
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:
     """Read the metrics of the trials whose results have changed."""
-    infos = _infos(filesystem, [posixpath.join(trial.path, RESULTS) for trial in trials])
+    infos = file_infos(filesystem, [posixpath.join(trial.path, RESULTS) for trial in trials])
     for trial, info in zip(trials, infos, strict=True):
         if isinstance(info, OSError):
             trial.keep_metrics()
         else:
             trial.refresh_metrics(version_of(info))
-
-
-def _infos(filesystem: pyarrow.fs.FileSystem, paths: Sequence[str]) -> list[pyarrow.fs.FileInfo | OSError]:
-    """Return the facts of each file, or the error if the filesystem refuses them."""
-    try:
-        return list(filesystem.get_file_info(paths))
-    except OSError as error:
-        return [error] if len(paths) == 1 else [info for path in paths for info in _infos(filesystem, [path])]
-
-
-def _parts(items: Sequence[_Item], filesystem: pyarrow.fs.FileSystem) -> list[Sequence[_Item]]:
-    """Return the items in parts that one request each asks about; far away, the requests go out side by side."""
-    size = 1000 if is_local(filesystem) else 8
-    return [items[start : start + size] for start in range(0, len(items), size)]
-
-
-def _versions(
-    filesystem: pyarrow.fs.FileSystem, folders: Sequence[str], known: Mapping[str, TrialFiles], pool: ThreadPoolExecutor
-) -> dict[str, Version | OSError]:
-    """Return the folders that are a trial's, each with the version of its index, or with the error of asking for it.
-
-    To ask a remote storage for a file that is not there takes a LIST. A folder with known trials inside is not asked
-    for; nor is a known trial as long as the log has its lines: all that comes into its index is there before.
-
-    Raises:
-        OSError: The filesystem answers for none of the folders.
-    """
-    is_far = not is_local(filesystem)
-    parents = {posixpath.dirname(path) for path in known} if is_far else set()
-
-    def look(part: Sequence[str]) -> list[tuple[str, Version | OSError | None]]:
-        kept: dict[str, Version | None] = {}
-        if is_far:
-            part = [folder for folder in part if folder in known or folder not in parents]
-            kept = {f: known[f].version for f in part if f in known and _goes_on(known[f])}
-            part = [folder for folder in part if folder not in kept]
-        indices = dict(zip(part, _infos(filesystem, [posixpath.join(f, INDEX_PATH) for f in part]), strict=True))
-        without = [f for f, info in indices.items() if not isinstance(info, OSError) and not info.is_file]
-        pointers = _infos(filesystem, [posixpath.join(f, LOCATION_FILE) for f in without]) if without else []
-        indices |= {f: info for f, info in zip(without, pointers, strict=True) if _is_there(info)}
-        unsure = [f for f, info in indices.items() if f not in known and not _is_there(info)]
-        params = _infos(filesystem, [posixpath.join(folder, PARAMS) for folder in unsure]) if unsure else []
-        others = [f for f, info in zip(unsure, params, strict=True) if not _is_there(info)]
-        no_trial = {folder for folder in others if not is_logged(filesystem, folder)}
-        may_be_bare = [
-            f for f, info in indices.items() if not _is_there(info) and (f in no_trial or _is_bare(known.get(f)))
-        ]
-        bare = dict(zip(may_be_bare, map(partial(_bare_version, filesystem), may_be_bare), strict=True))
-        versions: dict[str, Version | OSError | None] = {
-            folder: info if isinstance(info, OSError) else None if folder in no_trial else version_of(info)
-            for folder, info in indices.items()
-        }
-        return [*kept.items(), *(versions | {f: version for f, version in bare.items() if version is not None}).items()]
-
-    looked = [found for part in pool.map(look, _parts(folders, filesystem)) for found in part]
-    errors = [version for _, version in looked if isinstance(version, OSError)]
-    if errors and len(errors) == len(looked):
-        raise errors[0]
-    return {folder: version for folder, version in looked if version is not None}
-
-
-def _is_bare(trial: TrialFiles | None) -> bool:
-    """Return whether a trial that was read before is a folder of clips that no index lists."""
-    return trial is not None and trial.contents.is_bare
-
-
-def _bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> Version | OSError | None:
-    try:
-        return bare_version(filesystem, folder)
-    except OSError as error:
-        return error
-
-
-def _goes_on(trial: TrialFiles) -> bool:
-    """Return whether the log has lines of a trial that was read before."""
-    return trial.version is not None and is_logged(trial.filesystem, trial.path)
-
-
-def _is_there(info: pyarrow.fs.FileInfo | OSError) -> bool:
-    return not isinstance(info, OSError) and bool(info.is_file)
