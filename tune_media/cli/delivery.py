@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tune_media.cli.command import Command, UsersCommand
-from tune_media.cli.messages import nothing_recorded
+from tune_media.cli.command import Command, UsersCommand, nothing_recorded
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:

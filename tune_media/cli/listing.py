@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tune_media.cli.command import Command
-from tune_media.cli.messages import nothing_recorded
+from tune_media.cli.command import Command, nothing_recorded
 from tune_media.cli.options import chooses_trials, trial_names
 from tune_media.values.number import counted
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tune_media.cli.command import Command
-from tune_media.cli.messages import nothing_recorded
+from tune_media.cli.command import Command, nothing_recorded
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tune_media.cli.command import Command, Failure, UsersCommand
-from tune_media.cli.messages import in_shell, shell_word
+from tune_media.cli.command import Command, Failure, UsersCommand, in_shell, shell_word
 from tune_media.cli.options import file_to_write, options, trials_option
 from tune_media.values.number import counted
 

@@ -7,7 +7,7 @@ import sys
 import click
 from typing_extensions import override
 
-from tune_media.cli.messages import warn_of_stored_code
+from tune_media.cli.command import warn_of_stored_code
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Progress
 from tune_media.evaluation.evaluation_table import checkpoint_line
 from tune_media.evaluation.fork import ForkProgress

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tune_media.cli.command import Command
-from tune_media.cli.messages import in_shell, warn_of_stored_code
+from tune_media.cli.command import Command, in_shell, warn_of_stored_code
 from tune_media.cli.options import trials_option
 from tune_media.values.number import counted
 
