@@ -27,7 +27,7 @@ class ClipRenderer:
         self._recipes: dict[str, Recipe] = {}  # by hash
         self._useless: set[str] = set()  # the hashes of recipes whose envs show nothing
         self.problems: list[str] = []
-        self._stills = Stills(self._say_once)
+        self._stills = Stills(self._add_still)
 
     def close(self) -> None:
         """End the process."""
@@ -70,7 +70,7 @@ class ClipRenderer:
         self._stills.look(clips.values())
         return episode.videos(clips)
 
-    def _say_once(self, reason: str) -> None:
+    def _add_still(self, reason: str) -> None:
         text = f"{SHOWS_NOTHING}: {reason}"
         if text not in self.problems:
             self.problems.append(text)

@@ -191,11 +191,7 @@ def _note_request(evaluation: Evaluation, request: Request) -> None:
 
 
 def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialFiles]:
-    """Return the trials that are wanted.
-
-    Raises:
-        ValueError: There is no such trial, or several.
-    """
+    """Return the trials that are wanted, each once. Raises ValueError."""
     names = [trials] if isinstance(trials, str) else list(trials)
     there = [trial for trial in catalog.trials if not trial.is_abandoned]
     chosen: list[TrialFiles] = []
@@ -216,11 +212,7 @@ def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialF
 
 
 def function_named(caller: str, argument: str, value: Any) -> Any:
-    """Return the function that the argument of a caller names, ``module:function``; any other value as it is.
-
-    Raises:
-        ValueError: It names none.
-    """
+    """Return the function that an argument of ``caller`` names; any other value as it is. Raises ValueError."""
     if not isinstance(value, str):
         return value
     try:

@@ -13,12 +13,14 @@ from xml.etree import ElementTree
 import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
+from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.gate_request import VERSION, GateRequest, default_seeds, folder_of, write_request
 from tune_media.evaluation.jobs import LoadPolicy
-from tune_media.evaluation.match import VERSION, Match, folder_of, note
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
+from tune_media.evaluation.request import Request, as_checkpoint
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing
-from tune_media.evaluation.sides import Side
+from tune_media.evaluation.sides import Side, side_of
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
 from tune_media.values.checks import a_count, suggests_names
@@ -235,31 +237,26 @@ def gate(
     a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds)
-    match = Match.of(
-        base,
-        candidate,
-        seeds=seeds,
-        checkpoint=checkpoint,
-        explore=explore,
-        connectors=connectors,
-        env=env,
-        env_config=env_config,
-        policy=policy,
-        success=success,
-        filesystem=filesystem,
-    )
-    request, facts = match.request, {**match.facts(), **measure.facts()}
+    make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
+    which, is_foreign = as_checkpoint(checkpoint), load is not None
+    ours, theirs = (side_of(side, which, filesystem, is_foreign=is_foreign) for side in (base, candidate))
+    default = default_seeds((ours, theirs))  # if seeds are given, too: it checks the evaluations
+    seeds = default if seeds is None else seeds
+    request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
+    gate_request = GateRequest((ours, theirs), request, make, load, success)
+    gate_request.check()
+    facts = {**gate_request.facts(), **measure.facts()}
     place = folder_of(output, candidate, facts)
-    note(place, facts)
+    write_request(place, facts)
     progress = progress or GateProgress()
-    progress.plays(*match.sides)
+    progress.plays(*gate_request.sides)
     level = 1 - (1 - LEVEL) / len(request.conditions)
     verdicts = []
     with contextlib.closing(ClipRenderer((), video)) as renderer:
         for condition in request.conditions:
-            parts = match.parts(condition, place)
+            parts = gate_request.parts(condition, place)
             pairs = Pairs(parts, request.seeds, measure, level)
-            with contextlib.closing(match.play(parts, condition, workers)) as played:
+            with contextlib.closing(gate_request.play(parts, condition, workers)) as played:
                 for _ in pairs.decide(played):
                     progress.stands(condition.label, pairs.standing, len(request.seeds))
             verdict = _verdict(condition.label, pairs, measure)
@@ -270,7 +267,7 @@ def gate(
                     part.add_clips(renderer)
                     part.write_result()
         decided = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
-    note(place, facts, decided.facts())
+    write_request(place, facts, decided.facts())
     return decided
 
 
