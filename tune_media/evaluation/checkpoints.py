@@ -101,7 +101,7 @@ def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) ->
     try:
         state = {} if content is None else pickle.loads(content)
         why = "" if isinstance(state, dict) else f"it holds {of_type(state)} instead of a dict"
-    except Exception as error:  # of one checkpoint; whoever plays it says whether it can be played
+    except Exception as error:  # of one checkpoint: playing it shows whether it can be played
         why = error_text(error)
     if why:
         warn_passed_over(path, f"{why}; the iteration of the checkpoint is guessed from its number")

@@ -16,7 +16,7 @@ from tune_media.viewing.taped_episodes import TapedEpisode, recipe_of
 
 
 class ClipRenderer:
-    """Makes clips of the episodes of each checkpoint that selectors choose, in a process of their own.
+    """Makes clips of the episodes of each checkpoint that selectors choose, in a subprocess.
 
     Without ``video``, a clip has the frames that would have been recorded. ``problems`` says why clips are missing.
     """

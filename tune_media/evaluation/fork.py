@@ -1,4 +1,4 @@
-"""``tune_media.fork``: another policy, or the same with other draws, goes on with an episode from one of its steps."""
+"""``tune_media.fork``: another policy, or the same with other draws, continues an episode from one of its steps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _NUMBER = re.compile(r"^seed \d+: ")  # of a continuation, in the error of a job
 
 @dataclass(frozen=True)
 class Continuations:
-    """The ends of the episodes with which a policy goes on from one step.
+    """The outcomes of the episodes that a policy continues from one step.
 
     Attributes:
         at: The number of steps before the policy takes over.
@@ -111,7 +111,7 @@ class Continuations:
 
 @dataclass(frozen=True)
 class Fork:
-    """What has become of an episode with which a policy went on.
+    """The outcome of a fork: an episode that a policy continued.
 
     Attributes:
         episode: The id of the episode.
@@ -161,7 +161,7 @@ class Fork:
 
 
 class ForkProgress:
-    """Told how far a fork is; this one says nothing."""
+    """Called while a fork plays; this one prints nothing."""
 
     def runs(self, experiment: str, policy: str) -> None:
         """Code that is stored with the episode and with the policy is run next."""
@@ -186,12 +186,12 @@ def fork(
     filesystem: pyarrow.fs.FileSystem | None = None,
     progress: ForkProgress | None = None,
 ) -> Fork:
-    """Play the first steps of an episode as they were, and let a policy go on from there.
+    """Play the first steps of an episode as they were, and let a policy continue from there.
 
     The env is made again as when the episode was taped, and the policy sees each step from the reset on, so that its
     recurrent state and its connectors are those that it would have; only its actions are not made before the fork. A
     replay that differs in one of these steps is an error. Continuation 0 has the draws of an evaluated episode: if
-    its own policy goes on with it, it is the same episode again. The others are in the same world, with other draws of
+    its own policy continues it, it is the same episode again. The others are in the same world, with other draws of
     the policy.
 
     Checkpoints, and what makes the env of an episode, are executable: they are pickles. Fork only episodes and
@@ -214,7 +214,7 @@ def fork(
         video: Size, speed, quality and overlays of the clips that are made; those that are there stay as they are.
             None: as those of the episode, with the fork written in.
         filesystem: A pyarrow filesystem that both are on.
-        progress: Told how far it is.
+        progress: Called while it plays.
 
     Raises:
         FileNotFoundError: There is no such folder.

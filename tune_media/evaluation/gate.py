@@ -161,13 +161,13 @@ _OF_JUNIT = {"failure": (WORSE, UNDECIDED), "error": (ERROR,)}
 
 
 class GateProgress:
-    """Told how far a gate is; this one says nothing."""
+    """Called while a gate plays; this one prints nothing."""
 
     def plays(self, base: Side, candidate: Side) -> None:
         """Code of both checkpoints is run next."""
 
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:
-        """So it stands under a condition, of so many seeds at most."""
+        """The standing under a condition after another batch, of so many seeds at most."""
 
 
 @suggests_names
@@ -219,11 +219,11 @@ def gate(
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         output: The folder for the episodes, the clips and ``gate.json``. None: ``gates/<candidate>-<digest>`` here. A
-            gate that was interrupted goes on if it has the same folder.
+            gate that was interrupted is continued if it has the same folder.
         clips: From how many of the seeds that the candidate loses or wins by most clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
-        progress: Told how far it is.
+        progress: Called while it plays.
 
     Raises:
         FileNotFoundError: There is no such folder.

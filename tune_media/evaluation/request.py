@@ -66,15 +66,11 @@ class Request:
     checkpoint: str = LAST  # ``last``, ``best``, ``all`` or a number
     seeds: tuple[int, ...] = tuple(range(40))  # one episode is played for each
     explore: bool | None = None  # None: as in the evaluations of the training
-    connectors: str | None = (
-        None  # ``evaluation``, ``training`` or None, see ``rllib.checkpoint_player.PlayerSettings``
-    )
+    connectors: str | None = None  # ``evaluation``, ``training`` or None, see ``PlayerSettings``
     env: str | None = None  # the name of the function that makes the envs; None: as in the training
     policy: str | None = None  # the name of the function that loads policies; None: RLlib's
     conditions: tuple[EnvCondition, ...] = (EnvCondition(),)  # the changes of the env
-    success: str | None = (
-        None  # what says whether an episode succeeded: a value or a function; None: as in the training
-    )
+    success: str | None = None  # the value or function that says whether an episode succeeded; None: the training's
 
     @classmethod
     def of(
@@ -107,7 +103,7 @@ class Request:
 
     @property
     def default_name(self) -> str:
-        """A name that tells it from others; the same request has the same name, so that it goes on where it was."""
+        """A name that tells it from others; the same request has the same name, so that it is continued."""
         seeds = self.seeds
         is_range = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
         parts = [self.checkpoint]
@@ -128,7 +124,7 @@ class Request:
         return PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), success)
 
     def facts(self) -> dict[str, Any]:
-        """Return what must be the same when an evaluation goes on, as JSON."""
+        """Return what must be the same when an evaluation is continued, as JSON."""
         return {
             "checkpoint": self.checkpoint,
             "seeds": list(self.seeds),

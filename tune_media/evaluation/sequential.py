@@ -1,7 +1,7 @@
 """Whether a candidate is worse than a base by more than a margin, asked after each seed.
 
-A fixed test is right once. Who looks after each seed, and stops when it says yes, is wrong far more often than its
-level says. Here two gamblers bet on each seed with what the seeds before have shown: one against «the mean difference
+A fixed test holds its level for one look. With a look after each seed, and a stop at the first yes, it errs far more
+often. Here two gamblers bet on each seed with what the seeds before have shown: one against «the mean difference
 is at most m», one against «at least m». If the sentence is true, a gambler's wealth has no drift, so that it ever
 gets to 20 times the stake in one of twenty gates at most (Ville). The values of m against which neither has won are
 an interval that holds at each number of seeds at once (Waudby-Smith and Ramdas, "Estimating means of bounded random

@@ -22,7 +22,7 @@ MIN_FLOAT_PIXELS = 16  # small float arrays are more often tables of numbers, or
 _NEARLY_ONE = 1.001  # floats in 0..1, but for rounding
 _LEAST_BRIGHTEST = 16  # floats in 0..255 whose largest value is lower would be a black clip
 
-_BLOCK_BYTES = 2**16  # with a checksum of its own: one of all would be the same for two clips once in 2**32
+_BLOCK_BYTES = 2**16  # each has a checksum: one of all would be the same for two clips once in 2**32
 
 
 class RawLayout(NamedTuple):
