@@ -67,11 +67,9 @@ class Played:
 
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
     """Play jobs, and yield their episodes: as that many Ray tasks at a time, or, of 0, in this process."""
-    return _played_by_tasks(jobs, workers) if workers else _played_here(jobs)
-
-
-def _played_here(jobs: Sequence[Job]) -> Generator[Played, None, None]:
-    """Play jobs in this process, one after the other, and yield their episodes every few seconds."""
+    if workers:
+        yield from _played_by_tasks(jobs, workers)
+        return
     with contextlib.closing(_Copies()) as copies:
         for job in jobs:
             with same_process_state():
