@@ -21,7 +21,7 @@ BELOW = {  # wing: the wings that it may import
     "ray_compat": set(),
     "recording": {"values", "encoding", "selection", "steps"},
     "replay": {"recording", "values", "encoding", "selection", "steps", "ray_compat"},
-    "results": {"values", "ray_compat"},
+    "results": {"values"},
     "storage": {"values", "encoding"},
     "experiment": {"storage", "values"},
     "rllib": {"replay", "recording", "values", "encoding", "selection", "steps", "ray_compat"},

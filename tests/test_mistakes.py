@@ -131,7 +131,7 @@ MISTAKES = [
         "no method 'rendr', which frame= names; did you mean 'render'?",
     ),
     ("tm.gym.RecordEpisodes(env, frame={'top': 'rendr'})", "has no method 'rendr', which frame= names"),
-    ("tm.gym.RecordEpisodes(env, PACKAGE + '/cli.py')", "cannot be made: it is a file"),
+    ("tm.gym.RecordEpisodes(env, PACKAGE + '/steps.py')", "cannot be made: it is a file"),
     ("tm.gym.RecordEpisodes(env, '/dev/null/clips')", "Pass a folder that you may write to"),
     ("tm.rllib.record_episodes(name='..')", "and not only dots, got '..'"),
     ("tm.rllib.record_episodes(frame={3: 'render'})", "views by their names, for example 'top', got 3"),

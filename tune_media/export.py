@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.fs
 
@@ -95,18 +95,12 @@ def to_tensorboard(
     check_ray("to_tensorboard")
     from tune_media.callbacks.tensorboard.folder import TensorBoardFolder
 
-    backend = TensorBoardFolder(_folder("to_tensorboard", output))
-    return _export(path, filesystem, backend, options or MediaOptions(), progress)
-
-
-def _folder(function: str, output: Any) -> Path:
-    """Return the folder that a user wants to be written."""
     if not isinstance(output, (str, os.PathLike)):
-        raise TypeError(f"{function}(output=...) takes the path of a folder, got {as_shown(output)}.")
+        raise TypeError(f"to_tensorboard(output=...) takes the path of a folder, got {as_shown(output)}.")
     folder = Path(output).expanduser()
     if folder.is_file():
-        raise FileExistsError(f"{function}(output=...) takes a folder, and {str(folder)!r} is a file.")
-    return folder
+        raise FileExistsError(f"to_tensorboard(output=...) takes a folder, and {str(folder)!r} is a file.")
+    return _export(path, filesystem, TensorBoardFolder(folder), options or MediaOptions(), progress)
 
 
 def _export(

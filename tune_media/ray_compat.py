@@ -19,14 +19,11 @@ OLDEST = (2, 50, 1)
 
 
 def check_ray(what: str, install: str = "ray[tune]") -> None:
-    """Check that Ray is there, and new enough; pip sees to that unless somebody has installed Ray, or not, by hand.
+    """Raise ImportError unless Ray is there, and not older than the oldest release that the tests run on.
 
     Args:
         what: What needs Ray, for the message.
         install: What to install if it is missing.
-
-    Raises:
-        ImportError: Ray cannot be imported, or is older than the oldest release that the tests run on.
     """
     try:
         import ray
@@ -92,7 +89,7 @@ def cloudpickle() -> Any:
 def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
     """Return the metrics that Tune keeps with a trial's latest checkpoint, the live dict, or None.
 
-    A checkpoint comes with a copy of its result of its own, which ends up in the experiment's state.
+    They are a copy of the result, which ends up in the experiment's state.
     """
     latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
     return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None
@@ -115,11 +112,11 @@ def donor_of(trial: Any) -> tuple[str, int] | None:
     ``default`` since Ray 2.60, whatever the trial.
 
     Args:
-        trial: A trial that starts. Later its checkpoint is its own.
+        trial: A trial that starts. Later its latest checkpoint is one that it saved.
 
     Returns:
         The name of the other trial's folder, and the training iteration of the checkpoint. None if the trial starts
-        anew, or from a checkpoint of its own.
+        anew, or from a checkpoint that it saved.
     """
     latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
     if latest is None or latest.checkpoint is None:

@@ -283,9 +283,9 @@ def as_result(
     """
     result: dict[str, Any] = {}
     for selector in selectors:
-        found = [taken[record.id] for record in chosen.get(selector.name, ()) if record.id in taken]
-        if found:
-            result[selector.name] = found[0] if selector.limit == 1 else found
+        clips = [taken[record.id] for record in chosen.get(selector.name, ()) if record.id in taken]
+        if clips:
+            result[selector.name] = clips[0] if selector.limit == 1 else clips
     return result
 
 

@@ -42,16 +42,13 @@ def short_trial_names(trial: Trial) -> str:
     for name, value in params:
         leaf = name.rpartition("/")[2]
         parts.append(f"{leaf if leaves[leaf] == 1 else name.replace('/', '.')}={_short(value)}")
-    return f"{safe_name('_'.join(parts) or 'trial', max_length=_MAX_LENGTH)}_{_number_of(trial.trial_id)}"
+    number = trial.trial_id.rpartition("_")[2]
+    is_number = number.isdecimal() and "_" in trial.trial_id  # else Tune gave it none
+    end = str(int(number)) if is_number else trial.trial_id
+    return f"{safe_name('_'.join(parts) or 'trial', max_length=_MAX_LENGTH)}_{end}"
 
 
 def _short(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 2 and value[0] == "__ref_ph":  # Tune puts the object in later
         return str(value[1])
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _number_of(trial_id: str) -> str:
-    """Return a trial's number in its sweep; the whole id if Tune gave it none."""
-    number = trial_id.rpartition("_")[2]
-    return str(int(number)) if number.isdecimal() and "_" in trial_id else trial_id

@@ -8,7 +8,7 @@ import tune_media as tm
 from tests.support.browser import viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
-from tune_media import cli
+from tune_media.cli import main
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -29,7 +29,7 @@ def delivered(folder, name):
 
 
 def run(*arguments, **options):
-    return CliRunner().invoke(cli.main, ["gallery", *map(str, arguments)], **options)
+    return CliRunner().invoke(main, ["gallery", *map(str, arguments)], **options)
 
 
 def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment, tmp_path):

@@ -54,10 +54,7 @@ class StoredCheckpoint:
 
     @contextlib.contextmanager
     def on_this_machine(self) -> Iterator[Path]:
-        """Yield its folder on this machine, for as long as the ``with`` block lasts.
-
-        From another machine, only what is needed to play is copied: no optimizer's state.
-        """
+        """Yield its folder on this machine; from elsewhere, only what is needed to play is copied: no optimizer."""
         here = local_path(self.filesystem, self.path)
         if here is not None:
             yield Path(here)
@@ -82,7 +79,8 @@ def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
         stored = [checkpoint for checkpoint in stored if checkpoint.number == int(which)]
     if not stored:
         return []
-    results = _results(trial)
+    all_results = map(json_object, results_of_trial(trial.filesystem, trial.path))
+    results = {whole_number(result.get("training_iteration")): result for result in all_results}
     placed = [_placed(checkpoint, results) for checkpoint in stored]
     return _best(placed, results) if which == BEST else placed
 
@@ -103,7 +101,7 @@ def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) ->
     try:
         state = {} if content is None else pickle.loads(content)
         why = "" if isinstance(state, dict) else f"it holds {of_type(state)} instead of a dict"
-    except Exception as error:  # of one checkpoint; whoever plays it says whether it can be played
+    except Exception as error:  # of one checkpoint: playing it shows whether it can be played
         why = error_text(error)
     if why:
         warn_passed_over(path, f"{why}; the iteration of the checkpoint is guessed from its number")
@@ -113,19 +111,13 @@ def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) ->
     return replace(checkpoint, training_iteration=iteration, step=step)
 
 
-def _results(trial: TrialFiles) -> dict[int, dict[str, Any]]:
-    """Return the results of a trial that count, by their iteration."""
-    found = map(json_object, results_of_trial(trial.filesystem, trial.path))
-    return {whole_number(result.get("training_iteration")): result for result in found}
-
-
 def _best(checkpoints: Sequence[StoredCheckpoint], results: dict[int, dict[str, Any]]) -> list[StoredCheckpoint]:
     """Return the checkpoint whose result has the highest score; the last one if no result has a score."""
     metrics = [finite_metrics(results.get(checkpoint.training_iteration, {})) for checkpoint in checkpoints]
-    names = known_returns(name for found in metrics for name in found)
+    names = known_returns(name for numbers in metrics for name in numbers)
     if not names:
         return list(checkpoints[-1:])
-    scores = [found.get(names[0], float("-inf")) for found in metrics]
+    scores = [numbers.get(names[0], float("-inf")) for numbers in metrics]
     return [checkpoints[max(range(len(scores)), key=lambda number: (scores[number], number))]]
 
 

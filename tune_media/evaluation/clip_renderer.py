@@ -16,7 +16,7 @@ from tune_media.viewing.taped_episodes import TapedEpisode, recipe_of
 
 
 class ClipRenderer:
-    """Makes clips of the episodes of each checkpoint that selectors choose, in a process of their own.
+    """Makes clips of the episodes of each checkpoint that selectors choose, in a subprocess.
 
     Without ``video``, a clip has the frames that would have been recorded. ``problems`` says why clips are missing.
     """
@@ -27,7 +27,7 @@ class ClipRenderer:
         self._recipes: dict[str, Recipe] = {}  # by hash
         self._useless: set[str] = set()  # the hashes of recipes whose envs show nothing
         self.problems: list[str] = []
-        self._stills = Stills(self._say_once)
+        self._stills = Stills(self._add_still)
 
     def close(self) -> None:
         """End the process."""
@@ -70,7 +70,7 @@ class ClipRenderer:
         self._stills.look(clips.values())
         return episode.videos(clips)
 
-    def _say_once(self, reason: str) -> None:
+    def _add_still(self, reason: str) -> None:
         text = f"{SHOWS_NOTHING}: {reason}"
         if text not in self.problems:
             self.problems.append(text)

@@ -29,24 +29,16 @@ _HEIGHT = 320  # pixels, at most
 
 @dataclass(frozen=True)
 class CutClip:
-    """A part of a clip.
+    """A part of a clip."""
 
-    Attributes:
-        src: The clip as a data URI.
-        end: Its last frame as a data URI, for print.
-        first, last: The steps that its first and its last frame show.
-        stride: The number of steps between two frames.
-        length: The number of steps of the whole episode.
-    """
-
-    src: str
-    end: str
-    first: int
-    last: int
-    stride: int
+    src: str  # the clip as a data URI
+    end: str  # its last frame as a data URI, for print
+    first: int  # the step that its first frame shows
+    last: int  # the step that its last frame shows
+    stride: int  # the number of steps between two frames
     frames: int
     fps: float
-    length: int
+    length: int  # the number of steps of the whole episode
 
 
 def decisive_seeds(scores: Mapping[int, tuple[float, float]]) -> list[int]:

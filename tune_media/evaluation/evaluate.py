@@ -55,8 +55,8 @@ def evaluate(
 
     The policy of each checkpoint is loaded into RLlib's own env runner, with its connectors; there is no Algorithm and
     no learner. Episodes with tapes, clips and results go to ``<experiment>/evaluations/<name>``, in the formats of an
-    experiment: ``tune_media.load``, ``tune-media watch``, ``gallery``, ``grid`` and ``render`` take that folder. An
-    evaluation that was interrupted goes on where it was if it is called again.
+    experiment: ``tune_media.load``, ``tune-media watch``, ``gallery``, ``grid`` and ``render`` take that folder. If an
+    evaluation was interrupted, the same call continues it.
 
     Checkpoints are executable: they hold pickles. Evaluate only experiments of people whom you trust.
 
@@ -86,7 +86,7 @@ def evaluate(
             the first choice. None: no clips.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that ``source`` is on.
-        progress: Told how far it is.
+        progress: Called while it plays.
         success: What says whether an episode succeeded: the name of a value in the info of its last step, or a function
             of its ``EpisodeRecord``. None: as the recorder of the training, or ``info["success"]`` and
             ``info["is_success"]``.
@@ -191,11 +191,7 @@ def _note_request(evaluation: Evaluation, request: Request) -> None:
 
 
 def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialFiles]:
-    """Return the trials that are wanted.
-
-    Raises:
-        ValueError: There is no such trial, or several.
-    """
+    """Return the trials that are wanted, each once. Raises ValueError."""
     names = [trials] if isinstance(trials, str) else list(trials)
     there = [trial for trial in catalog.trials if not trial.is_abandoned]
     chosen: list[TrialFiles] = []
@@ -216,11 +212,7 @@ def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialF
 
 
 def function_named(caller: str, argument: str, value: Any) -> Any:
-    """Return the function that the argument of a caller names, ``module:function``; any other value as it is.
-
-    Raises:
-        ValueError: It names none.
-    """
+    """Return the function that an argument of ``caller`` names; any other value as it is. Raises ValueError."""
     if not isinstance(value, str):
         return value
     try:

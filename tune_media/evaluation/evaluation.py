@@ -170,7 +170,7 @@ def compared(
 
 
 class Progress:
-    """Told how far an evaluation is; this one says nothing."""
+    """Called while an evaluation plays; this one prints nothing."""
 
     def reads_checkpoints(self, path: str) -> None:
         """Checkpoints of the experiment at this path are read next, which runs code in them."""

@@ -30,23 +30,16 @@ from tune_media.viewing.taped_episodes import TapedEpisode
 
 @dataclass
 class EvaluationPart:
-    """One checkpoint under one condition.
-
-    Attributes:
-        params: The hyperparameters of the trial that differ between the evaluated trials.
-        added: Hyperparameters that are stored besides those of the trial.
-        facts: Further facts for its result.
-        error: Why episodes are missing, or None.
-    """
+    """One checkpoint under one condition."""
 
     trial: TrialFiles
     condition: EnvCondition
     checkpoint: StoredCheckpoint
     store: EvaluatedTrial
-    params: Mapping[str, Any] = field(default_factory=dict)
-    added: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    error: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the trial, that differ between the evaluated trials
+    added: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that are stored besides those of the trial
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further facts for its result
+    error: str | None = None  # why episodes are missing
 
     def __post_init__(self) -> None:
         self.played_as = self.store.played_as(self.checkpoint.training_iteration)
@@ -72,7 +65,7 @@ class EvaluationPart:
         return {row["seed"]: float(row["episode_return"]) for row in self.rows()}
 
     def successes(self) -> dict[int, bool]:
-        """Return for each seed whether its episode succeeded; those of which nobody knows are left out."""
+        """Return for each seed whether its episode succeeded; unknown ones are left out."""
         return {row["seed"]: row["success"] for row in self.rows() if row["success"] is not None}
 
     def line(self) -> EvaluatedCheckpoint:

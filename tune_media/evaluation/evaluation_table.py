@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
 from tune_media.values.number import counted
@@ -14,11 +14,13 @@ from tune_media.viewing.table import laid_out, printable, with_interval
 def checkpoint_line(row: EvaluatedCheckpoint) -> str:
     """Return the line of a checkpoint, as it is printed when its episodes have been played.
 
-    Example:
-        >>> checkpoint_line(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 40, 20.5, 18.0, 23.0, True))
-        'PPO_1  checkpoint_000002  20.5 [18, 23] (40 episodes, exploring)'
+    >>> checkpoint_line(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 40, 20.5, 18.0, 23.0, True))
+    'PPO_1  checkpoint_000002  20.5 [18, 23] (40 episodes, exploring)'
     """
-    parts = [row.trial, row.condition, row.checkpoint, f"{value_of(row)} ({_how(row)})"]
+    how = counted(row.episodes, "episode")
+    if row.explored is not None:
+        how += ", exploring" if row.explored else ", not exploring"
+    parts = [row.trial, row.condition, row.checkpoint, f"{value_of(row)} ({how})"]
     text = "  ".join(part for part in parts if part)
     return printable(text if row.error is None else f"{text}: {row.error}")
 
@@ -30,64 +32,75 @@ def tables(evaluation: Evaluation) -> str:
     """
     checkpoints = evaluation.checkpoints
     conditions = list(dict.fromkeys(row.condition for row in checkpoints))
-    several = len({row.checkpoint for row in checkpoints}) > 1
-    places = list(dict.fromkeys((row.trial, row.checkpoint) for row in checkpoints))
-    rows = {(row.trial, row.checkpoint, row.condition): row for row in checkpoints}
-
-    def score(place: tuple[str, str]) -> float:
-        of_place = [rows[(*place, condition)] for condition in conditions if (*place, condition) in rows]
-        values = [row.return_mean for row in of_place if not math.isnan(row.return_mean)]
-        return -values[0] if values else math.inf
-
+    places: dict[tuple[str, str], dict[str, EvaluatedCheckpoint]] = {}  # by trial and checkpoint, then by condition
+    for row in checkpoints:
+        places.setdefault((row.trial, row.checkpoint), {})[row.condition] = row
+    lines = sorted(places.values(), key=_rank)
+    firsts = [next(iter(line.values())) for line in lines]  # of each line, that of the first condition
     is_one = len(conditions) == 1  # then there is room to compare
-    compares = is_one and len(places) > 1
-    tells = is_one and any(not math.isnan(row.success_rate) for row in checkpoints)
-    params = list(checkpoints[0].params) if checkpoints else []
-    header = [
-        "trial",
-        *params,
-        *(["checkpoint"] if several else []),
-        *(condition or "mean return" for condition in conditions),
-    ]
-    header += [*(["behind the best"] if compares else []), *(["success"] if tells else []), "episodes"]
-    lines = [[*header, *([""] if compares else [])]]
-    for place in sorted(places, key=score):
-        of_place = [rows[(*place, condition)] for condition in conditions if (*place, condition) in rows]
-        first = of_place[0]
-        cells = [value_of(rows[key]) if (key := (*place, condition)) in rows else "" for condition in conditions]
-        cells += [with_interval(first.behind, first.behind_low, first.behind_high)] if compares else []
-        cells += [_rate(first)] if tells else []
-        cells.append("/".join(dict.fromkeys(str(row.episodes) for row in of_place)))
-        rank = "best" if first is evaluation.best else "not surely worse" if first.is_not_surely_worse else ""
-        values = [short(first.params.get(name, "")) for name in params]
-        lines.append([place[0], *values, *([place[1]] if several else []), *cells, *([rank] if compares else [])])
-    return laid_out(lines)
+    compares = is_one and len(lines) > 1
+
+    columns = [["trial", *(row.trial for row in firsts)]]
+    params = checkpoints[0].params if checkpoints else ()
+    columns += [[name, *(short(row.params.get(name, "")) for row in firsts)] for name in params]
+    if len({row.checkpoint for row in checkpoints}) > 1:
+        columns.append(["checkpoint", *(row.checkpoint for row in firsts)])
+    for condition in conditions:
+        cells = (value_of(line[condition]) if condition in line else "" for line in lines)
+        columns.append([condition or "mean return", *cells])
+    if compares:
+        behind = (with_interval(row.behind, row.behind_low, row.behind_high) for row in firsts)
+        columns.append(["behind the best", *behind])
+    if is_one and any(not math.isnan(row.success_rate) for row in checkpoints):
+        columns.append(["success", *map(_rate, firsts)])
+    counts = ("/".join(dict.fromkeys(str(row.episodes) for row in line.values())) for line in lines)
+    columns.append(["episodes", *counts])
+    if compares:
+        columns.append(["", *(_verdict(row, evaluation.best) for row in firsts)])
+    return laid_out([list(cells) for cells in zip(*columns, strict=True)])
+
+
+def _verdict(row: EvaluatedCheckpoint, best: EvaluatedCheckpoint | None) -> str:
+    return "best" if row is best else "not surely worse" if row.is_not_surely_worse else ""
+
+
+def _rank(line: Mapping[str, EvaluatedCheckpoint]) -> float:
+    """Return what a line of the table is sorted by: the first mean that it has, the highest first."""
+    return next((-row.return_mean for row in line.values() if not math.isnan(row.return_mean)), math.inf)
 
 
 def remarks(evaluation: Evaluation) -> list[str]:
     """Return what a reader of the table must know: how it was played, who won, what is missing."""
     checkpoints = evaluation.checkpoints
-    is_any = any(not math.isnan(row.return_low) for row in checkpoints)
-    of = "the mean over the episodes, and of the difference to the best on the same seeds"
-    lines = [f"Intervals: 95 %, Student's t, of {of}."] if is_any else []
-    for explored in (True, False):
-        names = [row for row in checkpoints if row.explored is explored]
-        if names:
-            which = "The policies" if len(names) == len(checkpoints) else f"{len(names)} of the policies"
-            whose = {row.connectors for row in names} - {None}
-            with_them = f", with the connectors of the {' and the '.join(sorted(map(str, whose)))} env runner"
-            lines.append(f"{which} {'explored' if explored else 'did not explore'}{with_them if whose else ''}.")
+    lines = []
+    if any(not math.isnan(row.return_low) for row in checkpoints):
+        of = "the mean over the episodes, and of the difference to the best on the same seeds"
+        lines.append(f"Intervals: 95 %, Student's t, of {of}.")
+    lines += _how_played(checkpoints)
     lines += [f"Note: {note}." for note in dict.fromkeys(row.note for row in checkpoints if row.note)]
-    best = evaluation.best
-    if best is not None:
-        where = f"{best.checkpoint}, {best.condition}" if best.condition else best.checkpoint
-        lines.append(f"The best is {best.trial} ({where}): {value_of(best)}{_how_sure(best, checkpoints)}.")
-        if not math.isnan(best.success_rate):
-            lines.append(
-                f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){_success_of(best, checkpoints)}."
-            )
+    if evaluation.best is not None:
+        lines += _about_best(evaluation.best, checkpoints)
     lines += [f"{row.trial}, {row.checkpoint}: {row.error}" for row in checkpoints if row.error]
     return [printable(line) for line in [*lines, *evaluation.problems]]
+
+
+def _how_played(checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
+    """Yield which policies explored, and with whose connectors."""
+    for explored in (True, False):
+        rows = [row for row in checkpoints if row.explored is explored]
+        if rows:
+            which = "The policies" if len(rows) == len(checkpoints) else f"{len(rows)} of the policies"
+            whose = " and the ".join(sorted({row.connectors for row in rows if row.connectors is not None}))
+            connectors = f", with the connectors of the {whose} env runner" if whose else ""
+            yield f"{which} {'explored' if explored else 'did not explore'}{connectors}."
+
+
+def _about_best(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
+    """Yield which checkpoint is the best, and how sure that is."""
+    where = f"{best.checkpoint}, {best.condition}" if best.condition else best.checkpoint
+    yield f"The best is {best.trial} ({where}): {value_of(best)}{_how_sure(best, checkpoints)}."
+    if not math.isnan(best.success_rate):
+        yield f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){_success_of(best, checkpoints)}."
 
 
 def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
@@ -116,17 +129,11 @@ def _success_of(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckp
 def value_of(row: EvaluatedCheckpoint) -> str:
     """Return the mean return of a checkpoint with its interval.
 
-    Example:
-        >>> value_of(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 0))
-        'none'
+    >>> value_of(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 0))
+    'none'
     """
     return with_interval(row.return_mean, row.return_low, row.return_high) or "none"
 
 
 def _rate(row: EvaluatedCheckpoint) -> str:
     return with_interval(row.success_rate, row.success_low, row.success_high, digits=3)
-
-
-def _how(row: EvaluatedCheckpoint) -> str:
-    count = counted(row.episodes, "episode")
-    return count if row.explored is None else f"{count}, {'exploring' if row.explored else 'not exploring'}"

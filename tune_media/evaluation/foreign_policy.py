@@ -23,18 +23,10 @@ _NAME, _SLOT = "episodes", 0
 
 
 class ForeignPolicyPlayer:
-    """Plays episodes of a single-agent env of Gymnasium's with any policy.
+    """Plays episodes of a single-agent env of Gymnasium's with any policy; it raises what the user's functions raise.
 
-    Args:
-        load: Takes the checkpoint's folder, and returns a function from an observation to an action.
-        checkpoint: The checkpoint's folder on this machine.
-        settings: ``env`` makes the env from ``env_config``, or the tape of ``fork`` does.
-
-    Attributes:
-        played_as: It is not known whether the policy explores.
-
-    Raises:
-        Exception: Whatever the user's functions raise.
+    ``load`` takes the checkpoint's folder, and returns a function from an observation to an action. ``settings.env``
+    makes the env from ``env_config``, or the tape of ``settings.fork`` does.
     """
 
     def __init__(self, load: Callable[[str], Callable[[Any], Any]], checkpoint: Path, settings: PlayerSettings) -> None:
@@ -65,15 +57,9 @@ class ForeignPolicyPlayer:
         return {} if self._recipe is None else {self._recipe.hash: self._recipe.content}
 
     def play(self, seed: int) -> EpisodeData:
-        """Play one episode.
+        """Play one episode. ``seed`` seeds the env's reset, and the generators of Python, NumPy and a loaded torch.
 
-        Args:
-            seed: Seeds the env's reset, and the generators of Python, NumPy and torch if that is loaded; of an episode
-                that goes on, the number of the continuation.
-
-        Raises:
-            CheckpointError: The episode was not recorded.
-            Exception: Whatever the env or the policy raises.
+        Of an episode that is continued, it is the number of the continuation.
         """
         prefix = self._prefix
         if prefix is not None:

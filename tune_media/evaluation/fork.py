@@ -1,4 +1,4 @@
-"""``tune_media.fork``: another policy, or the same with other draws, goes on with an episode from one of its steps."""
+"""``tune_media.fork``: another policy, or the same with other draws, continues an episode from one of its steps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _NUMBER = re.compile(r"^seed \d+: ")  # of a continuation, in the error of a job
 
 @dataclass(frozen=True)
 class Continuations:
-    """The ends of the episodes with which a policy goes on from one step.
+    """The outcomes of the episodes that a policy continues from one step.
 
     Attributes:
         at: The number of steps before the policy takes over.
@@ -111,7 +111,7 @@ class Continuations:
 
 @dataclass(frozen=True)
 class Fork:
-    """What has become of an episode with which a policy went on.
+    """The outcome of a fork: an episode that a policy continued.
 
     Attributes:
         episode: The id of the episode.
@@ -161,7 +161,7 @@ class Fork:
 
 
 class ForkProgress:
-    """Told how far a fork is; this one says nothing."""
+    """Called while a fork plays; this one prints nothing."""
 
     def runs(self, experiment: str, policy: str) -> None:
         """Code that is stored with the episode and with the policy is run next."""
@@ -186,12 +186,12 @@ def fork(
     filesystem: pyarrow.fs.FileSystem | None = None,
     progress: ForkProgress | None = None,
 ) -> Fork:
-    """Play the first steps of an episode as they were, and let a policy go on from there.
+    """Play the first steps of an episode as they were, and let a policy continue from there.
 
     The env is made again as when the episode was taped, and the policy sees each step from the reset on, so that its
     recurrent state and its connectors are those that it would have; only its actions are not made before the fork. A
     replay that differs in one of these steps is an error. Continuation 0 has the draws of an evaluated episode: if
-    its own policy goes on with it, it is the same episode again. The others are in the same world, with other draws of
+    its own policy continues it, it is the same episode again. The others are in the same world, with other draws of
     the policy.
 
     Checkpoints, and what makes the env of an episode, are executable: they are pickles. Fork only episodes and
@@ -214,7 +214,7 @@ def fork(
         video: Size, speed, quality and overlays of the clips that are made; those that are there stay as they are.
             None: as those of the episode, with the fork written in.
         filesystem: A pyarrow filesystem that both are on.
-        progress: Told how far it is.
+        progress: Called while it plays.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -242,10 +242,11 @@ def fork(
         player.begin()
         continuations = player.play(times)
         lines = player.add_clips(min(clips, continuations.count), video)
+    has_success = None not in (*player.original.successes, *continuations.successes)
     return Fork(
         taped.id,
         side.name,
-        _metric(player.original, continuations),
+        SUCCESS if has_success else RETURN,
         player.original,
         continuations,
         player.is_same(),
@@ -256,13 +257,7 @@ def fork(
 
 
 def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> TapedEpisode:
-    """Return the episode that a text names.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The text names none, or several.
-        OSError: The storage does not answer.
-    """
+    """Return the episode that a text names. Raises FileNotFoundError, ValueError, OSError."""
     if isinstance(episode, TapedEpisode):
         return episode
     experiment, _, id = str(episode).rpartition(":")
@@ -282,13 +277,7 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
 def _policy_side(
     policy: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None
 ) -> tuple[Side, StoredCheckpoint]:
-    """Return who takes over, and its checkpoint.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder has no checkpoint, or one that cannot go on with an episode.
-        OSError: The storage does not answer.
-    """
+    """Return who takes over, and its checkpoint. Raises FileNotFoundError, ValueError, OSError."""
     side = side_of(policy, as_checkpoint(checkpoint), filesystem, is_foreign=load_policy is not None)
     if side.checkpoint is None:
         raise ValueError(f"{side.name!r} is an evaluation: name the checkpoint that takes over, or its experiment.")
@@ -302,35 +291,22 @@ def _policy_side(
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """Which episode is continued, from which step, by whom, and how.
-
-    Attributes:
-        at: The number of steps before the policy takes over.
-        load_policy: Loads the policy of another library's checkpoint; None: it is one of RLlib's.
-        make: Makes the env instead; None: as when the episode was taped.
-        workers: The number of Ray tasks at a time. 0: all is played in this process.
-    """
+    """Which episode is continued, from which step, by whom, and how."""
 
     episode: TapedEpisode
-    at: int
+    at: int  # the number of steps before the policy takes over
     side: Side
     checkpoint: StoredCheckpoint
     settings: PlayerSettings
-    load_policy: LoadPolicy | None
-    make: Callable[[Any], Any] | None
-    workers: int
+    load_policy: LoadPolicy | None  # loads the policy of another library's checkpoint; None: it is one of RLlib's
+    make: Callable[[Any], Any] | None  # makes the env instead; None: as when the episode was taped
+    workers: int  # the number of Ray tasks at a time; 0: all is played in this process
 
 
 class ForkPlayer:
     """Continues an episode from one of its steps, and stores the continuations beside the episode itself.
 
-    Attributes:
-        original: How the episode itself ended.
-        path: The folder that everything goes to.
-
-    Raises:
-        ValueError: The episode cannot be continued, or has no such step.
-        OSError: The storage does not answer.
+    ``original`` says how the episode itself ended; everything goes to the folder ``path``. Raises ValueError, OSError.
     """
 
     def __init__(self, request: ForkRequest) -> None:
@@ -374,13 +350,9 @@ class ForkPlayer:
         self._original.write_result()
 
     def play(self, times: int) -> Continuations:
-        """Let the policy go on, and store the episodes.
+        """Let the policy continue it, and store the episodes. Raises ValueError, OSError.
 
-        A policy that does not explore goes on twice; if both episodes are the same, there are no others.
-
-        Raises:
-            ValueError: The env does not repeat the first steps, or the policy cannot be played.
-            OSError: The storage does not answer.
+        A policy that does not explore plays twice; if both episodes are the same, there are no others.
         """
         self._play(range(min(times, 2)))
         part, contents = self._continued, self._contents()
@@ -403,11 +375,7 @@ class ForkPlayer:
         return self._contents()[:1] == [_content(self._taped)]
 
     def add_clips(self, count: int, video: VideoOptions | None) -> list[tuple[str, str]]:
-        """Make clips of the first continuations, and of the episode itself.
-
-        Returns:
-            The clips that are there: the name of the trial, and the path in its folder.
-        """
+        """Make clips of the first continuations, and of the episode itself; return the trial and path of each."""
         if not count:
             return []
         lines = []
@@ -486,12 +454,6 @@ class ForkPlayer:
         return dataclasses.replace(options, every=self._taped.every, overlay=(*options.overlay, mark))
 
 
-def _metric(original: Continuations, continuations: Continuations) -> str:
-    """Return what both are measured by: success if it is known of all episodes, otherwise the return."""
-    is_known = None not in (*original.successes, *continuations.successes)
-    return SUCCESS if is_known else RETURN
-
-
 def _compare_link(clips: Sequence[tuple[str, str]]) -> str:
     """Return the end of the address at which the viewer compares the first clip of each trial, in their order."""
     by_trial: dict[str, str] = {}
@@ -503,10 +465,7 @@ def _compare_link(clips: Sequence[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True)
 class ForkMark:
-    """Writes into a clip where its episode forks.
-
-    Attributes:
-        at: The last step that is played as it was.
+    """Writes into a clip where its episode forks: ``at`` is the last step that is played as it was.
 
     >>> mark = ForkMark(3)
     >>> mark(StepFacts(3, 1.0, 3.0, None, None)), mark(StepFacts(4, 1.0, 4.0, None, None))
@@ -521,12 +480,7 @@ class ForkMark:
 
 
 def _recipe(episode: TapedEpisode, env: Callable[[Any], Any] | None) -> Recipe:
-    """Return what makes the env of an episode.
-
-    Raises:
-        RenderError: It is not stored, and there is no other.
-        Exception: Whatever the user's code raises.
-    """
+    """Return what makes the env of an episode. Raises RenderError, or what the user's code raises."""
     if env is None:
         return recipe_of(episode)
     try:

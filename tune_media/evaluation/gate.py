@@ -13,12 +13,14 @@ from xml.etree import ElementTree
 import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
+from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.gate_request import VERSION, GateRequest, default_seeds, folder_of, write_request
 from tune_media.evaluation.jobs import LoadPolicy
-from tune_media.evaluation.match import VERSION, Match, folder_of, note
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
+from tune_media.evaluation.request import Request, as_checkpoint
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing
-from tune_media.evaluation.sides import Side
+from tune_media.evaluation.sides import Side, side_of
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
 from tune_media.values.checks import a_count, suggests_names
@@ -159,13 +161,13 @@ _OF_JUNIT = {"failure": (WORSE, UNDECIDED), "error": (ERROR,)}
 
 
 class GateProgress:
-    """Told how far a gate is; this one says nothing."""
+    """Called while a gate plays; this one prints nothing."""
 
     def plays(self, base: Side, candidate: Side) -> None:
         """Code of both checkpoints is run next."""
 
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:
-        """So it stands under a condition, of so many seeds at most."""
+        """The standing under a condition after another batch, of so many seeds at most."""
 
 
 @suggests_names
@@ -217,11 +219,11 @@ def gate(
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         output: The folder for the episodes, the clips and ``gate.json``. None: ``gates/<candidate>-<digest>`` here. A
-            gate that was interrupted goes on if it has the same folder.
+            gate that was interrupted is continued if it has the same folder.
         clips: From how many of the seeds that the candidate loses or wins by most clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
-        progress: Told how far it is.
+        progress: Called while it plays.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -235,31 +237,26 @@ def gate(
     a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds)
-    match = Match.of(
-        base,
-        candidate,
-        seeds=seeds,
-        checkpoint=checkpoint,
-        explore=explore,
-        connectors=connectors,
-        env=env,
-        env_config=env_config,
-        policy=policy,
-        success=success,
-        filesystem=filesystem,
-    )
-    request, facts = match.request, {**match.facts(), **measure.facts()}
+    make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
+    which, is_foreign = as_checkpoint(checkpoint), load is not None
+    ours, theirs = (side_of(side, which, filesystem, is_foreign=is_foreign) for side in (base, candidate))
+    default = default_seeds((ours, theirs))  # if seeds are given, too: it checks the evaluations
+    seeds = default if seeds is None else seeds
+    request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
+    gate_request = GateRequest((ours, theirs), request, make, load, success)
+    gate_request.check()
+    facts = {**gate_request.facts(), **measure.facts()}
     place = folder_of(output, candidate, facts)
-    note(place, facts)
+    write_request(place, facts)
     progress = progress or GateProgress()
-    progress.plays(*match.sides)
+    progress.plays(*gate_request.sides)
     level = 1 - (1 - LEVEL) / len(request.conditions)
     verdicts = []
     with contextlib.closing(ClipRenderer((), video)) as renderer:
         for condition in request.conditions:
-            parts = match.parts(condition, place)
+            parts = gate_request.parts(condition, place)
             pairs = Pairs(parts, request.seeds, measure, level)
-            with contextlib.closing(match.play(parts, condition, workers)) as played:
+            with contextlib.closing(gate_request.play(parts, condition, workers)) as played:
                 for _ in pairs.decide(played):
                     progress.stands(condition.label, pairs.standing, len(request.seeds))
             verdict = _verdict(condition.label, pairs, measure)
@@ -270,7 +267,7 @@ def gate(
                     part.add_clips(renderer)
                     part.write_result()
         decided = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
-    note(place, facts, decided.facts())
+    write_request(place, facts, decided.facts())
     return decided
 
 

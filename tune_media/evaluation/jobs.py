@@ -67,11 +67,9 @@ class Played:
 
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
     """Play jobs, and yield their episodes: as that many Ray tasks at a time, or, of 0, in this process."""
-    return _played_by_tasks(jobs, workers) if workers else _played_here(jobs)
-
-
-def _played_here(jobs: Sequence[Job]) -> Generator[Played, None, None]:
-    """Play jobs in this process, one after the other, and yield their episodes every few seconds."""
+    if workers:
+        yield from _played_by_tasks(jobs, workers)
+        return
     with contextlib.closing(_Copies()) as copies:
         for job in jobs:
             with same_process_state():
@@ -140,24 +138,24 @@ class _Copies:
     """The last two checkpoints on this machine: a gate plays two in turns, and from S3 each is copied once."""
 
     def __init__(self) -> None:
-        self._there: list[tuple[StoredCheckpoint, Path, contextlib.ExitStack]] = []
+        self._copies: list[tuple[StoredCheckpoint, Path, contextlib.ExitStack]] = []
 
     def folder_of(self, checkpoint: StoredCheckpoint) -> Path:
         """Return the folder of a checkpoint."""
-        for copied, folder, _ in self._there:
+        for copied, folder, _ in self._copies:
             if copied == checkpoint:
                 return folder
-        if len(self._there) > 1:
-            self._there.pop(0)[-1].close()
-        copy = contextlib.ExitStack()
-        folder = copy.enter_context(checkpoint.on_this_machine())
-        self._there.append((checkpoint, folder, copy))
+        if len(self._copies) > 1:
+            self._copies.pop(0)[-1].close()
+        stack = contextlib.ExitStack()
+        folder = stack.enter_context(checkpoint.on_this_machine())
+        self._copies.append((checkpoint, folder, stack))
         return folder
 
     def close(self) -> None:
         """Delete the copies."""
-        while self._there:
-            self._there.pop()[-1].close()
+        while self._copies:
+            self._copies.pop()[-1].close()
 
 
 def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
@@ -165,21 +163,26 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
     began = time.monotonic()
     since = began
     episodes: list[EpisodeData] = []
-    with contextlib.ExitStack() as open_ones:
+    player: CheckpointPlayer | ForeignPolicyPlayer
+    with contextlib.ExitStack() as stack:
         try:
-            player = _player(job, copies.folder_of(job.checkpoint))
+            folder = copies.folder_of(job.checkpoint)
+            if job.load_policy is None:
+                player = player_of(folder, job.settings, job.seeds)
+            else:
+                player = ForeignPolicyPlayer(job.load_policy, folder, job.settings)
         except Exception as error:
             logger.info("tune_media: %s cannot be played", job.checkpoint.path, exc_info=True)
-            yield Played(job.part, error=_told(error))
+            yield Played(job.part, error=_reason(error))
             return
-        open_ones.callback(player.close)
+        stack.callback(player.close)
         error_of_episode: str | None = None
         for seed in job.seeds:
             try:
                 episodes.append(player.play(seed))
             except Exception as error:
                 logger.info("tune_media: an episode of %s failed", job.checkpoint.path, exc_info=True)
-                error_of_episode = f"seed {seed}: {_told(error)}"
+                error_of_episode = f"seed {seed}: {_reason(error)}"
                 break
             now = time.monotonic()
             if now - since > max(_SOONEST, _SHARE_OF_TIME * (now - began)):
@@ -189,12 +192,6 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
         yield Played(job.part, episodes, player.recipes, player.played_as, error_of_episode)
 
 
-def _player(job: Job, checkpoint: Path) -> CheckpointPlayer | ForeignPolicyPlayer:
-    if job.load_policy is not None:
-        return ForeignPolicyPlayer(job.load_policy, checkpoint, job.settings)
-    return player_of(checkpoint, job.settings, job.seeds)
-
-
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return an error as text; one that we raise is a whole sentence."""
     return str(error) if isinstance(error, (CheckpointError, ReplayDiffers)) else error_text(error)

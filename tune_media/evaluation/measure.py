@@ -19,29 +19,18 @@ _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*%\s*")
 class Measure:
     """What is compared.
 
-    Attributes:
-        metric: ``return``, ``success``, ``length``, or the name of a custom metric.
-        sign: 1: larger is better. -1: smaller is.
-        margin: How much worse the candidate may be.
-        bounds: The least and the largest value that there can be, both times the sign; None: not known.
-
     >>> Measure.of("success", "max", "5%", None)
     Measure(metric='success', sign=1, margin=Margin(amount=0.05, is_share=False), bounds=(0.0, 1.0))
     """
 
-    metric: str
-    sign: int
-    margin: Margin
-    bounds: tuple[float, float] | None
+    metric: str  # ``return``, ``success``, ``length``, or the name of a custom metric
+    sign: int  # 1: larger is better; -1: smaller is
+    margin: Margin  # how much worse the candidate may be
+    bounds: tuple[float, float] | None  # the least and the largest value, both times the sign; None: not known
 
     @classmethod
     def of(cls, metric: Any, mode: str, margin: Any, bounds: Any) -> Measure:
-        """Check the arguments.
-
-        Raises:
-            ValueError: One cannot work.
-            TypeError: One is of the wrong type.
-        """
+        """Check the arguments of ``tune_media.gate`` that say what is compared. Raises ValueError, TypeError."""
         a_text("'return', 'success' or 'length'").check("gate(metric=...)", metric)
         one_of("max", "min").check("gate(mode=...)", mode)
         sign, allowed = (1 if mode == "max" else -1), _margin(margin)
@@ -65,11 +54,7 @@ class Measure:
         return {"metric": self.metric, "sign": self.sign, "margin": margin, "bounds": self.bounds and list(self.bounds)}
 
     def value(self, row: Mapping[str, Any]) -> float:
-        """Return the score of an episode; a higher one is better.
-
-        Raises:
-            ValueError: The episode has none, or one that cannot be.
-        """
+        """Return the score of an episode; a higher one is better. Raises ValueError."""
         metrics = dict(row["metrics"])
         scores = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
         if self.metric not in scores:

@@ -76,11 +76,9 @@ class Pairs:
         self.scores = dict(zip(common[: self.standing.seeds], scores, strict=False))
 
     def _check_alike(self, recipes: Sequence[Any]) -> None:
-        """Raise a ValueError if the policies play in several ways, or in several envs.
+        """Raise ValueError if the policies play in several ways, or in several envs.
 
-        Args:
-            recipes: The hashes of what makes the envs, the base's and the candidate's for each seed. They change if the
-                env is edited before a gate goes on.
+        ``recipes`` are hashes of what makes the envs, the base's and the candidate's for each seed.
         """
         base, candidate = (part.played_as for part in self._parts)
         for name, how in (("explore", "explore=False, or --no-explore"), ("connectors", "connectors=")):

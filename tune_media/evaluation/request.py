@@ -32,14 +32,10 @@ _NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
 
 @dataclass(frozen=True)
 class EnvCondition:
-    """A change of the env.
+    """A change of the env: keys of the ``env_config`` with their values; none: the env of the training.
 
-    Attributes:
-        overrides: Keys of the ``env_config`` with their values; none: the env as it was in the training.
-
-    Example:
-        >>> EnvCondition((("wind", 5),)).label
-        'wind=5'
+    >>> EnvCondition((("wind", 5),)).label
+    'wind=5'
     """
 
     overrides: tuple[tuple[str, Any], ...] = ()
@@ -63,30 +59,18 @@ class EnvCondition:
 class Request:
     """What is to be evaluated and how.
 
-    Attributes:
-        checkpoint: ``last``, ``best``, ``all`` or a number.
-        seeds: One episode is played for each.
-        explore: Whether policies explore. None: as in the evaluations of the training.
-        connectors: ``evaluation``, ``training`` or None, see ``rllib.checkpoint_player.PlayerSettings``.
-        env: The name of the function that makes the envs instead; None: as in the training.
-        policy: The name of the function that loads policies; None: RLlib's.
-        conditions: The changes of the env.
-        success: The name of the value that says whether an episode succeeded, or of the function. None: as in the
-            training.
-
-    Example:
-        >>> Request(seeds=(0, 1, 2)).default_name
-        'last-seeds-0-2'
+    >>> Request(seeds=(0, 1, 2)).default_name
+    'last-seeds-0-2'
     """
 
-    checkpoint: str = LAST
-    seeds: tuple[int, ...] = tuple(range(40))
-    explore: bool | None = None
-    connectors: str | None = None
-    env: str | None = None
-    policy: str | None = None
-    conditions: tuple[EnvCondition, ...] = (EnvCondition(),)
-    success: str | None = None
+    checkpoint: str = LAST  # ``last``, ``best``, ``all`` or a number
+    seeds: tuple[int, ...] = tuple(range(40))  # one episode is played for each
+    explore: bool | None = None  # None: as in the evaluations of the training
+    connectors: str | None = None  # ``evaluation``, ``training`` or None, see ``PlayerSettings``
+    env: str | None = None  # the name of the function that makes the envs; None: as in the training
+    policy: str | None = None  # the name of the function that loads policies; None: RLlib's
+    conditions: tuple[EnvCondition, ...] = (EnvCondition(),)  # the changes of the env
+    success: str | None = None  # the value or function that says whether an episode succeeded; None: the training's
 
     @classmethod
     def of(
@@ -101,12 +85,7 @@ class Request:
         env_config: Any,
         success: Any = None,
     ) -> Request:
-        """Check the arguments of ``tune_media.evaluate`` that say what is played.
-
-        Raises:
-            ValueError: One cannot work.
-            TypeError: One is of the wrong type.
-        """
+        """Check the arguments of ``tune_media.evaluate`` that say what is played. Raises ValueError, TypeError."""
         if policy is not None and env is None:
             raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
         check_success(success)
@@ -124,7 +103,7 @@ class Request:
 
     @property
     def default_name(self) -> str:
-        """A name that tells it from others; the same request has the same name, so that it goes on where it was."""
+        """A name that tells it from others; the same request has the same name, so that it is continued."""
         seeds = self.seeds
         is_range = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
         parts = [self.checkpoint]
@@ -145,7 +124,7 @@ class Request:
         return PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), success)
 
     def facts(self) -> dict[str, Any]:
-        """Return what must be the same when an evaluation goes on, as JSON."""
+        """Return what must be the same when an evaluation is continued, as JSON."""
         return {
             "checkpoint": self.checkpoint,
             "seeds": list(self.seeds),
@@ -158,14 +137,10 @@ class Request:
 
 
 def as_checkpoint(value: Any) -> str:
-    """Return the argument ``checkpoint`` as text.
+    """Return the argument ``checkpoint`` as text. Raises ValueError.
 
-    Example:
-        >>> as_checkpoint(3), as_checkpoint("checkpoint_000003")
-        ('3', '3')
-
-    Raises:
-        ValueError: It is neither ``last``, ``best``, ``all`` nor a number.
+    >>> as_checkpoint(3), as_checkpoint("checkpoint_000003")
+    ('3', '3')
     """
     text = str(value).removeprefix("checkpoint_")
     if text in WHICH or (text.isdecimal() and not isinstance(value, bool)):
@@ -176,18 +151,10 @@ def as_checkpoint(value: Any) -> str:
 
 
 def evaluation_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
-    """Return the seeds of the episodes.
+    """Return the seeds of the episodes: a text, a whole number or some of these; or the first ``episodes`` seeds.
 
-    Args:
-        seeds: A text such as ``"0:40"`` or ``"3,7"``, a whole number, or some of these; None: 0, 1, ...
-        episodes: The number of episodes if ``seeds`` is None. None: 40.
-
-    Example:
-        >>> evaluation_seeds("0:3,7", None), evaluation_seeds(None, 2), evaluation_seeds(7, None)
-        ((0, 1, 2, 7), (0, 1), (7,))
-
-    Raises:
-        ValueError: They cannot be read, there are none, or both are given.
+    >>> evaluation_seeds("0:3,7", None), evaluation_seeds(None, 2), evaluation_seeds(7, None)
+    ((0, 1, 2, 7), (0, 1), (7,))
     """
     if seeds is not None and episodes is not None:
         raise ValueError("evaluate takes seeds= or episodes=, not both: each seed is one episode.")
@@ -210,9 +177,8 @@ def evaluation_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
 def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, ...]:
     """Return all combinations of the values of some keys; a value that is no list is the only one of its key.
 
-    Example:
-        >>> [condition.label for condition in as_conditions({"wind": [0, 5], "mass": 2})]
-        ['wind=0 mass=2', 'wind=5 mass=2']
+    >>> [condition.label for condition in as_conditions({"wind": [0, 5], "mass": 2})]
+    ['wind=0 mass=2', 'wind=5 mass=2']
     """
     if not env_config:
         return (EnvCondition(),)
@@ -226,14 +192,10 @@ def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, .
 
 
 def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the values of ``key=a,b,c``: JSON where they are, otherwise text.
+    """Return the values of ``key=a,b,c``: JSON where they are, otherwise text. Raises ValueError.
 
-    Example:
-        >>> parsed_env_config(["wind=0,5.5", "mode=hard"])
-        {'wind': [0, 5.5], 'mode': ['hard']}
-
-    Raises:
-        ValueError: A text has no ``=``.
+    >>> parsed_env_config(["wind=0,5.5", "mode=hard"])
+    {'wind': [0, 5.5], 'mode': ['hard']}
     """
     config = {}
     for text in texts:
@@ -246,11 +208,7 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def check_name(name: str) -> str:
-    """Return the name of an evaluation, which becomes that of a folder.
-
-    Raises:
-        ValueError: It cannot.
-    """
+    """Return the name of an evaluation, which becomes that of a folder. Raises ValueError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"evaluate(name=...) takes letters, digits and '_.=,+-', at most 100, got {as_shown(name)}.")
     return name
@@ -282,12 +240,9 @@ def _shown_value(value: Any) -> str:
 
 
 def _function_name(argument: str, value: Any, *, has_code: bool = False) -> str | None:
-    """Return the name of a function, by which an evaluation that goes on knows it again.
+    """Return the name of a function, by which an evaluation that is continued recognises it.
 
-    Args:
-        argument: The argument.
-        value: The function, or its name.
-        has_code: Whether the name tells apart lambdas with other code, and partials with other arguments.
+    With ``has_code``, the name tells apart lambdas with other code, and partials with other arguments.
     """
     if value is None or isinstance(value, str):
         return value

@@ -1,7 +1,7 @@
 """Whether a candidate is worse than a base by more than a margin, asked after each seed.
 
-A fixed test is right once. Who looks after each seed, and stops when it says yes, is wrong far more often than its
-level says. Here two gamblers bet on each seed with what the seeds before have shown: one against «the mean difference
+A fixed test holds its level for one look. With a look after each seed, and a stop at the first yes, it errs far more
+often. Here two gamblers bet on each seed with what the seeds before have shown: one against «the mean difference
 is at most m», one against «at least m». If the sentence is true, a gambler's wealth has no drift, so that it ever
 gets to 20 times the stake in one of twenty gates at most (Ville). The values of m against which neither has won are
 an interval that holds at each number of seeds at once (Waudby-Smith and Ramdas, "Estimating means of bounded random
@@ -62,11 +62,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Margin:
-    """How much worse the candidate may be.
-
-    Attributes:
-        amount: In the units of the metric, or a share of the base's mean.
-        is_share: Whether it is a share.
+    """How much worse the candidate may be: in the units of the metric, or as a share of the base's mean.
 
     >>> Margin(0.05, True).of(-200.0), Margin(3.0).of(-200.0)
     (10.0, 3.0)
@@ -119,25 +115,15 @@ def standing(
 
 @dataclass(frozen=True)
 class _Game:
-    """What the gamblers know before each seed, and what each seed brings.
+    """What the gamblers know before each seed, and what each seed brings."""
 
-    Attributes:
-        differences: The candidate's score less the base's.
-        base_means: The base's mean up to each seed.
-        candidate_means: The candidate's.
-        costs: The most that each seed may cost, as the seeds before show.
-        variances: The variance of the differences before each seed; at first, half of the cost counts as one deviation.
-        first: The first seed on which is bet.
-        goal: The logarithm of the wealth that wins.
-    """
-
-    differences: Scores
-    base_means: Scores
+    differences: Scores  # the candidate's score less the base's
+    base_means: Scores  # up to each seed
     candidate_means: Scores
-    costs: Scores
-    variances: Scores
-    first: int
-    goal: float
+    costs: Scores  # the most that each seed may cost, as the seeds before show
+    variances: Scores  # of the differences before each seed; at first, half of the cost counts as one deviation
+    first: int  # the first seed that the gamblers bet on
+    goal: float  # the logarithm of the wealth that wins
 
     @classmethod
     def of(cls, base: Scores, candidate: Scores, bounds: tuple[float, float] | None, goal: float) -> _Game:
@@ -149,8 +135,8 @@ class _Game:
         else:
             costs = np.full(len(base), bounds[1] - bounds[0], dtype=float)
         means, squares = np.cumsum(differences) / counts, np.cumsum(differences**2) / counts
-        known = np.maximum(_before(squares - means**2, 0.0), 0.0)
-        variances = ((counts - 1) * known + costs**2 / 4) / counts
+        seen = np.maximum(_before(squares - means**2, 0.0), 0.0)
+        variances = ((counts - 1) * seen + costs**2 / 4) / counts
         first = 0 if bounds is not None else _SCALING
         base_means, candidate_means = np.cumsum(base) / counts, np.cumsum(candidate) / counts
         return cls(differences, base_means, candidate_means, costs, variances, first, goal)

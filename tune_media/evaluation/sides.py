@@ -31,12 +31,9 @@ _VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its
 
 @dataclass(frozen=True)
 class Side:
-    """One of two policies that are compared.
+    """One of two policies that are compared, under the name that was given.
 
-    Attributes:
-        name: Its name, as it was given.
-        trial: The files of its trial; of an evaluation, those of the evaluated trial.
-        checkpoint: What is played. None: it is an evaluation, whose episodes are there.
+    ``trial`` has the files of its trial; of an evaluation, those of the evaluated trial, and ``checkpoint`` is None.
 
     >>> Side("a", TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/a"), None).is_rllib
     False
@@ -52,11 +49,7 @@ class Side:
         return self.checkpoint is not None and self.checkpoint.is_rllib
 
     def seeds(self) -> list[int]:
-        """Return the seeds of the episodes of an evaluation.
-
-        Raises:
-            ValueError: It has none, or those of several checkpoints.
-        """
+        """Return the seeds of an evaluation's episodes. Raises ValueError if they are not of one checkpoint."""
         rows = [episode.row for episode in TapedEpisode.of_trial(self.trial)]
         iterations = {row["training_iteration"] for row in rows}
         if len(iterations) != 1:
@@ -98,7 +91,7 @@ class Side:
 def side_of(
     source: Any, which: str = "last", filesystem: pyarrow.fs.FileSystem | None = None, *, is_foreign: bool = False
 ) -> Side:
-    """Return what a text names.
+    """Return the policy that a text names. Raises FileNotFoundError, ValueError, OSError.
 
     Args:
         source: The folder or URI of a checkpoint; of an experiment, for its best trial; ``EXPERIMENT:TRIAL``; or of an
@@ -106,11 +99,6 @@ def side_of(
         which: The checkpoint of a trial: ``last``, ``best``, or a number.
         filesystem: A pyarrow filesystem that it is on.
         is_foreign: Whether checkpoints are of another library: then any file or folder can be one.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        ValueError: The folder is no experiment, or has no such trial or checkpoint; or all checkpoints are named.
-        OSError: The storage does not answer.
     """
     if which == ALL:
         raise ValueError("checkpoint= takes 'last', 'best' or the number of one checkpoint, got 'all'.")
@@ -147,12 +135,9 @@ def side_of(
 
 
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
-    """Raise unless both sides play in one env, as far as their trials tell.
+    """Raise ValueError unless both sides play in one env, as far as their trials tell.
 
     Keys in ``overrides`` have one value for both; ``is_given``: a function of the user's makes the env of both.
-
-    Raises:
-        ValueError: They do not.
     """
     params = [side.trial.read_config() for side in (base, candidate)]  # of an evaluation, as it was evaluated
     ours, theirs = (config.get("env") for config in params)
@@ -172,11 +157,7 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
 
 
 def envs_differ(ours: bytes, theirs: bytes) -> str | None:
-    """Return in what the envs of two recipes differ, or None. Reading a recipe runs the code that is in it.
-
-    Raises:
-        Exception: Whatever reading one raises.
-    """
+    """Return how the envs of two recipes differ, or None. Reading a recipe runs its code, which may raise anything."""
     base, candidate = LoadedRecipe.of(ours), LoadedRecipe.of(theirs)
     for key in dict.fromkeys([*base.config, *candidate.config]):
         values = [shown(recipe.config.get(key)) for recipe in (base, candidate)]

@@ -1,1 +1,5 @@
-"""An experiment on disk: the files of its trials, read once for the viewer, the catalog and the trackers."""
+"""An experiment on disk: the files of its trials, read once for the viewer, the catalog and the trackers.
+
+Comes in: the folder of a trial, and Tune's snapshots. Goes out: ``TrialFiles``, which has its media, hyperparameters,
+results and status. It may import ``storage`` and ``values``.
+"""

@@ -41,8 +41,8 @@ class LoopEpisodes:
 
     def last(self, section: str) -> pa.Table:
         """Return the episodes of a section's last result, or the last ``WINDOW`` of all sections if it has none."""
-        own = self._own(section)
-        return self._window(section, own, len(own)) if len(own) else self.table[-WINDOW:]
+        episodes = self._in_section(section)
+        return self._window(section, episodes, len(episodes)) if len(episodes) else self.table[-WINDOW:]
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
@@ -51,16 +51,16 @@ class LoopEpisodes:
         Each has the means over the last ``WINDOW`` episodes of a section: ``train`` at the top, others under their
         names. If an evaluation has several episodes at one step of the training, the means are over these.
         """
-        found: list[dict[str, Any]] = []
-        for section in self.table["section"].unique().to_pylist():  # the episodes of an evaluation may have one step
-            found += {result["timesteps_total"]: result for result in self._of(section)}.values()
-        return sorted(found, key=lambda result: result["timesteps_total"] or 0)
+        results: list[dict[str, Any]] = []
+        for section in self._sections:  # the episodes of an evaluation may have one step
+            results += {result["timesteps_total"]: result for result in self._results_of(section)}.values()
+        return sorted(results, key=lambda result: result["timesteps_total"] or 0)
 
-    def _of(self, section: str) -> Iterator[dict[str, Any]]:
-        own = self._own(section)
-        count, parts = len(own), min(len(own), _MAX_RESULTS)
+    def _results_of(self, section: str) -> Iterator[dict[str, Any]]:
+        episodes = self._in_section(section)
+        count, parts = len(episodes), min(len(episodes), _MAX_RESULTS)
         for end in sorted(count - count * skipped // parts for skipped in range(parts)):
-            window = self._window(section, own, end)
+            window = self._window(section, episodes, end)
             metrics = {RETURN_NAMES[0]: _mean(window, "episode_return"), LENGTH_NAME: _mean(window, "episode_length")}
             custom = summarized(dict(row or ()) for row in window["metrics"].to_pylist())
             custom |= success_rate(window["success"].to_pylist())
@@ -70,15 +70,18 @@ class LoopEpisodes:
             )
 
     @functools.cached_property
-    def _trains(self) -> bool:
-        return TRAIN in self.table["section"].unique().to_pylist()
+    def _sections(self) -> list[str]:
+        sections: list[str] = self.table["section"].unique().to_pylist()
+        return sections
 
-    def _own(self, section: str) -> pa.Table:
+    def _in_section(self, section: str) -> pa.Table:
         return self.table.filter(pc.equal(self.table["section"], section))
 
     def _window(self, section: str, episodes: pa.Table, end: int) -> pa.Table:
         window = episodes[max(0, end - WINDOW) : end]
-        if section == TRAIN or not self._trains:  # then each process counts the steps of the evaluation itself
+        if (
+            section == TRAIN or TRAIN not in self._sections
+        ):  # then each process counts the steps of the evaluation itself
             return window
         steps = window["env_steps"].to_pylist()[::-1]
         count = len(list(itertools.takewhile(lambda step: step == steps[0], steps)))

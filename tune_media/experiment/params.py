@@ -69,12 +69,12 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
 
 
 def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
+    sampled = {}
     for name, value in config.items():
         inner: Any = _sampled(value) if isinstance(value, Mapping) else value
         if (_is_stand_in(inner) and inner[0] == _SAMPLED) or (isinstance(inner, dict) and inner):
-            found[whole_characters(shown(name, str))] = inner
-    return found
+            sampled[whole_characters(shown(name, str))] = inner
+    return sampled
 
 
 def searched_params(config: Mapping[str, Any], chosen: Any) -> dict[str, Any]:
@@ -147,9 +147,9 @@ def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     Memory addresses do not count as a difference, nor does a trial without hyperparameters: it has not written them
     yet.
     """
-    written = [found for found in params if found]
-    names = dict.fromkeys(name for found in written for name in found)
-    differ = [name for name in names if _differs([found.get(name) for found in written])]
+    written = [of_trial for of_trial in params if of_trial]
+    names = dict.fromkeys(name for of_trial in written for name in of_trial)
+    differ = [name for name in names if _differs([of_trial.get(name) for of_trial in written])]
     return sorted(differ, key=lambda name: (name.count("/"), name))
 
 

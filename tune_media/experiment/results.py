@@ -89,8 +89,8 @@ def result_time(result: dict[str, Any]) -> float:
     >>> result_time({"timestamp": 1700000000}), result_time({})
     (1700000000.0, 0.0)
     """
-    found = as_number(result.get("timestamp"))
-    return found if 0 < found < math.inf else 0.0
+    timestamp = as_number(result.get("timestamp"))
+    return timestamp if 0 < timestamp < math.inf else 0.0
 
 
 def without_lists(result: dict[str, Any]) -> dict[str, Any]:
@@ -159,10 +159,10 @@ def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, fl
             start = max(0, size - length)
             file.seek(start)
             lines = bytes(file.read()).split(b"\n")[1 if start else 0 :]  # the first line is cut off
-            found = _newest(lines)
-            is_whole = any(name.startswith("evaluation/") for name in found)
-            if start == 0 or is_whole or (found and length >= _MAX_TAIL):
-                return found
+            newest = _newest(lines)
+            has_evaluation = any(name.startswith("evaluation/") for name in newest)
+            if start == 0 or has_evaluation or (newest and length >= _MAX_TAIL):
+                return newest
             length *= 16
 
 
@@ -178,7 +178,7 @@ def _newest(lines: list[bytes]) -> dict[str, float]:
         later += map(json_object, unread)
         unread = []
         result = json_object(raw)
-        if not counting([result.get("training_iteration"), *(one.get("training_iteration") for one in later)])[0]:
+        if not counting([result.get("training_iteration"), *(after.get("training_iteration") for after in later)])[0]:
             continue
         later.append(result)
         numbers = finite_metrics(result)

@@ -100,23 +100,23 @@ class Snapshots:
 
 def _files(filesystem: pyarrow.fs.FileSystem, infos: Iterable[pyarrow.fs.FileInfo]) -> list[pyarrow.fs.FileInfo]:
     """Return the files of snapshots among those of an experiment's folder, the oldest first."""
-    found = []
+    files = []
     for info in infos:
         with contextlib.suppress(UnicodeDecodeError):  # a name that is no text is none of Tune's
             name = str(info.base_name)
             is_ours = name.startswith(_PREFIX) and name.endswith(_SUFFIX)
             if is_ours and (info.is_file or file_info(filesystem, info.path)):
-                found.append((name, info))
-    return [info for _, info in sorted(found, key=lambda item: item[0])]
+                files.append((name, info))
+    return [info for _, info in sorted(files, key=lambda item: item[0])]
 
 
 def _trials(filesystem: pyarrow.fs.FileSystem, path: str) -> list[TrialState]:
     rows = json_file(filesystem, path).get("trial_data")
     read = [_trial(row) for row in (rows if isinstance(rows, list) else [])]
-    found = [trial for trial in read if trial is not None]
-    if len(found) < len(read):
-        warn_passed_over(path, f"{len(read) - len(found)} of its {len(read)} trials, which have no trial_id")
-    return found
+    trials = [trial for trial in read if trial is not None]
+    if len(trials) < len(read):
+        warn_passed_over(path, f"{len(read) - len(trials)} of its {len(read)} trials, which have no trial_id")
+    return trials
 
 
 def _trial(row: Any) -> TrialState | None:
@@ -126,11 +126,12 @@ def _trial(row: Any) -> TrialState | None:
     id = values.get("trial_id")
     if not isinstance(id, str):
         return None
-    folder, own = str(values.get("relative_logdir") or ""), values.get("custom_trial_name")
+    folder, custom = str(values.get("relative_logdir") or ""), values.get("custom_trial_name")
+    custom = custom if isinstance(custom, str) else ""
     chosen = nested_choice(values.get("evaluated_params"), values.get("_Trial__unresolved_config"))
     return TrialState(
         trial_id=id,
-        name=own if isinstance(own, str) and own else trial_name(folder, id) or f"{values.get('trainable_name')}_{id}",
+        name=custom or trial_name(folder, id) or f"{values.get('trainable_name')}_{id}",
         folder=folder,
         status=str(values.get("status") or ""),
         searched={name: _plain(value) for name, value in chosen.items()},

@@ -139,11 +139,11 @@ def _episodes(line: Line, read: Read) -> StoredEpisodes:
 
 def _episode(row: Mapping[str, Any]) -> EpisodeData:
     """Return an episode of a row of a report's Parquet file."""
-    found, lists = values_of(row), dict(row["lists"] or ())
+    stored, lists = values_of(row), dict(row["lists"] or ())
     series: dict[str, Series] = {}
-    for name, values in found["series"].items():
+    for name, values in stored["series"].items():
         if name not in lists:
             values = np.array([math.nan if value is None else value for value in values], float)
-        stride = found["every"].get(name, 1)
+        stride = stored["every"].get(name, 1)
         series[name] = Series(values, stride, stride * len(values))
-    return EpisodeData(record_of(row), series, found["values"], is_late=bool(row["late"]))
+    return EpisodeData(record_of(row), series, stored["values"], is_late=bool(row["late"]))

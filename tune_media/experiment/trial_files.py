@@ -10,7 +10,7 @@ import math
 import os
 import posixpath
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -78,12 +78,10 @@ class TrialFiles:
         # size and mtime of the index that was read; None: ``refresh`` was never called
         self.version: Version | None = None
         self.results_version: Version | None = None  # the same of the results
-        # is_loop: a loop outside Tune recorded its episodes: results are made of them
-        # is_abandoned: see ``mark_abandoned``
-        self.is_abandoned = self.is_loop = False
-        # media: the lines of its stored media, without those of episode reports
-        # reports: the lines of its episode reports, the files of ``episode_data``
-        self.media = self.reports = MediaColumns.of_lines([])
+        self.is_loop = False  # a loop outside Tune recorded its episodes: results are made of them
+        self.is_abandoned = False  # see ``mark_abandoned``
+        self.media = MediaColumns.of_lines([])  # the lines of its stored media, without those of episode reports
+        self.reports = self.media  # the lines of its episode reports, the files of ``episode_data``
         # the line of the newest clip under each section and key of which there is only the tape
         self.tapes: list[Line] = []
         # section and key of each clip that is not rendered nor rolled back, by its episode's id
@@ -131,7 +129,9 @@ class TrialFiles:
         tapes = [line for _, line in contents.lines if line.get("status") == ONLY_TAPE]
         self.is_loop = bool(reports) and all(line.get("training_iteration") is None for _, line in reports)
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
-        self.unrendered = _by_episode(line for _, line in contents.lines if may_be_rendered(line))
+        self.unrendered = {}
+        for line in (line for _, line in contents.lines if may_be_rendered(line)):
+            self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
         ids = (line.get("trial_id") for _, line in contents.lines)
         self.trial_ids = frozenset(id for id in ids if isinstance(id, str))
         times = (as_number(line.get("time")) for _, line in contents.lines)
@@ -186,8 +186,8 @@ class TrialFiles:
     @property
     def status(self) -> TrialStatus:
         """What became of it, in the words of Tune's last snapshot, with the error if it failed."""
-        known = None if self.tune_view is None else self.tune_view.state(self)
-        word = known.status.lower() if known else ""
+        state = None if self.tune_view is None else self.tune_view.state(self)
+        word = state.status.lower() if state else ""
         if word == FAILED and self._error is None:
             with contextlib.suppress(OSError):
                 self._error = last_line(content_of_errors(self.filesystem, self.path))
@@ -207,8 +207,8 @@ class TrialFiles:
     def metrics(self) -> dict[str, Metric]:
         """The last, largest and smallest value of each metric of its results that were not rolled back."""
         if self._metrics is None:
-            own = self._loop_results()
-            self._metrics = read_metrics(self.filesystem, self.path) if own is None else metrics_of(own)
+            of_loop = self._loop_results()
+            self._metrics = read_metrics(self.filesystem, self.path) if of_loop is None else metrics_of(of_loop)
         return self._metrics
 
     @property
@@ -219,22 +219,22 @@ class TrialFiles:
         return self._last_metrics
 
     def _read_last_metrics(self) -> dict[str, float]:
-        own = self._loop_results()
-        if own is None:
+        of_loop = self._loop_results()
+        if of_loop is None:
             return last_metrics(self.filesystem, self.path)
-        return {name: value for result in own for name, value in finite_metrics(result).items()}
+        return {name: value for result in of_loop for name, value in finite_metrics(result).items()}
 
     def loop_episodes(self) -> LoopEpisodes | None:
         """Return the episodes of a loop outside Tune; None if it has none, or if Tune has its results."""
         if not self.is_loop:
             return None
-        known = len(self._loop_tables)
+        before = len(self._loop_tables)
         for path in self.report_files.keys() - self._loop_tables.keys():
             try:
                 self._loop_tables[path] = self.episodes(path, COLUMNS)
             except Exception as error:  # of one file: it is gone, or broken
                 warn_passed_over(posixpath.join(self.media_path, parquet_name(path)), error_text(error))
-        if len(self._loop_tables) > known:
+        if len(self._loop_tables) > before:
             self._loop_episodes = LoopEpisodes.of(list(self._loop_tables.values()))
         return self._loop_episodes
 
@@ -278,8 +278,8 @@ class TrialFiles:
 
     def _looked_up(self) -> tuple[MediaColumns, dict[str, int], dict[str, str]]:
         """Return the media, the last line of each file, and the last clip of each episode by its id."""
-        found = self._rows
-        if found is None or found[0] is not self.media:  # another thread may have read the index again
+        lookup = self._rows
+        if lookup is None or lookup[0] is not self.media:  # another thread may have read the index again
             media = self.media
             rows: dict[str, int] = {}
             clips: dict[str, str] = {}
@@ -287,8 +287,8 @@ class TrialFiles:
                 rows[line["path"]] = row
                 if line.get("kind") == Video.kind and isinstance(line.get("episode_id"), str):
                     clips[line["episode_id"]] = line["path"]
-            found = self._rows = media, rows, clips
-        return found
+            lookup = self._rows = media, rows, clips
+        return lookup
 
     def read_media(self, path: str) -> bytes:
         """Return the content of a file of ``media`` or ``episode_data``, by its path in the index. Raises OSError."""
@@ -361,9 +361,9 @@ class TrialFiles:
         }
 
     def _each_result(self) -> Iterator[Line]:
-        own, path = self._loop_results(), posixpath.join(self.path, RESULTS)
-        if own is not None:
-            yield from own
+        of_loop, path = self._loop_results(), posixpath.join(self.path, RESULTS)
+        if of_loop is not None:
+            yield from of_loop
         elif (info := file_info(self.filesystem, path)) is not None:
             stride = math.ceil((info.size or 1) / _MAX_PARSED)
             with self.filesystem.open_input_stream(path) as stream:
@@ -387,14 +387,14 @@ class TuneView:
         chosen = self.chosen(trial)
         if not chosen:
             if self._differing is None:
-                self._differing = differing([one.config for one in self.trials])
+                self._differing = differing([trial.config for trial in self.trials])
             return {name: trial.config.get(name) for name in self._differing}
         return dict(flat_values(searched_params(trial.read_config(), chosen)))
 
     def chosen(self, trial: TrialFiles) -> dict[str, Any]:
         """Return what Tune chose for a trial, see ``nested_choice``; empty if no snapshot has it."""
-        known = self.state(trial)
-        return dict(known.searched) if known else {}
+        state = self.state(trial)
+        return dict(state.searched) if state else {}
 
     def state(self, trial: TrialFiles) -> TrialState | None:
         """Return what Tune's snapshots say of a trial; None if none has it, or if they cannot be read."""
@@ -403,14 +403,6 @@ class TuneView:
             if place not in self._states:
                 self._states[place] = self._snapshots.known(trial.filesystem, trial.experiment)
         return self._states[place].find(trial.trial_ids, trial.path)
-
-
-def _by_episode(lines: Iterable[Line]) -> dict[str, list[tuple[str, str]]]:
-    """Return the section and the key of each line, by the id of its episode."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for line in lines:
-        found.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
-    return found
 
 
 def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
@@ -423,8 +415,8 @@ def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
     exact = [trial for trial in trials if trial.name == name]
     matches = exact or [trial for trial in trials if name and name in trial.name]
     if not matches:
-        known = name_some(trial.name for trial in trials) or "none"
-        raise ValueError(f"There is no trial {name!r}; the trials are {known}.")
+        there = name_some(trial.name for trial in trials) or "none"
+        raise ValueError(f"There is no trial {name!r}; the trials are {there}.")
     if len(matches) > 1 and not exact:
         names = name_some(trial.name for trial in matches)
         raise ValueError(f"{len(matches)} trials have {name!r} in their name: {names}.")

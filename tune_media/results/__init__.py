@@ -1,1 +1,5 @@
-"""Finds the media in a result dict and takes them out."""
+"""Finds the media in a result dict and takes them out.
+
+Comes in: a result as Tune's callbacks get it. Goes out: the media with their places and ids, the new episodes of the
+old API stack, and a result that every logger can write. It may import ``values``.
+"""

@@ -8,6 +8,7 @@ number. In any other list, the entries that the last result had are recognised b
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,6 +77,15 @@ def _is_legacy(place: Any) -> bool:
     return is_a(place, dict) and is_a(place.get(_HISTOGRAMS), dict) and _RETURNS in place[_HISTOGRAMS]
 
 
+@dataclass
+class _Draft:
+    """What has been read of one episode, by name."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    series: dict[str, Series] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+
 class _Section:
     """Reads the new episodes of one section."""
 
@@ -98,44 +108,51 @@ class _Section:
         if new is None:
             new = len(self._fresh_by_content((_HISTOGRAMS, _RETURNS), self._returns))
         self._new = min(int(new), len(self._returns))
+        self._drafts = [_Draft() for _ in range(self._new)]
+        self._unknown = _Draft()  # values that cannot be assigned to an episode
 
     def read(self) -> NewEpisodes:
-        metrics: list[dict[str, float]] = [{} for _ in range(self._new)]
-        series: list[dict[str, Series]] = [{} for _ in range(self._new)]
-        values: list[dict[str, Any]] = [{} for _ in range(self._new)]
-        of_unknown: tuple[dict[str, Series], dict[str, Any]] = ({}, {})
         for kind in (_HISTOGRAMS, _METRICS):
-            for name, found in self._lists_of(kind):
-                each = self._by_episode(kind, name, found)
-                if name in (_RETURNS, _LENGTHS):
-                    continue
-                if each is None:
-                    of_unknown[0].update(_as_series(name, self._lists[(*self._path, kind, name)]))
-                    continue
-                for index, own in enumerate(each):
-                    if len(own) == 1 and _number(own[0]) is not None:
-                        metrics[index][name] = float(own[0])
-                    else:
-                        series[index].update(_as_series(name, own))
-        for name, found in self._lists_of(_MEDIA):
-            each = self._by_episode(_MEDIA, name, found)
-            if each is None:
-                fresh = [
-                    plain for item in self._lists[(*self._path, _MEDIA, name)] for plain in self._plain(name, item)
-                ]
-                of_unknown[1].update({name: fresh} if fresh else {})
-                continue
-            for index, own in enumerate(each):
-                for plain in self._plain(name, own[0]):
-                    values[index][name] = plain
-        episodes = [self._episode(index, metrics[index], series[index], values[index]) for index in range(self._new)]
-        if any(of_unknown):
-            episodes.append(self._of_unknown(*of_unknown))
+            for name, entries in self._lists_of(kind):
+                self._read_numbers(kind, name, entries)
+        for name, entries in self._lists_of(_MEDIA):
+            self._read_media(name, entries)
+        episodes = [self._episode(index, draft) for index, draft in enumerate(self._drafts)]
+        if self._unknown.series or self._unknown.values:
+            note = "values of several episodes: the result does not say which is whose"
+            record = self._record(UNKNOWN, math.nan, 0, {}, note)
+            episodes.append(EpisodeData(record, self._unknown.series, self._unknown.values))
         return NewEpisodes(self._section, self._batch(episodes), self._lists, self._put)
 
+    def _read_numbers(self, kind: str, name: str, entries: list[Any]) -> None:
+        """Add a list of numbers to the metrics and series of the episodes that they belong to."""
+        each = self._by_episode(kind, name, entries)
+        if name in (_RETURNS, _LENGTHS):
+            return
+        if each is None:
+            self._unknown.series.update(_as_series(name, self._lists[(*self._path, kind, name)]))
+            return
+        for draft, of_episode in zip(self._drafts, each, strict=True):
+            if len(of_episode) == 1 and _number(of_episode[0]) is not None:
+                draft.metrics[name] = float(of_episode[0])
+            else:
+                draft.series.update(_as_series(name, of_episode))
+
+    def _read_media(self, name: str, entries: list[Any]) -> None:
+        """Add a list of ``episode_media`` to the values of the episodes that they belong to."""
+        each = self._by_episode(_MEDIA, name, entries)
+        if each is None:
+            fresh = self._lists[(*self._path, _MEDIA, name)]
+            if plain := [value for item in fresh for value in self._plain(name, item)]:
+                self._unknown.values[name] = plain
+            return
+        for draft, of_episode in zip(self._drafts, each, strict=True):
+            for value in self._plain(name, of_episode[0]):
+                draft.values[name] = value
+
     def _lists_of(self, kind: str) -> Iterator[tuple[str, list[Any]]]:
-        found: Any = self._place.get(kind)
-        for name, values in list(found.items()) if is_a(found, dict) else []:
+        lists: Any = self._place.get(kind)
+        for name, values in list(lists.items()) if is_a(lists, dict) else []:
             if is_a(values, (list, tuple)) or (is_a(values, np.ndarray) and values.ndim):
                 yield shown(name, str), list(values)
 
@@ -150,11 +167,11 @@ class _Section:
         if fitting is None:
             self._lists[place] = self._fresh_by_content((kind, name), values)
             return None
-        own = fitting[window - self._new :]
-        fresh = values[len(values) - sum(own) :]
+        counts_of_new = fitting[window - self._new :]
+        fresh = values[len(values) - sum(counts_of_new) :]
         self._lists[place] = fresh
-        starts = np.cumsum([0, *own])
-        return [fresh[start : start + count] for start, count in zip(starts.tolist(), own, strict=False)]
+        ends = itertools.accumulate(counts_of_new)
+        return [fresh[end - count : end] for end, count in zip(ends, counts_of_new, strict=True)]
 
     def _fresh_by_content(self, place: tuple[str, ...], values: list[Any]) -> list[Any]:
         """Return the entries after those with which the last result's list ended and this one begins."""
@@ -169,29 +186,22 @@ class _Section:
         except TypeError as error:
             self._unstored(str(error))
 
-    def _episode(
-        self, index: int, metrics: dict[str, float], series: dict[str, Series], values: dict[str, Any]
-    ) -> EpisodeData:
+    def _episode(self, index: int, draft: _Draft) -> EpisodeData:
         at = index - self._new
         length = self._lengths[at] if len(self._lengths) >= self._new else 0
-        return EpisodeData(self._record(index, float(self._returns[at]), length, metrics), series, values)
-
-    def _of_unknown(self, series: dict[str, Series], values: dict[str, Any]) -> EpisodeData:
-        """Return the values that cannot be assigned to an episode, as a row with a note that says so."""
-        note = "values of several episodes: the result does not say which is whose"
-        return EpisodeData(self._record(self._new, math.nan, 0, {}, note), series, values)
+        name = f"{self._section}-{self._result.get('training_iteration')}-{index}"
+        record = self._record(name, float(self._returns[at]), length, draft.metrics)
+        return EpisodeData(record, draft.series, draft.values)
 
     def _record(
-        self, index: int, episode_return: float, length: int, metrics: dict[str, float], note: str | None = None
+        self, name: str, episode_return: float, length: int, metrics: dict[str, float], note: str | None = None
     ) -> EpisodeRecord:
-        iteration = self._result.get("training_iteration")
-        name = UNKNOWN if index == self._new else f"{self._section}-{iteration}-{index}"
         return EpisodeRecord(
             name,
             episode_return,
             length,
             section=self._section,
-            training_iteration=iteration,
+            training_iteration=self._result.get("training_iteration"),
             metrics=metrics,
             note=note,
         )
@@ -200,10 +210,10 @@ class _Section:
         """Make the batch, with an id made from the content, and from the round if the result tells it."""
         window = [self._returns, self._lengths]
         window += [
-            [kind, name, found] for kind in (_HISTOGRAMS, _METRICS, _MEDIA) for name, found in self._lists_of(kind)
+            [kind, name, values] for kind in (_HISTOGRAMS, _METRICS, _MEDIA) for name, values in self._lists_of(kind)
         ]
-        told = repr([self._section, _digest(window)]).encode("utf-8", "replace")
-        digest = hashlib.blake2b(told, digest_size=CONTENT_DIGITS // 2).hexdigest()
+        content = repr([self._section, _digest(window)]).encode("utf-8", "replace")
+        digest = hashlib.blake2b(content, digest_size=CONTENT_DIGITS // 2).hexdigest()
         if self._section == TRAIN:
             token: Any = [self._result.get(n) for n in ("training_iteration", "timesteps_total", "episodes_total")]
         else:

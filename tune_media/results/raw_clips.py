@@ -22,7 +22,7 @@ MIN_FLOAT_PIXELS = 16  # small float arrays are more often tables of numbers, or
 _NEARLY_ONE = 1.001  # floats in 0..1, but for rounding
 _LEAST_BRIGHTEST = 16  # floats in 0..255 whose largest value is lower would be a black clip
 
-_BLOCK_BYTES = 2**16  # with a checksum of its own: one of all would be the same for two clips once in 2**32
+_BLOCK_BYTES = 2**16  # each has a checksum: one of all would be the same for two clips once in 2**32
 
 
 class RawLayout(NamedTuple):
@@ -146,8 +146,10 @@ def raw_layout(value: Any) -> RawLayout | None:
         return None
     if value.dtype.kind != "f":
         return RawLayout(axes, 255) if value.ndim == 5 else None
-    if value.ndim == 4 and not _are_pixels(value, brightest):
-        return None
+    if value.ndim == 4:  # a clip in colour, or a table of numbers
+        is_picture = value.shape[3] == 3 and min(value.shape[1:3]) >= MIN_FLOAT_PIXELS
+        if not is_picture or (brightest <= _NEARLY_ONE and are_probabilities(value)):
+            return None
     if brightest <= _NEARLY_ONE:
         return RawLayout(axes, 1)
     return RawLayout(axes, 255) if brightest >= _LEAST_BRIGHTEST else None
@@ -207,9 +209,3 @@ def _brightest(value: npt.NDArray[Any]) -> float | None:
     """Return the largest value of an array if all may be pixels; None if they are not in 0..255."""
     low, high = float(value.min()), float(value.max())
     return high if low >= 0 and high <= 255 else None
-
-
-def _are_pixels(value: npt.NDArray[Any], brightest: float) -> bool:
-    """Return whether floats with four axes are a clip in colour, and no table of numbers."""
-    is_picture = value.shape[3] == 3 and min(value.shape[1:3]) >= MIN_FLOAT_PIXELS
-    return is_picture and not (brightest <= _NEARLY_ONE and are_probabilities(value))

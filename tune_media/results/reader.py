@@ -151,13 +151,13 @@ class _ResultWalk:
     def _converted(self, value: Any, at: Place) -> Any:
         """Convert a value of another library; a tensor of one number becomes that number."""
         try:
-            found = converted(value)
-            if found is not value and isinstance(found, Medium):
-                self._ids.identify(found, at)
+            made = converted(value)
+            if made is not value and isinstance(made, Medium):
+                self._ids.identify(made, at)
         except Exception as error:
             self._cannot_read(value, at, error)
             return value
-        return found.item() if is_a(found, np.ndarray) and found.ndim == 0 else found
+        return made.item() if is_a(made, np.ndarray) and made.ndim == 0 else made
 
     def _sequence(self, values: Any, at: Place) -> Any:
         if _SCALARS.issuperset(map(type, values)):
@@ -172,7 +172,7 @@ class _ResultWalk:
         if all(new is item for new, item in zip(replaced, items, strict=True)):
             return values
         kept_tuples = any(new is item and is_a(item, tuple) for new, item in zip(replaced, items, strict=True))
-        all_placed = all(map(_is_placed, replaced)) and not kept_tuples
+        all_placed = all(new is None or is_a(new, (str, tuple)) for new in replaced) and not kept_tuples
         if not all_placed and type(values) is list:  # in place: the list may hold itself
             values[:] = replaced
             return values
@@ -213,10 +213,6 @@ class _ResultWalk:
                 "logger handles it; report a tune_media.Video, Image, Histogram or Artifact instead",
             )
         return None
-
-
-def _is_placed(value: Any) -> bool:
-    return value is None or is_a(value, (str, tuple))
 
 
 def _flat(values: list[Any]) -> Iterator[Any]:

@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.recorded import make_experiment, make_trial
-from tune_media import cli
-from tune_media.cli import main
+from tune_media.cli import main, pages
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def test_without_the_viewers_library_watch_says_what_to_install(experiment, monk
 
 
 def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "_MUCH", 10)
+    monkeypatch.setattr(pages, "_MUCH", 10)
     command = ["gallery", str(experiment), "-o", str(tmp_path / "out")]
     refused = CliRunner().invoke(main, command, input="n\n")
     assert refused.exit_code == 1

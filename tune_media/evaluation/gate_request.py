@@ -1,4 +1,4 @@
-"""Two sides that are to play the same seeds: who they are, what is played, and where it goes."""
+"""What a gate is asked for: who is compared, how both are played, and where the episodes go."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import pyarrow.fs
 import ray
 
 from tune_media._version import __version__
-from tune_media.evaluation.evaluate import function_named
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
 from tune_media.evaluation.pairs import ROLES
-from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, code_digest
-from tune_media.evaluation.sides import Side, check_same_env, side_of
+from tune_media.evaluation.request import EnvCondition, Request, code_digest
+from tune_media.evaluation.sides import Side, check_same_env
 from tune_media.experiment.results import json_file, json_object
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
@@ -33,7 +32,7 @@ _IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a functi
 
 
 @dataclass(frozen=True)
-class Match:
+class GateRequest:
     """The base and the candidate, and how both are played: ``make`` makes the env, ``load`` loads foreign policies."""
 
     sides: tuple[Side, Side]
@@ -42,52 +41,22 @@ class Match:
     load: LoadPolicy | None
     success: Any
 
-    @classmethod
-    def of(
-        cls,
-        base: Any,
-        candidate: Any,
-        *,
-        seeds: Any,
-        checkpoint: Any,
-        explore: Any,
-        connectors: Any,
-        env: Any,
-        env_config: Any,
-        policy: Any,
-        success: Any,
-        filesystem: pyarrow.fs.FileSystem | None,
-    ) -> Match:
-        """Check the arguments of ``tune_media.gate`` that say what is played.
-
-        Raises:
-            FileNotFoundError: There is no such folder.
-            ValueError: An argument cannot work, or both play in different envs.
-            TypeError: An argument is of the wrong type.
-            OSError: The storage does not answer.
-        """
-        make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
-        which = as_checkpoint(checkpoint)
-        ours, theirs = (side_of(one, which, filesystem, is_foreign=load is not None) for one in (base, candidate))
-        there = [side.seeds() for side in (ours, theirs) if side.checkpoint is None]
-        if there and seeds is None:
-            seeds = [seed for seed in there[0] if all(seed in other for other in there)]
-        seeds = _SEEDS if seeds is None else seeds
-        request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
-        if there and request.conditions != (EnvCondition(),):
+    def check(self) -> None:
+        """Raise ValueError if the sides play in different envs, or if a change of the env is for an evaluation."""
+        conditions = self.request.conditions
+        if any(side.checkpoint is None for side in self.sides) and conditions != (EnvCondition(),):
             raise ValueError(
                 "gate(env_config=...) takes nothing if a side is an evaluation: that has its own conditions."
             )
-        for condition in request.conditions if load is None else ():
-            check_same_env(ours, theirs, dict(condition.overrides), is_given=make is not None)
-        return cls((ours, theirs), request, make, load, success)
+        for condition in conditions if self.load is None else ():
+            check_same_env(*self.sides, dict(condition.overrides), is_given=self.make is not None)
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON; two that are equal play the same."""
         return {
             **self.request.facts(),
             "conditions": [condition.label for condition in self.request.conditions],
-            "code": [code_digest(one) for one in (self.make, self.load, self.success)],
+            "code": [code_digest(function) for function in (self.make, self.load, self.success)],
             "versions": {"ray": ray.__version__, "tune_media": __version__},
             **{role: side.facts() for role, side in zip(ROLES, self.sides, strict=True)},
         }
@@ -105,7 +74,7 @@ class Match:
     def play(
         self, parts: Sequence[EvaluationPart], condition: EnvCondition, workers: int
     ) -> Generator[Played, None, None]:
-        """Yield the episodes that are missing, in turns; whoever has enough closes the generator."""
+        """Yield the episodes that are missing, in turns, until the caller closes the generator."""
         seeds, settings = self.request.seeds, self.request.settings(condition, self.make, self.success)
         loads = [None if side.is_rllib else self.load for side in self.sides]
         jobs: list[Job] = []
@@ -115,20 +84,22 @@ class Match:
         return played(jobs, workers)
 
 
+def default_seeds(sides: Sequence[Side]) -> str | list[int]:
+    """Return the seeds that all evaluations among the sides have; if none is an evaluation, 0 to 199."""
+    stored = [side.seeds() for side in sides if side.checkpoint is None]
+    return [seed for seed in stored[0] if all(seed in other for other in stored)] if stored else _SEEDS
+
+
 def folder_of(output: str | None, candidate: Any, facts: Mapping[str, Any]) -> Folder:
     """Return where the episodes go: the folder that is given, or ``gates/<candidate>-<digest>`` here."""
     default = f"gates/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
     return folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
 
 
-def note(place: Folder, facts: Mapping[str, Any], verdict: Mapping[str, Any] | None = None) -> None:
-    """Write what was asked for, and the verdict, to ``gate.json`` in the folder.
+def write_request(place: Folder, facts: Mapping[str, Any], verdict: Mapping[str, Any] | None = None) -> None:
+    """Write what was asked for, and the verdict, to ``gate.json`` in the folder. Raises ValueError, OSError.
 
-    The same may go on with more seeds than before.
-
-    Raises:
-        ValueError: The folder has one that was asked for something else, or other files.
-        OSError: The storage does not answer.
+    The folder must be empty, or have the same gate, of which the new one may have more seeds.
     """
     facts = json_object(json_bytes(facts))  # as it is read: a tuple is a list
     path = posixpath.join(place.path, FILE)
@@ -136,7 +107,7 @@ def note(place: Folder, facts: Mapping[str, Any], verdict: Mapping[str, Any] | N
     if not isinstance(before, dict):
         there = place.filesystem.get_file_info(pyarrow.fs.FileSelector(place.path, allow_not_found=True))
         others = [info.base_name for info in there if not info.base_name.startswith(f"{FILE}.")]  # of a killed process
-        if others:  # an experiment's trials, or episodes of nobody knows which policies
+        if others:  # an experiment's trials, or episodes of unknown policies
             raise ValueError(
                 f"{place.path!r} has files of no gate ({name_some(sorted(others))}); "
                 "pass another folder: output=, or -o."

@@ -1,0 +1,39 @@
+"""The command line, ``tune-media``.
+
+Comes in: the words of a shell. Goes out: text, files, and an exit code. It may import every other folder, and does so
+inside the commands, so that ``--help`` loads no Ray.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tune_media._version import __version__
+from tune_media.cli.command import EXIT_CODES
+from tune_media.cli.delivery import deliver, export
+from tune_media.cli.first_steps import demo, doctor
+from tune_media.cli.listing import list_media
+from tune_media.cli.pages import gallery, watch
+from tune_media.cli.pictures import filmstrip, grid
+from tune_media.cli.policies import evaluate, fork, gate
+from tune_media.cli.tapes import render
+
+__all__ = ["main"]
+
+
+@click.group(invoke_without_command=True, epilog=EXIT_CODES)
+@click.version_option(__version__)
+@click.pass_context
+def main(context: click.Context) -> None:
+    """See what the agents of a Ray Tune or RLlib sweep do."""
+    if context.invoked_subcommand is None:
+        from tune_media.viewing.next_steps import next_steps
+
+        click.echo(f"{context.get_help()}\n\n{next_steps()}")
+
+
+for _command in (
+    *(demo, doctor, list_media, watch, gallery, grid, filmstrip),
+    *(render, evaluate, gate, fork, export, deliver),
+):
+    main.add_command(_command)

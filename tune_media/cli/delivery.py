@@ -1,0 +1,143 @@
+"""Commands that bring media to another place: ``export`` to a file or a tracker, ``deliver`` to the storage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tune_media.cli.command import Command, UsersCommand, nothing_recorded
+from tune_media.values.number import counted
+
+if TYPE_CHECKING:
+    from tune_media.callbacks.export import Exported
+
+_MAX_SHOWN = 20  # problems
+_OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file
+    None: ("width", "fps"),
+    "wandb": ("project", "group", "offline"),
+    "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
+    "tensorboard": (),
+}
+
+
+@click.command(cls=UsersCommand, short_help="Save a clip as a GIF, or log a sweep to a tracker.")
+@click.argument("experiment", metavar="CLIP|EXPERIMENT")
+@click.option(
+    "--to",
+    "tracker",
+    type=click.Choice(["wandb", "mlflow", "tensorboard"]),
+    help="Where to log the experiment. Without it, one clip is saved.",
+)
+@click.option("--width", type=click.IntRange(16), help="GIF: the largest width, pixels. Default: that of the clip.")
+@click.option("--fps", type=click.FloatRange(1, 50), help="GIF: the most frames per second. Default: the clip's.")
+@click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
+@click.option("--group", help="W&B: the group of the runs. Default: the name of the experiment.")
+@click.option("--offline", is_flag=True, help="W&B: write offline runs to <trial>/wandb, for `wandb sync`.")
+@click.option("--tracking-uri", help="MLflow: the server or database. Default: MLflow's own.")
+@click.option("--experiment-name", help="MLflow: the experiment. Default: the name of the Tune experiment.")
+@click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
+@click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
+@click.option("-o", "output", type=click.Path(), help="The .gif or .mp4 to write; TensorBoard: the folder.")
+def export(experiment: str, tracker: str | None, output: str | None, **options: Any) -> None:
+    """Save CLIP, an mp4 file, or the best clip of EXPERIMENT for a slide, or log EXPERIMENT to a tracker.
+
+    The tracker may have been away during the sweep, or is a new one. Experiments of Ray's own loggers, without clips,
+    can be exported, too. It is safe to export an experiment again.
+
+    \b
+    Examples:
+      tune-media export my_sweep -o best.gif
+      tune-media export my_sweep --to mlflow --tracking-uri http://localhost:5000
+      tune-media export my_sweep --to wandb --project walkers
+      tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tb
+    """
+    given = {name: value for name, value in options.items() if value}
+    _check_options(tracker, output, given)
+    if tracker is None:
+        click.echo(_save_clip(experiment, str(output), **given))
+        return
+    done = _export_to(tracker, experiment, output, given)
+    with_what = f"{counted(done.results, 'result')} and {counted(done.media, 'medium', 'media')}"
+    click.echo(f"{tracker} has {counted(done.trials, 'trial')}, with {with_what}.")
+    for trial, reason in done.left_alone.items():
+        click.echo(f"Left alone: {trial}: {reason}")
+    if done.problems:
+        more = f"\nand {len(done.problems) - _MAX_SHOWN} more" if len(done.problems) > _MAX_SHOWN else ""
+        raise click.ClickException("Not logged:\n" + "\n".join(done.problems[:_MAX_SHOWN]) + more)
+
+
+def _check_options(tracker: str | None, output: str | None, given: dict[str, Any]) -> None:
+    """Raise UsageError if there are options of another tracker, or if ``-o`` is missing or too much."""
+    foreign = [f"--{name.replace('_', '-')}" for name in given if name not in _OPTIONS[tracker]]
+    writes = tracker in (None, "tensorboard")
+    if foreign or (output is None) == writes:
+        wrong = " and ".join(foreign) or "-o"
+        needs = "needs -o" if writes and not foreign else f"does not take {wrong}"
+        of_what = f"--to {tracker}" if tracker else "a clip (no --to is given)"
+        raise click.UsageError(f"{of_what} {needs}; `tune-media export --help` says which options it takes.")
+
+
+def _save_clip(source: str, output: str, width: int | None = None, fps: float | None = None) -> str:
+    """Save a clip, or the best one of an experiment, and return a sentence about it."""
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.places import folder_at
+    from tune_media.viewing.saved_clip import save_medium
+
+    place = folder_at(source)
+    if place.is_there:
+        clips = load(source).clips
+        best = clips.best()
+        if best is None and len(clips):
+            raise ValueError(f"None of the clips in {place.path} has a return, by which one is the best: pass a file.")
+        if best is None:
+            raise ValueError(nothing_recorded(place.path, "No clip"))
+        path, which = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"
+    elif not place.is_file:
+        raise ValueError(f"There is no clip or experiment {place.path!r}; an experiment is a folder of a sweep.")
+    else:
+        with place.filesystem.open_input_file(place.path) as file:
+            path, which = save_medium(bytes(file.read()), place.path, output, width=width, fps=fps), place.name
+    return f"{path} ({path.stat().st_size / 1e6:.1f} MB): {which}"
+
+
+def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> Exported:
+    import tune_media as tm
+    from tune_media.export import to_tensorboard, to_tracker
+
+    if tracker == "tensorboard":
+        return to_tensorboard(experiment, str(output), progress=click.echo)
+    if tracker == "wandb":
+        if given.pop("offline", False):
+            given["mode"] = "offline"
+        return to_tracker(experiment, tm.WandbMediaLoggerCallback(**given), progress=click.echo)
+    return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**given), progress=click.echo)
+
+
+@click.command(cls=Command, short_help="Store what a driver left on this machine.")
+@click.argument("experiment")
+@click.option("--seconds", default=600.0, show_default=True, type=click.FloatRange(1), help="How long it may take.")
+def deliver(experiment: str, seconds: float) -> None:
+    """Store what the storage of EXPERIMENT did not take before its driver ended or was killed.
+
+    It waits in the driver's outbox, on the driver's machine, for a week. What waits for trackers, and tapes, stay:
+    Tuner.restore goes on with them.
+
+    Example: tune-media deliver s3://bucket/my_sweep
+    """
+    from tune_media.callbacks.deliver import deliver as deliver_all
+    from tune_media.viewing.places import folder_at
+
+    place = folder_at(experiment)
+    outboxes = deliver_all(place.filesystem, place.path, seconds)
+    if not outboxes:
+        raise click.ClickException(f"No outbox on this machine is of an experiment in {place.path!r}.")
+    for outbox in outboxes:
+        if not outbox.line:
+            click.echo(f"{outbox.folder}: its driver runs, and delivers it.")
+        else:
+            click.echo(outbox.line)
+            left = f"What waits for trackers, tapes and refused files stay in {outbox.folder}."
+            click.echo("" if outbox.is_gone else left)
+    if not all(outbox.is_whole for outbox in outboxes):
+        raise click.exceptions.Exit(1)

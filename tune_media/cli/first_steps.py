@@ -1,0 +1,86 @@
+"""Commands before a sweep of one's own: ``demo`` and ``doctor``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tune_media.cli.command import Command, Failure
+from tune_media.values.number import counted
+
+
+@click.command(cls=Command, short_help="Run a real sweep, and see what is recorded.")
+@click.option("--storage", default="~/ray_results", show_default=True, help="Folder for results.")
+@click.option("--iterations", default=8, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
+def demo(storage: str, iterations: int) -> None:
+    """Run a real sweep of four PPO trials on CartPole and say where to look.
+
+    Example: tune-media demo
+    """
+    if "://" in storage:
+        raise click.BadParameter(f"a folder of this machine, not {storage!r}", param_hint="--storage")
+    click.echo(
+        "The demo trains four PPO agents on CartPole-v1 (two learning rates, two discount factors), evaluates each of\n"
+        f"them {iterations // 2} times, and records the best and the worst episode of each evaluation.\n"
+        f"It takes two minutes on 2 cores, and needs no GPU and no network. Results go to {storage}.\n"
+    )
+    from tune_media.viewing.status_line import StatusLine
+
+    with StatusLine() as line:
+        line.stage("Importing Ray")
+        from tune_media.rllib.record import record_episodes as _  # noqa: F401 - its error names the extra
+        from tune_media.viewing.demo import run_demo, watch_command, where_to_look
+        from tune_media.viewing.table import trial_table
+
+        try:
+            catalog = run_demo(storage, iterations, line)
+        except RuntimeError as error:
+            raise Failure(error) from error
+    click.echo(f"\n{trial_table(catalog)}\n")
+    click.echo(f"{counted(len(catalog), 'clip')} in {catalog.path}")
+    for place, command in where_to_look(catalog.path):
+        click.echo(f"\n{place}:\n\n    {command}")
+    best = catalog.clips.best()
+    if best is None:
+        raise click.ClickException("the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
+    click.echo(f"\nThe best trial is {best['trial']}: its best episode has the return {best['episode_return']:g}.")
+    click.echo(f"See the four trials side by side, the best first:\n\n    {watch_command(catalog.path)}\n")
+
+
+@click.command(cls=Command, short_help="Find out why an env is not recorded.")
+@click.argument("env")
+@click.option("--config", default='{"render_mode": "rgb_array"}', show_default=True, help="The env's config, JSON.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs: env, facts and problems.")
+def doctor(env: str, config: str, as_json: bool) -> None:
+    """Render frames of ENV in a Ray actor and say what a recording would be, and what is wrong.
+
+    ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass.
+
+    \b
+    Examples:
+      tune-media doctor CartPole-v1
+      tune-media doctor mazes:Maze --config '{"n": 5, "render_mode": "rgb_array"}'
+      tune-media doctor --json mazes:Maze | jq .facts.render_ms
+    """
+    import json
+
+    from tune_media.values.strict_json import json_bytes
+    from tune_media.viewing.doctor import examine_in_actor
+    from tune_media.viewing.status_line import StatusLine
+
+    try:
+        parsed = json.loads(config)
+    except ValueError as error:
+        raise click.BadParameter(f"no JSON: {error}", param_hint="--config") from error
+    if not isinstance(parsed, dict):
+        raise click.BadParameter(f"a JSON object such as {{}}, not {config}", param_hint="--config")
+    with StatusLine(sys.stderr) as line:
+        line.stage(f"Rendering {env} in a Ray actor")
+        report = examine_in_actor(env, parsed)
+    if as_json:
+        click.echo(json_bytes({"env": env, "facts": report.facts, "problems": report.problems}))
+    else:
+        click.echo(report.text())
+    if report.problems:
+        raise SystemExit(1)

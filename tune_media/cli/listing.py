@@ -1,0 +1,101 @@
+"""``tune-media list``: tables of the trials, the configurations or the media."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tune_media.cli.command import Command, nothing_recorded
+from tune_media.cli.options import chooses_trials, trial_names
+from tune_media.values.number import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tune_media.viewing.catalog import Catalog
+
+
+@click.command("list", cls=Command, short_help="Print a table of the trials and their best clips.")
+@click.argument("experiment")
+@click.option("--all", "every", is_flag=True, help="One line for each medium, short for --rows media.")
+@click.option(
+    "--rows",
+    type=click.Choice(["trials", "configurations", "media"]),
+    help="What a line is. Default: trials; with --json media.",
+)
+@click.option("--csv", "csv", is_flag=True, help="CSV, with all digits.")
+@click.option("--json", "json", is_flag=True, help="One JSON object a line, for programs, with all fields.")
+@click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
+@chooses_trials
+def list_media(
+    experiment: str, every: bool, rows: str | None, with_config: bool, trials: tuple[str, ...], **formats: bool
+) -> None:
+    """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
+
+    EXPERIMENT may also be one trial, or a folder of experiments. Without clips, each trial has its last metrics.
+
+    If trials differ only in their seed, a table of the configurations, with means and intervals, comes before it.
+
+    \b
+    Examples:
+      tune-media list ~/ray_results/my_sweep
+      tune-media list --json ~/ray_results/my_sweep | jq .episode_return
+      tune-media list --rows configurations --csv my_sweep > table.csv
+    """
+    form, of = _form_and_rows(every, rows, with_config, formats)
+    from tune_media.viewing.catalog import load
+
+    catalog = load(experiment)
+    if trials:
+        catalog = catalog.of_trials(trial_names(catalog, trials))
+    if not len(catalog) and (of == "media" or not catalog.trials):
+        raise click.ClickException(nothing_recorded(catalog.path))
+    if form == "json":
+        from tune_media.viewing.list_formats import as_json
+
+        for line in as_json(catalog, of, with_config=with_config):
+            click.echo(line)
+    elif form == "csv":
+        from tune_media.viewing.list_formats import as_csv
+
+        click.echo(as_csv(catalog, of))
+    else:
+        _print_tables(catalog, of)
+
+
+def _form_and_rows(
+    every: bool, rows: str | None, with_config: bool, formats: Mapping[str, bool]
+) -> tuple[str | None, str]:
+    """Return the format (None: tables) and what a line is. Raises UsageError if options exclude each other."""
+    forms = [name for name in ("csv", "json") if formats[name]]
+    if len(forms) > 1:
+        raise click.UsageError(f"--{forms[0]} and --{forms[1]} exclude each other.")
+    form = forms[0] if forms else None
+    of = rows or ("media" if every or form == "json" else "trials")
+    if with_config and form != "json":
+        raise click.UsageError("--config adds the whole config to the lines of --json: pass both.")
+    if with_config and of != "media":
+        raise click.UsageError(f"--config is for media, and --rows {rows} wants others.")
+    if every and of != "media":
+        raise click.UsageError(f"--all and --rows {rows} exclude each other.")
+    return form, of
+
+
+def _print_tables(catalog: Catalog, of: str) -> None:
+    from tune_media.viewing import table
+
+    if of == "configurations":
+        click.echo(table.laid_out(table.lines_of_configurations(catalog)))
+        return
+    if of == "media":
+        click.echo(table.media_table(catalog))
+    else:
+        if configurations := table.configuration_table(catalog):
+            click.echo(f"{configurations}\n")
+        click.echo(table.trial_table(catalog))
+        if importance := table.importance_line(catalog):
+            click.echo(importance)
+    has_media = bool(len(catalog)) or any(len(trial.reports) for trial in catalog.trials)  # episodes without a clip
+    media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
+    click.echo(table.printable(media if has_media else nothing_recorded(catalog.path)))

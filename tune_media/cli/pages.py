@@ -1,0 +1,76 @@
+"""Commands that show an experiment in the browser: ``watch`` and ``gallery``."""
+
+from __future__ import annotations
+
+import click
+
+from tune_media.cli.command import Command, nothing_recorded
+from tune_media.values.checks import local_path
+from tune_media.values.number import counted
+
+_MUCH = 10**9  # bytes that are copied only after a question
+
+
+@click.command(cls=Command, short_help="Show the clips in the browser, live.")
+@click.argument("experiment")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=6007, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes a free one."
+)
+@click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
+@click.option("--wait", is_flag=True, help="Start although the folder, or an experiment in it, is not there yet.")
+def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> None:
+    """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
+
+    Example: tune-media watch --open ~/ray_results/my_sweep
+    """
+    from tune_media.viewing.watch import make_watch_server, reachable_at, ssh_line
+
+    server = make_watch_server(experiment, host, port, wait=wait)
+    url = reachable_at(host, server.port)
+    click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
+    if line := ssh_line(host, server.port):
+        click.echo(f"From another machine: {line} and open http://localhost:{server.port}")
+    if opens:
+        click.launch(url)
+    server.serve_forever()
+
+
+@click.command(cls=Command, short_help="Copy the clips into a folder that opens without a server.")
+@click.argument("experiment")
+@click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_gallery.")
+@click.option("--only", multiple=True, help="Only clips of this key or section, such as best; may be repeated.")
+@click.option("--steps", is_flag=True, help="With the steps of trajectories, if they were kept.")
+@click.option("--errors/--no-errors", default=True, help="Say why trials failed, without folders and passwords.")
+@click.option("--yes", is_flag=True, help="Do not ask before copying more than a gigabyte.")
+def gallery(
+    experiment: str,
+    output: str | None,
+    only: tuple[str, ...],
+    steps: bool,
+    errors: bool,
+    yes: bool,
+) -> None:
+    """Write the clips of EXPERIMENT, a folder or a URI, as a folder with a page that opens without a server.
+
+    Example: tune-media gallery ~/ray_results/my_sweep -o sweep
+    """
+    from tune_media.viewing.gallery import Gallery, default_folder, human_size
+
+    made = Gallery.of(experiment, only, errors=errors)
+    if not made.count and not only:
+        raise click.ClickException(nothing_recorded(experiment, "No clip or picture"))
+    for name, hint in made.unknown.items():
+        raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; {hint}")
+    if not made.count:
+        raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
+    folder = local_path("-o", output) if output else default_folder(made.title)
+    media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
+    click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
+    if made.nbytes > _MUCH and not yes:
+        click.confirm("Copy them?", abort=True)
+    with click.progressbar(length=made.count, label="Copying") as bar:
+        page = made.write(folder, bar.update, steps=steps)
+    if made.missing:
+        click.echo(f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}", err=True)
+    click.echo(f"Open {page.resolve().as_uri()}")

@@ -1,0 +1,216 @@
+"""Commands that play checkpoints: ``evaluate``, ``gate`` and ``fork``."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tune_media.cli.command import Command, Failure, UsersCommand, in_shell, shell_word
+from tune_media.cli.options import file_to_write, options, trials_option
+from tune_media.values.number import counted
+
+if TYPE_CHECKING:
+    from tune_media.evaluation.gate import Gate
+
+_plays = options(  # how a policy is played
+    click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process."),
+    click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved."),
+    click.option(
+        "--connectors",
+        type=click.Choice(["evaluation", "training"]),
+        help="Whose connectors play. Default: the evaluations', if there were any.",
+    ),
+    click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training."),
+)
+_plays_on_seeds = options(  # how policies are played, and in which envs
+    click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."),
+    click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated."),
+    click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead."),
+    _plays,
+)
+
+
+@click.command(cls=UsersCommand, short_help="Play the checkpoints of a finished sweep on the same seeds.")
+@click.argument("experiment")
+@trials_option("all, best:5, or a trial's name, or a part of it; may be repeated.", default=["all"])
+@click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
+@click.option("--episodes", type=click.IntRange(1), help="Episodes of each checkpoint. Default: 40.")
+@click.option("--seeds", help="The seeds of the episodes instead, such as 0:40 or 3,7.")
+@_plays_on_seeds
+@click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
+@click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs, and nothing else.")
+def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> None:
+    """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
+
+    The episodes go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it
+    was interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
+
+    \b
+    Examples:
+      tune-media evaluate my_sweep
+      tune-media evaluate my_sweep --trials best:5 --episodes 100 --workers 8
+      tune-media evaluate my_sweep --trials best:1 --env-config wind=0,5,10
+      tune-media evaluate my_sweep --trials best:1 --checkpoint all --seeds 7
+    """
+    from tune_media.cli.progress import ShownEvaluation
+    from tune_media.evaluation.evaluate import evaluate as play
+    from tune_media.evaluation.evaluation_table import remarks, tables
+    from tune_media.evaluation.request import parsed_env_config
+    from tune_media.values.strict_json import json_bytes
+
+    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+    evaluation = play(
+        experiment,
+        env_config=parsed_env_config(options.pop("env_config")),
+        clips=("best", "worst", "median") if clips else None,
+        progress=None if as_json else ShownEvaluation(),
+        **options,
+    )
+    if as_json:
+        click.echo(json_bytes(evaluation.facts()))
+    else:
+        click.echo(f"\n{tables(evaluation)}\n")
+        for remark in remarks(evaluation):
+            click.echo(remark)
+        click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {shell_word(evaluation.path, experiment)}\n")
+    if failed := sum(bool(row.error) for row in evaluation.checkpoints):
+        raise click.ClickException(f"{failed} of {len(evaluation.checkpoints)} checkpoints lack episodes.")
+
+
+@click.command(cls=Command, short_help="Decide on the same seeds whether a policy may replace another.")
+@click.argument("base")
+@click.argument("candidate")
+@click.option("--metric", default="return", show_default=True, help="return, success, length, or a custom metric.")
+@click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True, help="What is better.")
+@click.option("--margin", default="5%", show_default=True, help="How much worse the candidate may be: 5% or 3.0.")
+@click.option(
+    "--bounds", type=float, nargs=2, metavar="LOW HIGH", help="The least and the largest metric there can be."
+)
+@click.option("--seeds", help="The seeds at most, such as 0:400. Default: 0:200.")
+@click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
+@_plays_on_seeds
+@click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which clips are made.")
+@click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: gates/CANDIDATE-DIGEST here.")
+@click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else.")
+def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options: Any) -> None:
+    """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
+
+    Each is the folder of a checkpoint, an experiment (its best trial), EXPERIMENT:TRIAL, or an evaluation that is
+    there, EXPERIMENT/evaluations/NAME. Checkpoints are executable: compare only those of people whom you trust.
+
+    \b
+    Exit codes:
+      0  not worse by more than the margin
+      1  worse by more than the margin
+      2  it cannot be decided: an argument, the env, or an episode is wrong
+      3  undecided after the last seed
+
+    \b
+    Examples:
+      tune-media gate runs/main runs/mine --workers 4
+      tune-media gate runs/main:PPO_0 mine/checkpoint_000009 --margin 10
+      tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
+    """
+    try:
+        from tune_media.cli.progress import ShownGate
+    except ImportError as error:  # without Ray
+        raise Failure(error, 2) from error
+    from tune_media.evaluation.gate import ERROR, EXIT_CODES
+    from tune_media.evaluation.gate import gate as play
+    from tune_media.evaluation.request import parsed_env_config
+    from tune_media.values.strict_json import json_bytes
+
+    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+    target = None if junit is None else file_to_write(junit, ".xml", option="--junit")
+    try:
+        if target is not None:
+            target.parent.stat()  # raises if there is none; when all has been played it is too late
+        conditions = parsed_env_config(options.pop("env_config"))
+        decided = play(base, candidate, env_config=conditions, progress=ShownGate(), **options)
+        if target is not None:
+            target.write_text(decided.junit(), encoding="utf-8")
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise Failure(error, EXIT_CODES[ERROR]) from error
+    except KeyboardInterrupt as error:  # Click would end with 1, which means worse
+        raise Failure(RuntimeError("it was interrupted; run it again, and it goes on"), EXIT_CODES[ERROR]) from error
+    except Exception:  # such as of a module of the user's; Python would end with 1, too
+        traceback.print_exc()
+        sys.exit(EXIT_CODES[ERROR])
+    if as_json:
+        click.echo(json_bytes(decided.facts()))
+    else:
+        _print_verdicts(decided)
+        folder = shell_word(decided.path, options["output"])
+        click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
+    sys.exit(decided.exit_code)
+
+
+def _print_verdicts(gate: Gate) -> None:
+    from tune_media.evaluation.gate import sentence
+
+    for verdict in gate.verdicts:
+        name = f"{verdict.condition}: " if verdict.condition else ""
+        click.echo(f"{name}{verdict.verdict.upper()}. {in_shell(sentence(verdict, gate.metric))}")
+        for word, seeds in (("lost", verdict.lost), ("won", verdict.won)):
+            if seeds:
+                shown = ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
+                click.echo(f"  {word} by more than the margin on {counted(len(seeds), 'seed')}: {shown}")
+        for note in verdict.notes:
+            click.echo(f"  Note: {in_shell(note)}.")
+    for problem in gate.problems:
+        click.echo(problem)
+
+
+@click.command(cls=UsersCommand, short_help="Let another policy go on with an episode.")
+@click.argument("episode", metavar="EXPERIMENT:EPISODE")
+@click.option(
+    "--at", required=True, type=click.IntRange(0), metavar="K", help="The steps before the policy takes over."
+)
+@click.option("--policy", required=True, metavar="CHECKPOINT", help="What takes over: a checkpoint, or an experiment.")
+@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="Continuations.")
+@click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
+@_plays
+@click.option("--env", metavar="MODULE:FUNCTION", help="Makes the env, if how it is made is not stored.")
+@click.option("--policy-loader", metavar="MODULE:FUNCTION", help="Loads a policy of another library than RLlib.")
+@click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Continuations that get clips.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
+def fork(episode: str, as_json: bool, **options: Any) -> None:
+    """Play the first K steps of an episode as they were, and let another policy go on.
+
+    EXPERIMENT is the folder of an experiment or of an evaluation, EPISODE the id of an episode that has a tape, or
+    best, worst or last. Everything goes to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode,
+    are executable: use only those of people whom you trust.
+
+    \b
+    Exit codes:
+      0  it has been played
+      1  it cannot be: the env does not repeat the episode, an argument is wrong
+      2  an option is wrong
+
+    \b
+    Examples:
+      tune-media fork my_sweep:worst --at 120 --policy runs/main --times 20
+      tune-media fork my_sweep:5c1e --at 0 --policy runs/main:PPO_3
+    """
+    from tune_media.cli.progress import ShownFork
+    from tune_media.evaluation.fork import fork as play
+    from tune_media.evaluation.fork import sentence
+    from tune_media.values.strict_json import json_bytes
+
+    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+    forked = play(episode, progress=ShownFork(), **options)
+    if as_json:
+        click.echo(json_bytes(forked.facts()))
+        return
+    click.echo(in_shell(sentence(forked)))
+    for problem in forked.problems:
+        click.echo(f"Note: {in_shell(problem)}.")
+    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {shell_word(forked.path, episode)}\n")
+    if forked.link:
+        click.echo(f"and then in the browser:\n\n    http://localhost:6007/{forked.link}\n")

@@ -1,0 +1,71 @@
+"""How far an evaluation, a gate or a fork is, printed. It loads Ray, so commands import it when they run."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from typing_extensions import override
+
+from tune_media.cli.command import warn_of_stored_code
+from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Progress
+from tune_media.evaluation.evaluation_table import checkpoint_line
+from tune_media.evaluation.fork import ForkProgress
+from tune_media.evaluation.gate import GateProgress
+from tune_media.evaluation.sequential import Standing
+from tune_media.evaluation.sides import Side
+from tune_media.values.number import counted
+
+_CODE = "its checkpoints and in what makes its envs"  # where it has code
+
+
+class ShownEvaluation(Progress):
+    """Prints a line for each checkpoint, and how many episodes have been played."""
+
+    @override
+    def reads_checkpoints(self, path: str) -> None:
+        warn_of_stored_code("its checkpoints", path)
+
+    @override
+    def begin(self, name: str, episodes: int, missing: int) -> None:
+        self.total, self.done = missing, 0
+        stored = episodes - missing
+        there = f"; {stored} {'is' if stored == 1 else 'are'} there already" if stored else ""
+        click.echo(f"Evaluation {name}: {counted(missing, 'episode')} to play{there}.")
+
+    @override
+    def played(self, episodes: int) -> None:
+        self.done += episodes
+        self._bar()
+
+    @override
+    def finished(self, checkpoint: EvaluatedCheckpoint) -> None:
+        self._bar(clear=True)
+        click.echo(checkpoint_line(checkpoint))
+        self._bar()
+
+    def _bar(self, *, clear: bool = False) -> None:
+        if sys.stdout.isatty():
+            click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes", nl=False)
+
+
+class ShownGate(GateProgress):
+    """Prints the difference so far."""
+
+    @override
+    def plays(self, base: Side, candidate: Side) -> None:
+        warn_of_stored_code(_CODE, base.name, candidate.name)
+
+    @override
+    def stands(self, condition: str, standing: Standing, seeds: int) -> None:
+        if sys.stderr.isatty():
+            interval = f"{standing.difference:+.5g} [{standing.low:.5g}, {standing.high:.5g}]"
+            click.echo(f"\r\x1b[K{condition} {standing.seeds}/{seeds} seeds  {interval}", nl=False, err=True)
+
+
+class ShownFork(ForkProgress):
+    """Warns of the code that runs."""
+
+    @override
+    def runs(self, experiment: str, policy: str) -> None:
+        warn_of_stored_code(_CODE, experiment, policy)
