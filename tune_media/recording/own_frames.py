@@ -18,6 +18,8 @@ from tune_media.recording.render_clock import RenderClock
 
 NEVER = sys.maxsize
 """A step that no episode comes to."""
+_AT_END = NEVER - 1
+"""Stands for the last step of an episode, whatever its length."""
 _MEASURED = 16  # the last frames and episodes that medians and lengths are of
 _MORE = 0.02  # of the time of sampling: for frames beyond the ones that each tape has
 _DEAR = 0.05  # of the time of sampling: if the frames that each tape has cost more, only every n-th tape has them
@@ -116,13 +118,11 @@ class FramePlan:
 
     def _uniform(self, longest: int) -> int:
         step = self._random.randint(1, min(longest, max(1, self._last_shown)))
-        return step if step >= self._every else NEVER - 1  # the episode's last frame instead of a second first one
+        return step if step >= self._every else _AT_END  # the episode's last frame instead of a second first one
 
     def _on_stride(self, places: Iterable[int]) -> list[int]:
-        return [at if at >= NEVER - 1 else at - at % self._every for at in places if self._is_place(at)]
-
-    def _is_place(self, step: int) -> bool:
-        return step <= self._last_shown or step == NEVER - 1
+        steps = [at for at in places if at <= self._last_shown or at == _AT_END]
+        return [at if at >= _AT_END else at - at % self._every for at in steps]
 
     def is_proof(self) -> bool:
         """Return whether the episode that begins is to be rendered as a whole."""

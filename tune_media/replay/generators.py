@@ -131,7 +131,7 @@ class Snapshot:
                 self._not_made.append(place)
             else:
                 with contextlib.suppress(Exception):  # random.SystemRandom has no state, a subclass may have its own
-                    self._states[place.name] = _state_of(generator)
+                    self._states[place.name] = _as_plain(generator, _state_of(generator))
         for name, game in _emulators_in(layers):
             self._states[name] = game.clone_state(include_rng=True).serialize()
 
@@ -157,30 +157,34 @@ class RenderGuard:
 
     def __init__(self, generators: EnvGenerators | None) -> None:
         self._generators = generators
-        self._own: list[Any] | None = None  # those of the episode that runs
+        self._of_env: list[Any] | None = None  # those that the env has in the running episode
         self.has_moved = False  # a generator had moved
 
     def begin_episode(self, *, walks: bool = False) -> None:
         """Look the generators up again: the env has been reset. ``walks``: no one else lets ``EnvGenerators`` walk."""
-        self._own = None
+        self._of_env = None
         if walks and self._generators is not None:
             self._generators.begin_episode()
 
     def __call__(self, render: Callable[[], T]) -> T:
         """Render a frame; raises whatever rendering raises."""
-        if self._own is None:
+        if self._of_env is None:
             places = [] if self._generators is None else self._generators.places_after_reset()
-            self._own = [one for one in (place.generator for place in places) if isinstance(one, _GENERATORS)]
-        before = [_raw_state(one) for one in self._own]
+            self._of_env = [
+                generator
+                for generator in (place.generator for place in places)
+                if isinstance(generator, _GENERATORS) and not isinstance(generator, random.SystemRandom)
+            ]
+        before = list(map(_state_of, self._of_env))
         of_python, of_numpy, torch = random.getstate(), _GLOBAL.state(), sys.modules.get("torch")
         of_torch = None if torch is None else torch.get_rng_state()
         try:
             return render()
         finally:
-            for generator, state in zip(self._own, before, strict=True):
-                if not _are_same(_raw_state(generator), state):
+            for generator, state in zip(self._of_env, before, strict=True):
+                if not _are_same(_state_of(generator), state):
                     self.has_moved = True
-                    _put_back(generator, state)
+                    _set_state(generator, state)
             if random.getstate() != of_python:
                 self.has_moved = True
                 random.setstate(of_python)
@@ -247,13 +251,15 @@ def set_states(env: Any, states: Mapping[str, Any]) -> None:
     generators.walk()
     for place in generators.places():
         if place.name in states:
-            generator, wanted = place.generator, states[place.name]
-            if not _takes(generator, wanted):
-                generator = _made_with(wanted)
+            like, state = _of_plain(states[place.name])
+            generator = place.generator
+            bits, needed = (type(getattr(holder, "bit_generator", None)) for holder in (generator, like))
+            if not isinstance(generator, type(like)) or bits is not needed:
+                generator = like
                 place.set(generator)
                 if getattr(place.holder, "_np_random_seed", 0) is None:
                     place.holder._np_random_seed = -1  # Gymnasium: unknown; None would have it make another generator
-            _set_state(generator, wanted)
+            _set_state(generator, state)
     for name, game in _emulators_in(layers_of(env)):
         if name in states:
             game.restore_state(type(game.clone_state())(states[name]))
@@ -390,18 +396,15 @@ def _emulators_in(layers: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield f"{number}/ale", layer
 
 
-def _raw_state(generator: Any) -> Any:
+def _state_of(generator: Any) -> Any:
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     if isinstance(generator, np.random.RandomState):
         return generator.get_state(legacy=False)
-    try:
-        return generator.getstate()
-    except NotImplementedError:  # random.SystemRandom
-        return None
+    return generator.getstate()
 
 
-def _put_back(generator: Any, state: Any) -> None:
+def _set_state(generator: Any, state: Any) -> None:
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, np.random.RandomState):
@@ -419,39 +422,21 @@ def _are_same(state: Any, later: Any) -> bool:
     return bool(state == later)
 
 
-def _state_of(generator: Any) -> Any:
+def _as_plain(generator: Any, state: Any) -> Any:
+    """Return a generator's state as a tape has it; its form tells which kind of generator it is of."""
     if isinstance(generator, np.random.Generator):
-        return dict(generator.bit_generator.state)
+        return state
     if isinstance(generator, np.random.RandomState):
-        return {"legacy": dict(generator.get_state(legacy=False))}
-    version, numbers, gauss = generator.getstate()
-    return (version, np.array(numbers, np.uint32), gauss)
+        return {"legacy": state}
+    version, numbers, gauss = state
+    return version, np.array(numbers, np.uint32), gauss
 
 
-def _set_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    elif isinstance(generator, np.random.RandomState):
-        generator.set_state(state["legacy"])
-    else:
-        version, numbers, gauss = state
-        generator.setstate((version, tuple(numbers.tolist()), gauss))
-
-
-def _takes(generator: Any, state: Any) -> bool:
-    """Return whether a generator is of the kind that has such a state."""
-    if isinstance(state, tuple):
-        return isinstance(generator, random.Random)
-    if "legacy" in state:
-        return isinstance(generator, np.random.RandomState)
-    bits = getattr(generator, "bit_generator", None)
-    return isinstance(generator, np.random.Generator) and type(bits).__name__ == state["bit_generator"]
-
-
-def _made_with(state: Any) -> Any:
-    """Return a new generator that can be given a state."""
-    if isinstance(state, tuple):
-        return random.Random()
-    if "legacy" in state:
-        return np.random.RandomState()
-    return np.random.Generator(getattr(np.random, state["bit_generator"])())
+def _of_plain(plain: Any) -> tuple[Any, Any]:
+    """Return a new generator of the kind that has a tape's state, and the state."""
+    if isinstance(plain, tuple):
+        version, numbers, gauss = plain
+        return random.Random(), (version, tuple(numbers.tolist()), gauss)
+    if "legacy" in plain:
+        return np.random.RandomState(), plain["legacy"]
+    return np.random.Generator(getattr(np.random, plain["bit_generator"])()), plain

@@ -19,7 +19,7 @@ from tune_media.replay.proofs import MOST_FAULTS, compare, note_proofs, proofs_o
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import ReplayVerdict, decide, is_first, verdict_on
+from tune_media.replay.verdicts import decide, is_first, refuse, verdict_on
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
@@ -142,5 +142,5 @@ class Prover:
             if self._pool.is_over or (not error.is_of_env and (proofs is None or proofs.faults < MOST_FAULTS)):
                 raise
             reason = f"render='auto': episodes are rendered while they run, since {why}: {redacted(str(error))}"
-            if decide(recipe, ReplayVerdict(False, reason)):
+            if refuse(recipe, reason):
                 self._found.put(reason)
