@@ -53,8 +53,9 @@ class WrapperTaping(Taping):
     """Tapes the episodes of a wrapper, and renders the chosen ones. The thread that steps the envs calls everything.
 
     No env is made in this process. The process that renders starts with the first tape, and is ended after a minute
-    without one. With ``auto``, episodes are rendered directly until that process has played some of the chosen ones
-    again and shown the same pictures; then they are taped only. Without ``env_fn``, all are rendered directly.
+    without one. With ``auto``, episodes are rendered directly, and are proofs, until that process has shown the same
+    pictures; then only their own frames are rendered, and compared when a clip is made. Without ``env_fn``, all
+    episodes are rendered directly.
     """
 
     def __init__(
@@ -184,9 +185,9 @@ class WrapperTaping(Taping):
         assert tape is not None and self.recipe is not None
         differs = None
         if tape.fault is not None:
-            differs = ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
+            differs = ReplayDiffers.at(len(tape), f"is impossible: {tape.fault}")
         elif len(tape) != steps:
-            differs = ReplayDiffers(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
+            differs = ReplayDiffers.at(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
         if differs is not None:
             raise RenderError(str(differs), differs.step)
         if not packed:

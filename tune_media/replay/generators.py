@@ -272,7 +272,7 @@ class _GeneratorWalk:
         self.paths: list[Path] = []  # the paths of the generators, and of Gymnasium's that are not made yet
         self.classes: dict[type, None] = {}  # of the objects, in the order in which they were met
         self._known = {id(layer) for layer in layers}
-        self._packages = {_package_of(one) for layer in layers for one in type(layer).__mro__}
+        self._packages = {_package_of(kind) for layer in layers for kind in type(layer).__mro__}
         self._left = _MOST_VALUES
         self._queue: deque[tuple[Path, Any]] = deque(((number,), layer) for number, layer in enumerate(layers))
         for number, layer in enumerate(layers):
@@ -280,10 +280,10 @@ class _GeneratorWalk:
                 self.paths.append((number, _NEW))
         self._run()
         classes = tuple(self.classes)
-        for one in classes:
-            for name, value in list(vars(one).items()):
+        for kind in classes:
+            for name, value in list(vars(kind).items()):
                 if not name.startswith("__"):
-                    self._put((one, name), value)
+                    self._put((kind, name), value)
         for _, holder, name in globals_of(classes):
             self._put((_Globals(holder), name), holder[name])
         self._run()
@@ -294,12 +294,10 @@ class _GeneratorWalk:
             with contextlib.suppress(Exception):  # a thread of the env's changes it
                 for step, value in _parts_of(owner):
                     self._put((*path, step), value)
-            for one in type(owner).__mro__:
-                if not f"{one.__module__}.".startswith(_FOREIGN_CLASSES) and self._is_own(one):
-                    self.classes.setdefault(one)
-
-    def _is_own(self, kind: type) -> bool:
-        return _package_of(kind) in self._packages or not is_installed(str(kind.__module__))
+            for kind in type(owner).__mro__:
+                is_of_env = _package_of(kind) in self._packages or not is_installed(str(kind.__module__))
+                if is_of_env and not f"{kind.__module__}.".startswith(_FOREIGN_CLASSES):
+                    self.classes.setdefault(kind)
 
     def _put(self, path: Path, value: Any) -> None:
         kind = type(value)
@@ -317,17 +315,17 @@ class _GeneratorWalk:
             self._queue.append((path, value))
 
     def _put_space(self, path: Path, space: Any) -> None:
-        own = getattr(space, "__dict__", {})
-        if _NEW in own:
+        fields = getattr(space, "__dict__", {})
+        if _NEW in fields:
             self.paths.append((*path, _NEW))
-        inner = own.get("spaces") or ()
-        items = inner.items() if isinstance(inner, Mapping) else enumerate(inner)
-        for key, one in items:
-            self._put_space((*path, "spaces", ("key", key) if isinstance(inner, Mapping) else key), one)
+        inner = fields.get("spaces") or ()
+        is_dict = isinstance(inner, Mapping)
+        for key, part in inner.items() if is_dict else enumerate(inner):
+            self._put_space((*path, "spaces", ("key", key) if is_dict else key), part)
 
 
 class _Globals:
-    """The globals of a module, or of functions that were pickled by their code."""
+    """The globals of a module, or of functions that were pickled by their code, as attributes."""
 
     def __init__(self, holder: dict[str, Any]) -> None:
         self.__dict__ = holder
@@ -366,8 +364,8 @@ def _parts_of(owner: Any) -> Iterator[tuple[Any, Any]]:
 
 @functools.lru_cache(4096)
 def _slots_of(classes: tuple[type, ...]) -> tuple[str, ...]:
-    named = [one.__dict__.get("__slots__", ()) for one in classes]
-    names = [name for some in named for name in ((some,) if isinstance(some, str) else some)]
+    slots = [kind.__dict__.get("__slots__", ()) for kind in classes]
+    names = [name for some in slots for name in ((some,) if isinstance(some, str) else some)]
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 

@@ -89,7 +89,7 @@ def raise_if_other(tape: Tape, shown: Pictures, places: Collection[int]) -> None
     difference = tape.pictures.difference(shown, places)
     if difference is not None:
         step, where = difference
-        raise ReplayDiffers(step, f"the replay shows other pictures than the episode, {where}", is_told=True)
+        raise ReplayDiffers(f"the replay shows other pictures than the episode, {where}", step)
 
 
 class _Shown:

@@ -47,7 +47,7 @@ class Collected:
     problems: Sequence[Problem] = ()
     unfinished: Sequence[Unfinished] = ()  # the paths and episodes that the env runners still wait for
     matched: Sequence[Unfinished] = ()  # the same, of those that finished an episode
-    # the tapes of episodes of which frames were rendered while they ran, which prove these tapes
+    # the tapes of episodes of which all frames were rendered while they ran: a replay of them proves the recipe
     samples: Sequence[TapedClip] = ()
 
 
