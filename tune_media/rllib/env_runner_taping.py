@@ -34,10 +34,10 @@ _MOST_RENDERING = 30.0  # seconds, until it is known whether the env repeats its
 class EnvRunnerTaping(Taping):
     """Tapes the episodes of an env runner, and knows which are rendered directly. Its thread calls everything here.
 
-    No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
-    its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
-    the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. If rendering has
-    taken half a minute, one episode at a time is rendered to its end, and of the others single frames are.
+    No env is made here. With ``auto``, all frames of the episodes are rendered until the Algorithm has proven, in
+    another process, that the env repeats them; then only their own frames are. Meanwhile, a few sub-envs are encoded,
+    and of the others the checksums of all frames are on the tapes, with which a replay is compared. If rendering has
+    taken half a minute, one episode at a time is rendered to its end, and of the others only their own frames are.
     """
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
