@@ -46,7 +46,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             recorded. None: all episodes, unless there is a ``step_trigger``.
         step_trigger: Called with the number of steps so far, from 0; decides whether a clip starts after this step.
             Such clips are only written to the folder.
-        video_length: Frames of a clip. Such a clip goes on over resets, and is only written to the folder. Without a
+        video_length: Frames of a clip. Such a clip continues over resets, and is only written to the folder. Without a
             trigger, one clip follows the other: the next begins with the next episode. An episode that
             ``episode_trigger`` accepts ends the clip that runs, which is then unfinished, and begins the next one. 0: a
             clip ends with its episode.

@@ -127,9 +127,8 @@ class WrapperTaping(Taping):
             if why:
                 break
             try:
-                result.kept[id] = replace(
-                    winner, clips=self._taped(winner, tapes.get(id)).clips_by(self._process()), tape=None
-                )
+                clips = self._taped(winner, tapes.get(id)).clips_by(self._process())
+                result.kept[id] = replace(winner, clips=clips, tape=None)
             except Exception as error:
                 reason = self._reason(error)
                 if self.plan.strict:
@@ -142,8 +141,7 @@ class WrapperTaping(Taping):
                 if _is_of_one_episode(error):
                     self._refused = reason
         for id in winners if why else ():
-            clips = result.kept[id].clips
-            if id not in result.lost and (self._refused or not clips):
+            if id not in result.lost and (self._refused or not result.kept[id].clips):
                 result.kept[id] = replace(result.kept[id], clips={})
                 result.lost[id] = f"no clip: {why}"
                 self.give_up(why, lost=1)
@@ -153,7 +151,7 @@ class WrapperTaping(Taping):
     def _prove(self, episodes: Sequence[EpisodeData]) -> None:
         """Compare episodes that were rendered as a whole with their replays."""
         assert self.recipe is not None or not episodes
-        samples = [TapedClip(one.tape, self.recipe, one.record) for one in episodes if one.tape and self.recipe]
+        samples = [TapedClip(e.tape, self.recipe, e.record) for e in episodes if e.tape and self.recipe]
         try:
             if self.mode == AUTO and samples:
                 verdict = self._proofs_of_env.add(samples, self._process())

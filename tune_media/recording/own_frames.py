@@ -88,7 +88,9 @@ class FramePlan:
 
     def own(self, how: str, *, has_last: bool = True) -> OwnFrames:
         """Return the frames of an episode that begins; ``has_last``: its env shows its last frame after its end."""
-        longest, share = max(self._lengths, default=1), self._share_of_a_frame
+        longest = max(self._lengths, default=1)
+        seconds = statistics.fmean(self._lengths) * self._step_seconds if self._lengths else 0.0
+        share = self._frame_seconds / max(seconds, 1e-9)  # of an episode's time, for one frame
         places: list[int] = []
         dear = 0.0 if self._frame_seconds <= _CHEAP else min(_MOST_WITHOUT, 2 * share / _DEAR)
         if self._random.random() * dear < 1:
@@ -147,12 +149,6 @@ class FramePlan:
     def _step_seconds(self) -> float:
         """The seconds that a step takes without frames; the steps of all sub-envs count."""
         return max(0.0, self._clock.sampling - self._clock.rendering) / max(1, self._steps)
-
-    @property
-    def _share_of_a_frame(self) -> float:
-        """The cost of a frame, as a share of the time that an episode takes; 0: no frame was measured."""
-        taken = statistics.fmean(self._lengths) * self._step_seconds if self._lengths else 0.0
-        return self._frame_seconds / max(taken, 1e-9)
 
     def _more(self, share: float) -> list[int]:
         """Return one step each of some of the ranges [2, 4), [4, 8), ..., as many as may be."""

@@ -69,8 +69,7 @@ class GeneratorPlace:
 class EnvGenerators:
     """The generators of an env, found by a walk through its objects when 1, 2, 3, 5, 9, ... episodes have begun.
 
-    In between, they are looked up where the last walk found them. If a walk misses one, a replay of the episode
-    differs.
+    In between, they are looked up where the last walk found them. If a walk misses one, the replay differs.
     """
 
     def __init__(self, env: Any) -> None:

@@ -91,7 +91,7 @@ class Taping:
         assert tape is not None
         length = len(tape)
         self._frames.ended(length)
-        frames = episode.own
+        frames = episode.own_frames
         if episode.clips is not None and not episode.clips.are_cut and self.mode != DIRECT:
             self._proofs[record.id] = None
             if len(self._proofs) > _MOST_PROOFS:

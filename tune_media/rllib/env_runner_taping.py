@@ -94,11 +94,7 @@ class EnvRunnerTaping(Taping):
             self._read_again_at = time.monotonic() + _VERDICT_HOLDS
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
-        """Envs were made: put their episodes on tape from now on.
-
-        ``first`` is the index of the first sub-env in ``env``. The ``children`` were there before the first envs were
-        made.
-        """
+        """Envs were made, from sub-env ``first`` on: tape them. Before any was made, the ``children`` were there."""
         if first == 0:
             self.start_over()
             self._whole, self._read_again_at = None, 0.0

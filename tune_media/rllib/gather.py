@@ -57,8 +57,8 @@ class EnvRunnerClient:
     def hold_begun(self, timeout: float | None) -> None:
         """Store the replies to ``begin_round``: these env runners replied before they played."""
         if self._begun is not None:
-            found = self.requests.arrived(timeout, only=self._begun).answers.values()
-            self.recordings |= dict(pair for pair in found if pair is not None)
+            replies = self.requests.arrived(timeout, only=self._begun).answers.values()
+            self.recordings |= dict(pair for pair in replies if pair is not None)
             self._begun = None
 
     def arrived(self, answers: Sequence[EpisodesReply]) -> list[int]:
@@ -80,7 +80,8 @@ def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> C
     by_index = {index: answer for index, answer in replies.answers.items() if answer is not None}
     answers = list(by_index.values())
     choice = RoundChoice(plan, of_round, answers, seen.arrived(answers), replies.problems)
-    taken = Winners({id: one for answer in answers for id, one in answer.kept.kept.items() if id in choice.wanted})
+    light = [pair for answer in answers for pair in answer.kept.kept.items()]
+    taken = Winners({id: candidate for id, candidate in light if id in choice.wanted})
     if choice.present:
         wanted = choice.wanted - taken.kept.keys()
         fetch = functools.partial(take, name=plan.name, winners=wanted, seen=choice.present)
@@ -99,8 +100,6 @@ class AsyncGather:
     An env runner answers between two samples, which may take longer than a training iteration. So a round waits for the
     answers only for a small share of the time that it took itself. An answer that comes later is used in a later round:
     it is not known which of the episodes that RLlib counts are still to come, and none is counted as lost.
-
-    The Algorithm's thread calls everything here.
     """
 
     def __init__(self, plan: Plan, seen: EnvRunnerClient) -> None:
@@ -131,15 +130,15 @@ class AsyncGather:
 
     def _sorted(self, replies: Replies) -> tuple[list[EpisodesReply], list[Problem]]:
         """Return the answers, marked by the rounds in which they were asked for, and the problems."""
-        found: dict[_AskedRound, list[EpisodesReply]] = {}
+        by_round: dict[_AskedRound, list[EpisodesReply]] = {}
         for index, answer in replies.answers.items():
             asked = self._asked.pop(index)
             if answer is not None:
-                found.setdefault(asked, []).append(answer)
+                by_round.setdefault(asked, []).append(answer)
         for index in (*replies.raised, *replies.died):
             self._asked.pop(index, None)
         sees_all = self._plan.sees_all
-        answers = [answer for asked, several in found.items() for answer in asked.marked(several, sees_all)]
+        answers = [answer for asked, several in by_round.items() for answer in asked.marked(several, sees_all)]
         self._seen.arrived(answers)
         died = [Problem(f"episodes may be missing: env runner {index} died") for index in replies.died]
         return answers, [*replies.problems, *died]

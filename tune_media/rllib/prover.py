@@ -31,8 +31,7 @@ _AWAITED_SECONDS = 40.0  # how long a result waits for the frame check, or for a
 class Prover:
     """Plays tapes again and compares their pictures with those of the episodes, in a separate thread and process.
 
-    The Algorithm's thread calls all methods. ``views`` are their names, as far as they are known before the first
-    frame.
+    The Algorithm's thread calls all methods. ``views`` are their names, as far as they are known beforehand.
     """
 
     def __init__(self, views: Sequence[str] = (ONLY_VIEW,)) -> None:
@@ -54,8 +53,6 @@ class Prover:
 
     def prove(self, samples: Sequence[TapedClip]) -> None:
         """Begin to play some episodes again; the first of a recipe, unless another trial does it.
-
-        All frames of these episodes were rendered while they ran; their tapes have the checksums.
 
         In an actor of Ray's, which may be a trial, the result waits for this first proof: other trials leave it to this
         one, and a trial of one evaluation ends with this result.
