@@ -64,7 +64,7 @@ def nth_info(infos: Any, index: int) -> Any:
             continue
         if isinstance(value, dict):
             sub_info[name] = nth_info(value, index)
-        elif (isinstance(value, (list, tuple)) or getattr(value, "shape", ())) and len(value) > index:
+        elif (isinstance(value, (list, tuple)) or getattr(value, "shape", None)) and len(value) > index:
             sub_info[name] = value[index]
         else:  # one value for all sub-envs
             sub_info[name] = value

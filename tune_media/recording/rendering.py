@@ -414,7 +414,8 @@ def _inner(env: Any) -> Any:
         if inner is not None and inner is not env:
             return inner
     for value in list((getattr(env, "__dict__", None) or {}).values()):
-        if value is not env and _acts_like_an_env(type(value)) and any(hasattr(value, name) for name in _SPACES):
+        acts_like_one = value is not env and _acts_like_an_env(type(value))  # type: ignore[arg-type]
+        if acts_like_one and any(hasattr(value, name) for name in _SPACES):
             return value
     return None
 

@@ -317,7 +317,7 @@ class _GeneratorWalk:
         fields = getattr(space, "__dict__", {})
         if _NEW in fields:
             self.paths.append((*path, _NEW))
-        inner = fields.get("spaces") or ()
+        inner: Any = fields.get("spaces") or ()
         is_dict = isinstance(inner, Mapping)
         for key, part in inner.items() if is_dict else enumerate(inner):
             self._put_space((*path, "spaces", ("key", key) if is_dict else key), part)
