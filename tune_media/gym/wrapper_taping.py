@@ -78,7 +78,7 @@ class WrapperTaping(Taping):
                 made = MadeByUser.like(inner, env_fn)
                 self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video)
             except Exception as error:
-                self._go_direct_and_say_so(
+                self.go_direct_and_report(
                     f"render={self.plan.render!r}: env_fn= (or frame=, or an overlay) cannot be pickled for the "
                     f"process that renders: {error_text(error)}. Have it make or import all that it uses, instead of "
                     "holding an env, a lock or large data; or pass render='direct'"
@@ -165,7 +165,7 @@ class WrapperTaping(Taping):
                 self._recorder.problems.report_error("comparing a replay", error, "it was not compared")
                 return
             self._refused = self._reason(error)
-            self._go_direct_and_say_so(self._refused)
+            self.go_direct_and_report(self._refused)
 
     @override
     def _render_draws(self, reason: str) -> None:
@@ -191,10 +191,6 @@ class WrapperTaping(Taping):
         if not packed:
             raise RenderError("its tape was left out: the tapes since the last take() took too much", is_of_env=False)
         return TapedClip(packed, self.recipe, winner.record)
-
-    def _go_direct_and_say_so(self, reason: str) -> None:
-        self.go_direct(reason)
-        self._recorder.problems.report(reason, DIRECTLY, kind="replay")
 
     def _reason(self, error: Exception) -> str:
         """Return why a tape could not be rendered, with the remedy."""

@@ -270,7 +270,7 @@ class _GeneratorWalk:
     def __init__(self, layers: list[Any]) -> None:
         self.paths: list[Path] = []  # the paths of the generators, and of Gymnasium's that are not made yet
         self.classes: dict[type, None] = {}  # of the objects, in the order in which they were met
-        self._known = {id(layer) for layer in layers}
+        self._seen = {id(layer) for layer in layers}
         self._packages = {_package_of(kind) for layer in layers for kind in type(layer).__mro__}
         self._left = _MOST_VALUES
         self._queue: deque[tuple[Path, Any]] = deque(((number,), layer) for number, layer in enumerate(layers))
@@ -303,9 +303,9 @@ class _GeneratorWalk:
         if kind in _ATOMS or self._left <= 0:
             return
         self._left -= 1
-        if id(value) in self._known or issubclass(kind, _SKIPPED):
+        if id(value) in self._seen or issubclass(kind, _SKIPPED):
             return
-        self._known.add(id(value))
+        self._seen.add(id(value))
         if issubclass(kind, _GENERATORS):
             self.paths.append(path)
         elif _is_space(cast(Hashable, kind)):

@@ -196,6 +196,11 @@ class Taping:
         elif self.plan.tapes:
             self._recorder.problems.report(reason, "episodes have no tape", kind="tape")
 
+    def go_direct_and_report(self, reason: str) -> None:
+        """Render the episodes that start from now on directly, and report why."""
+        self.go_direct(reason)
+        self._recorder.problems.report(reason, DIRECTLY, kind="replay")
+
     def go_direct(self, reason: str) -> None:
         """Render the episodes that start from now on directly, without a problem."""
         self.mode = DIRECT

@@ -17,7 +17,7 @@ from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import describe, inside, sub_env
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.taping import DIRECTLY, Taping
+from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import differences_of_renderer, is_refused_here, verdict_on
 from tune_media.rllib.recipes import env_runner_recipe, is_nondeterministic
 from tune_media.rllib.settings import RecorderSettings
@@ -73,11 +73,8 @@ class EnvRunnerTaping(Taping):
         """Record directly if the driver, which would render, has other packages or another kind of machine."""
         differences = differences_of_renderer() if self.mode == AUTO else []
         if differences:
-            reason = (
-                f"clips would be rendered by the driver, which is not like this env runner: {'; '.join(differences)}"
-            )
-            self.go_direct(reason)
-            self._recorder.problems.report(f"render='auto': {reason}", DIRECTLY, kind="replay")
+            reason = "clips would be rendered by the driver, which is not like this env runner"
+            self.go_direct_and_report(f"render='auto': {reason}: {'; '.join(differences)}")
 
     def begin_round(self) -> None:
         """A round begins: read what is known of the env by now, which takes a millisecond."""
@@ -116,8 +113,8 @@ class EnvRunnerTaping(Taping):
     def recipes_of(self, hashes: Collection[str | None]) -> dict[str, bytes]:
         """Return the recipes that some tapes refer to, and forget those that no tape refers to any more."""
         now = None if self.recipe is None else self.recipe.hash
-        self.recipes = {hash: one for hash, one in self.recipes.items() if hash in hashes or hash == now}
-        return {hash: one.content for hash, one in self.recipes.items() if hash in hashes}
+        self.recipes = {hash: recipe for hash, recipe in self.recipes.items() if hash in hashes or hash == now}
+        return {hash: recipe.content for hash, recipe in self.recipes.items() if hash in hashes}
 
     def _why_not_elsewhere(self, env_runner: Any, env: Any, children: Collection[int]) -> str | None:
         """Return why no env like these is made in another process; None: it may be."""

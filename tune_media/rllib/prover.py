@@ -43,7 +43,7 @@ class Prover:
         self.is_busy = False
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
         self._awaited: threading.Event | None = None
-        self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def check(self, recipe: Recipe, experiment: str) -> None:
         """Begin to render a frame of an env of a recipe, unless another trial of the experiment does it."""
@@ -82,10 +82,7 @@ class Prover:
         if self._awaited is not None:
             self._awaited.wait(_AWAITED_SECONDS)
             self._awaited = None
-        reasons = []
-        while not self._found.empty():
-            reasons.append(self._found.get())
-        return reasons
+        return [self._reasons.get() for _ in range(self._reasons.qsize())]
 
     def _put(self, work: Recipe | list[TapedClip]) -> None:
         self.is_busy = True
@@ -109,7 +106,7 @@ class Prover:
                 if isinstance(work, Recipe):
                     problem = self._pool.check(work)
                     if problem is not None:
-                        self._found.put(problem)
+                        self._reasons.put(problem)
                 else:
                     self._decide(work)
             except Exception as error:
@@ -140,4 +137,4 @@ class Prover:
                 raise
             reason = f"render='auto': episodes are rendered while they run, since {why}: {redacted(str(error))}"
             if refuse(recipe, reason):
-                self._found.put(reason)
+                self._reasons.put(reason)
