@@ -70,7 +70,7 @@ class Recorder:
         self.abandoned = 0  # episodes that were being recorded and never ended
         self.looks_at_steps = plan.looks_at_steps  # ``step`` needs the action and the observation
         self.looks_at_every_step = self.collector.may_find({})  # values may be taken from steps without an info, too
-        self._tells_success, self._has_told_success = plan.tells_success, False  # or has reported why there is none
+        self._success_paths, self._has_seen_end = plan.tells_success, False
         self._on_finished = on_finished
         self._holds = on_finished is None and not plan.keeps_all  # else every clip is wanted
         self._running: dict[Hashable, RunningEpisode] = {}
@@ -213,24 +213,9 @@ class Recorder:
         with self.clock.render():
             self._feed_last(episode)
         with self.guard(slot, "the end of an episode"):
-            name = self.plan.success
-            facts["success"] = in_info(info, self._tells_success, of_agents=of_agents)
-            if facts["success"] is None and isinstance(name, str) and not self._has_told_success:
-                reason = why_unknown(info, name, of_agents=of_agents)
-                self.problems.report(reason, "it is not known whether episodes succeeded")
-            self._has_told_success = True
+            facts["success"] = self._success_in(info, of_agents=of_agents)
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
-            if episode.has_whole_tape():
-                if on_end is not None:
-                    leads = episode.is_candidate and self.candidates.leads(record)
-                    with self.guard_clip(episode, "the last frame"):
-                        on_end(episode, record, leads)
-                    if not episode.is_candidate and episode.note is not None:
-                        self.candidates.note(record.id, episode.note)
-                episode.note_pictures(self.plan.video)
-            on_tape, tape = episode.start.on_tape, episode.packed_tape()
-            if on_tape is not None and tape is not None:
-                self.candidates.add_tape(record.id, tape, on_tape.recipe)
+            self._end_tape(episode, record, on_end)
             candidate = None
             if episode.is_candidate:
                 with self.clock.render():
@@ -241,6 +226,29 @@ class Recorder:
                     self._on_finished(self.candidates.newest(), candidate)
             return record if candidate is not None and self.candidates.add(candidate) else None
         return None
+
+    def _success_in(self, info: Any, *, of_agents: bool) -> bool | None:
+        """Return whether the info of a last step says that the episode succeeded; report why the first one does not."""
+        success, name = in_info(info, self._success_paths, of_agents=of_agents), self.plan.success
+        if success is None and isinstance(name, str) and not self._has_seen_end:
+            reason = why_unknown(info, name, of_agents=of_agents)
+            self.problems.report(reason, "it is not known whether episodes succeeded")
+        self._has_seen_end = True
+        return success
+
+    def _end_tape(self, episode: RunningEpisode, record: EpisodeRecord, on_end: OnEnd | None) -> None:
+        """Put the checksums of the frames of an episode that has ended on its tape, and hold it with its data."""
+        if episode.has_whole_tape():
+            if on_end is not None:
+                leads = episode.is_candidate and self.candidates.leads(record)
+                with self.guard_clip(episode, "the last frame"):
+                    on_end(episode, record, leads)
+                if not episode.is_candidate and episode.note is not None:
+                    self.candidates.note(record.id, episode.note)
+            episode.note_pictures(self.plan.video)
+        on_tape, tape = episode.start.on_tape, episode.packed_tape()
+        if on_tape is not None and tape is not None:
+            self.candidates.add_tape(record.id, tape, on_tape.recipe)
 
     def break_off(self, slot: Hashable, note: str) -> Candidate | None:
         """End the episode in ``slot`` early; return it as far as it came, with a note, if it is a candidate."""
