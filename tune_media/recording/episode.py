@@ -49,7 +49,7 @@ class RunningTape(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
+class AllFrames:
     """All frames of an episode are rendered while it runs."""
 
     # whether they become a clip; if not, only checksums are kept, and a clip is made of the tape
@@ -67,7 +67,7 @@ class OnTape:
     # its clips may be made of the tape after it has ended; if not, the tape is only kept
     is_rendered_later: bool = True
     # returns which of its frames are rendered while it runs; called if it is to be recorded
-    frames: Callable[[], Whole | OwnFrames] = Whole
+    frames: Callable[[], AllFrames | OwnFrames] = AllFrames
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class RunningEpisode:
         """Whether its clips may be made of its tape."""
         return self.start.on_tape is not None and self.start.on_tape.is_rendered_later
 
-    def begin_frames(self, whole: Whole, video: VideoOptions, *, are_lean: bool, holds: bool) -> None:
+    def begin_frames(self, all_frames: AllFrames, video: VideoOptions, *, are_lean: bool, holds: bool) -> None:
         """Begin to render all frames."""
         assert self.start.render is not None
-        how: dict[str, Any] = {"are_encoded": whole.are_encoded, "are_lean": are_lean, "holds": holds}
-        self.clips, self._until = Clips(video, self.start.render, self.start.fps, **how), whole.until
+        how: dict[str, Any] = {"are_encoded": all_frames.are_encoded, "are_lean": are_lean, "holds": holds}
+        self.clips, self._until = Clips(video, self.start.render, self.start.fps, **how), all_frames.until
 
     def begin_own_frames(self, own_frames: OwnFrames) -> None:
         """Begin to render single frames."""

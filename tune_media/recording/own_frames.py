@@ -86,7 +86,7 @@ class FramePlan:
         self._lengths.append(max(1, length))
         self._steps += length
 
-    def own(self, how: str, *, has_last: bool = True) -> OwnFrames:
+    def own_frames(self, how: str, *, has_last: bool = True) -> OwnFrames:
         """Return the frames of an episode that begins; ``has_last``: its env shows its last frame after its end."""
         longest = max(self._lengths, default=1)
         seconds = statistics.fmean(self._lengths) * self._step_seconds if self._lengths else 0.0

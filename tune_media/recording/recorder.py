@@ -16,7 +16,7 @@ from typing_extensions import override
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
 from tune_media.recording.episode_starts import Starts
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
@@ -108,8 +108,8 @@ class Recorder:
         """Begin the clips and the trajectory of an episode, as far as they are wanted and there is room for them."""
         start, video, on_tape = episode.start, self.plan.video, episode.start.on_tape
         if video is not None and start.render is not None:
-            frames = Whole() if on_tape is None else on_tape.frames()
-            if isinstance(frames, Whole):
+            frames = AllFrames() if on_tape is None else on_tape.frames()
+            if isinstance(frames, AllFrames):
                 episode.begin_frames(frames, video, are_lean=self.number_encoded() > 0, holds=self._holds)
             else:
                 episode.begin_own_frames(frames)

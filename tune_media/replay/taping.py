@@ -7,7 +7,7 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from tune_media.recording.episode import OnTape, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode import AllFrames, OnTape, RunningEpisode, RunningTape
 from tune_media.recording.episode_clips import Render
 from tune_media.recording.own_frames import FramePlan, OwnFrames
 from tune_media.recording.pictures import ALONE, SPARSE, STEPS, Pictures
@@ -72,13 +72,13 @@ class Taping:
             self.mode, self._how = REPLAY, SPARSE if verdict.ages else ALONE
             self._frames.begin(verdict.length)
 
-    def frames_of(self, tape: RunningTape) -> Whole | OwnFrames:
+    def frames_of(self, tape: RunningTape) -> AllFrames | OwnFrames:
         """Return which frames of an episode that starts now, and is to be recorded, are rendered while it runs."""
         if self.plan.render == REPLAY and self.mode == REPLAY:
             return OwnFrames((), self._frames.took, Pictures(STEPS))
         if self.mode != REPLAY or self._frames.is_proof():
-            return Whole(are_encoded=self.mode != REPLAY)
-        return self._frames.own(self._how, has_last=self._shows_last)
+            return AllFrames(are_encoded=self.mode != REPLAY)
+        return self._frames.own_frames(self._how, has_last=self._shows_last)
 
     def has_ended(
         self, episode: RunningEpisode, record: EpisodeRecord, leads: bool, *, shows_last: bool = True

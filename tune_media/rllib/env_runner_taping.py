@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from tune_media.recording.episode import RunningTape, Whole
+from tune_media.recording.episode import AllFrames, RunningTape
 from tune_media.recording.own_frames import OwnFrames
 from tune_media.recording.pictures import SPARSE, Pictures
 from tune_media.recording.recorder import Recorder
@@ -50,15 +50,15 @@ class EnvRunnerTaping(Taping):
         self.may_be_made_elsewhere = True  # nothing speaks against making one like them in another process
 
     @override
-    def frames_of(self, tape: RunningTape) -> Whole | OwnFrames:
+    def frames_of(self, tape: RunningTape) -> AllFrames | OwnFrames:
         if not (self.mode == AUTO and self.recipe is not None):
             return super().frames_of(tape)
         if self._whole is None or not self._recorder.records(self._whole):
             self._whole = tape
         if tape is not self._whole and self._is_long():
-            return self._frames.own(SPARSE, has_last=self._shows_last)
+            return self._frames.own_frames(SPARSE, has_last=self._shows_last)
         is_encoded = self._recorder.number_encoded() < _MOST_ENCODED
-        return Whole(is_encoded, functools.partial(self._rest_of, tape))
+        return AllFrames(is_encoded, functools.partial(self._rest_of, tape))
 
     def _is_long(self) -> bool:
         return self._recorder.clock.rendering > _MOST_RENDERING

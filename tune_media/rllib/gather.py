@@ -19,7 +19,7 @@ from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.env_runner_requests import ask, ask_and_take, begin_round, take
 from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.requests import LOCAL, Replies, Requests
-from tune_media.rllib.round_choice import Collected, Round, RoundChoice
+from tune_media.rllib.round_choice import Round, RoundChoice, RoundResult
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
 from tune_media.values.sections import EVALUATION
 
@@ -72,7 +72,7 @@ class EnvRunnerClient:
         return gone
 
 
-def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> Collected:
+def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> RoundResult:
     """Choose among the finished episodes of a group's env runners, and fetch the chosen."""
     seen.hold_begun(of_round.timeout)
     request = functools.partial(ask, name=plan.name, received=seen.received)
@@ -113,7 +113,7 @@ class AsyncGather:
         self._began = time.monotonic()
         self._seen.requests.tell(group, functools.partial(begin_round, name=self._plan.name))
 
-    def collect(self, group: Any, of_round: Round) -> Collected:
+    def collect(self, group: Any, of_round: Round) -> RoundResult:
         """Choose among the episodes that have arrived since the last time, and ask for more."""
         requests, patience = self._seen.requests, _SHARE_OF_A_ROUND * (time.monotonic() - self._began)
         earlier = self._sorted(requests.arrived())
@@ -143,7 +143,7 @@ class AsyncGather:
         died = [Problem(f"episodes may be missing: env runner {index} died") for index in replies.died]
         return answers, [*replies.problems, *died]
 
-    def _with_pending(self, collected: Collected, of_round: Round) -> Collected:
+    def _with_pending(self, collected: RoundResult, of_round: Round) -> RoundResult:
         """Add the number of training episodes that RLlib has counted and that have not arrived.
 
         Of an evaluation in which no sample ended, RLlib repeats the number of the one before, or has none. So the

@@ -37,7 +37,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Collected:
+class RoundResult:
     """The episodes of one round."""
 
     # by selector, its clip, or a list if it may choose several, and pictures by name; under ``data`` all episodes;
@@ -74,11 +74,11 @@ class RoundChoice:
         self.present = set(self._episodes)  # the ids of the records of all episodes
         self.wanted = {record.id for records in self._chosen.values() for record in records}  # those of the winners
 
-    def collected(self, taken: Winners) -> Collected:
+    def collected(self, taken: Winners) -> RoundResult:
         """Return the episodes of the round."""
         unfinished = [answer.unfinished for answer in self._answers]
         if not self._episodes:
-            return Collected(self._numbers, {}, self._problems, unfinished)
+            return RoundResult(self._numbers, {}, self._problems, unfinished)
         lost, kept = dict(taken.lost), dict[str, Candidate]()
         for id in filter(self.wanted.__contains__, taken.kept):
             winner = kept[id] = taken.kept[id].of_record(self._episodes[id].record)
@@ -101,7 +101,7 @@ class RoundChoice:
         matched = [answer.unfinished for answer in self._answers if answer.data]
         sampled = [id for answer in self._answers for id in answer.samples if id in self._episodes]
         samples = list(filter(None, map(self._taped_clip, sampled)))
-        return Collected(self._numbers | chosen, batch.metrics(), problems, unfinished, matched, samples)
+        return RoundResult(self._numbers | chosen, batch.metrics(), problems, unfinished, matched, samples)
 
     def _taped_clip(self, id: str) -> TapedClip | None:
         """Return the clip of an episode's tape, not rendered yet; None: the tape or its recipe is missing."""

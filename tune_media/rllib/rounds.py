@@ -21,7 +21,7 @@ from tune_media.rllib.problem_reports import ProblemReports
 from tune_media.rllib.prover import Prover
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import endless, unmatched_paths
-from tune_media.rllib.round_choice import Collected, Round
+from tune_media.rllib.round_choice import Round, RoundResult
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
@@ -236,7 +236,7 @@ class Rounds:
         env_runners: dict[str, Any] = result.setdefault(_ENV_RUNNERS if is_dict else f"{_ENV_RUNNERS}_clips", {})
         return env_runners
 
-    def _check(self, algorithm: Any, of_round: Round, collected: Collected, episodes: int) -> None:
+    def _check(self, algorithm: Any, of_round: Round, collected: RoundResult, episodes: int) -> None:
         """Add the problems that a round shows: paths that match nothing, episodes that do not end."""
         if not self._has_checked_paths and collected.matched and episodes:
             self._has_checked_paths = True
