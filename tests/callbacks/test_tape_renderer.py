@@ -31,7 +31,7 @@ from tune_media.encoding import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import ReplayVerdict, decide, verdict_on
+from tune_media.replay.verdicts import refuse, verdict_on
 from tune_media.storage.log import read_log
 
 pytestmark = pytest.mark.usefixtures("sessions_end")
@@ -303,7 +303,7 @@ def test_if_a_replay_differs_the_tapes_that_wait_stay_tapes_and_those_of_other_r
 
 def test_a_tape_of_a_recipe_that_somebody_else_has_refused_stays_a_tape(tmp_path):
     sweep, clip = Sweep(tmp_path, strict=True), taped_clip(1, ballast=uuid.uuid4().hex)
-    decide(clip.recipe.hash, ReplayVerdict(False, "somebody saw another episode"))
+    refuse(clip.recipe.hash, "another process saw another episode")
     sweep.report(1, best=clip)
     sweep.end()
     assert listed(sweep) == {("best", 1): "tape"}

@@ -60,10 +60,10 @@ def only_at(monkeypatch):
     """Return a function that says which places episodes have; none is rendered as a whole."""
 
     def set_places(*places):
-        def own(plan, how, *, has_last=True):
+        def own_frames(plan, how, *, has_last=True):
             return OwnFrames(places, plan.took, Pictures(how))
 
-        monkeypatch.setattr(FramePlan, "own", own)
+        monkeypatch.setattr(FramePlan, "own_frames", own_frames)
 
     monkeypatch.setattr("tune_media.recording.own_frames._PROOFS", 0.0)
     return set_places

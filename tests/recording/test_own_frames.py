@@ -44,7 +44,7 @@ def steps_of(own, length=LENGTH):
 
 
 def many(plan, count=1000, length=LENGTH, **how):
-    return [steps_of(plan.own(ALONE, **how), length) for _ in range(count)]
+    return [steps_of(plan.own_frames(ALONE, **how), length) for _ in range(count)]
 
 
 def test_if_frames_are_cheap_each_tape_has_the_resets_one_at_a_uniform_place_and_some_more():
@@ -93,7 +93,7 @@ def test_one_slow_frame_changes_nothing():
 
 def test_before_an_episode_has_ended_the_reset_and_the_first_step_are_rendered():
     plan = FramePlan(SimpleNamespace(sampling=0.0, rendering=0.0, tick=lambda: None))
-    assert steps_of(plan.own(SPARSE)) == [0, 1]
+    assert steps_of(plan.own_frames(SPARSE)) == [0, 1]
 
 
 def test_an_episode_that_ends_before_its_place_wants_its_last_frame_instead():

@@ -144,7 +144,7 @@ def assert_same_episodes(env_runner, folder):
     assert player.played_as.connectors == "evaluation"
     if env_runner.config.env_config:  # the envs that show pictures; of the others, the tape is no different
         with RenderProcess(player.recipes[episodes[0].recipe]) as process:
-            clips = process.render(episodes[0].tape, is_lenient=True)
+            clips = process.render(episodes[0].tape)
         assert {clip.frames for clip in clips.values()} == {episodes[0].record.episode_length + 1}
     player.close()
 
@@ -188,7 +188,7 @@ def test_a_policy_that_goes_on_with_its_own_episode_makes_it_again_to_the_last_b
     assert (steps_of(found) != steps_of(tape)) is explore
     if make is frames_stacked:  # it has pictures
         with RenderProcess(made_by.recipes[episode.recipe]) as process:
-            (clip,) = process.render(episode.tape, is_lenient=True).values()
+            (clip,) = process.render(episode.tape).values()
         assert clip.frames == episode.record.episode_length + 1
     player.close()
 
@@ -294,7 +294,7 @@ def test_the_old_api_stack_plays_too_and_each_seed_is_one_episode(ray_session, t
     assert player.played_as.explore is False
     assert {one.record.seed for one in own} <= {0, 1, 2, 3}
     with RenderProcess(player.recipes[episodes[0].recipe]) as process:
-        (clip,) = process.render(episodes[0].tape, is_lenient=True).values()
+        (clip,) = process.render(episodes[0].tape).values()
     assert clip.frames == episodes[0].record.episode_length + 1
 
 

@@ -14,7 +14,7 @@ from tune_media.recording.pictures import ALONE, SPARSE, WHOLE, Pictures
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.replay.tape import Tape
-from tune_media.replay.verdicts import ReplayVerdict, decide
+from tune_media.replay.verdicts import ReplayVerdict, decide, refuse
 from tune_media.rllib import record_episodes
 from tune_media.rllib.env_runner_requests import recordings_of
 from tune_media.rllib.gather import EnvRunnerClient, collect
@@ -258,7 +258,7 @@ def test_a_clip_that_was_cut_for_lack_of_memory_proves_no_more_than_it_has(monke
 @pytest.mark.parametrize("render", ["auto", "replay"])
 def test_an_env_that_is_known_not_to_repeat_its_episodes_is_recorded_directly(render):
     _, recording, play = recorded(render=render)
-    decide(recording.replays.recipe.hash, ReplayVerdict(False, "it draws from the clock"))
+    refuse(recording.replays.recipe.hash, "it draws from the clock")
     for _ in range(2):
         collected = play(2)
         assert rendered(collected) == {"direct"}

@@ -27,7 +27,7 @@ from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import ReplayVerdict, decide, verdict_on
+from tune_media.replay.verdicts import refuse, verdict_on
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry
 from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import Problem
@@ -293,7 +293,7 @@ class TapeRenderer(OutboxThread):
         """Count a clip that cannot be rendered, and have the env runners record directly."""
         entry, reason = waiting.entry, redacted(str(error))
         try:
-            decide(waiting.row.recipe, ReplayVerdict(False, reason))
+            refuse(waiting.row.recipe, reason)
         except Exception as fault:
             self._faults.report(_PROCESS_NAME, "telling the env runners to record directly", fault)
         told = RuntimeError(

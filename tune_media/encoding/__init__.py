@@ -1,7 +1,7 @@
 """Turns frames into clips, GIFs and PNGs, and back again.
 
-This is the only package that imports PyAV, and importing it loads PyAV. Code that only reads results imports it inside
-the function that needs it.
+In come frames or the bytes of a clip, out go the bytes of a clip or picture. It imports no other wing. It is the only
+one that imports PyAV, which takes long: code that only reads results imports it inside the function that needs it.
 """
 
 from tune_media.encoding.decode import decode_video, probe_video

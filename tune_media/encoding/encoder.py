@@ -1,4 +1,4 @@
-"""Encodes a clip as its frames arrive, or holds them until it is known whether anybody wants it.
+"""Encodes a clip as its frames arrive, or holds them until it is known whether it is wanted.
 
 Everything happens in memory, one frame at a time. There is no list of raw frames, so an episode costs the few megabytes
 of the encoder, however long it runs. An env can reuse its frame buffer as soon as ``feed`` returns.

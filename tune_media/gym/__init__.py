@@ -1,7 +1,8 @@
 """Records the episodes of Gymnasium envs, single or vectorised, in any loop.
 
 ``tune_media.gym.RecordEpisodes`` does what Gymnasium's ``RecordVideo`` and ``RecordEpisodeStatistics`` do, and hands
-over the chosen clips for ``tune.report``.
+over the chosen clips for ``tune.report``. In come the resets and steps of a wrapped env, out go these clips and the
+files of a folder. It may import all wings but ``rllib``, ``callbacks``, ``viewing`` and those above.
 """
 
 try:

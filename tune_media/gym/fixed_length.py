@@ -14,8 +14,8 @@ from tune_media.values.problems import FrameError
 class FixedLengthClips:
     """The clips that are being encoded now, at most one for each sub-env.
 
-    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``frames`` and
-    ``fps`` return those of a sub-env; ``save`` gets the sub-env, the name, the clip, and whether it is whole.
+    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``frames`` and ``fps`` return those
+    of a sub-env; ``save`` gets the sub-env, the name, the clip, and whether it is whole.
     """
 
     def __init__(

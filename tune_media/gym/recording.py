@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tune_media.gym.video_folder import VideoFolder
 
 MAX_UNTAKEN = 1000
-"""The number of episodes whose data are held until ``take()`` is called for the first time; most users never do."""
+"""The number of episodes whose data are held, without a warning, until the first ``take()``: most never call it."""
 _SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
 
@@ -56,10 +56,8 @@ class Recording:
         self._renders: dict[int, Render] = {}  # by sub-env, of the episodes that run
         self._clips: FixedLengthClips | None = None
         if arguments.video is not None and (arguments.step_trigger is not None or arguments.video_length):
-            clips = FixedLengthClips(
-                self._frames, self._renderer.fps, arguments.video, arguments.video_length, self._write
-            )
-            self._clips = clips
+            length, fps = arguments.video_length, self._renderer.fps
+            self._clips = FixedLengthClips(self._frames, fps, arguments.video, length, self._write)
         self._step_trigger, self._steps = arguments.step_trigger, 0
         self._due: str | None = None  # the name of the clips that start at this step
         self._episodes = [-1] * count
@@ -132,7 +130,7 @@ class Recording:
         with self.recorder.guard(index, "the start of an episode"):
             inner = sub_env(self._env, index)
             given, on_tape = seeded(inner), self._replays.on_tape(inner)
-            known = given.last if given else on_tape.tape.seed if on_tape is not None else seed
+            given_seed = given.last if given else on_tape.tape.seed if on_tape is not None else seed
             render = self._replays.watched(index, inner, functools.partial(self._renderer.frames, index))
             self._renders[index] = render
             start = EpisodeStart(
@@ -141,8 +139,8 @@ class Recording:
                 self._renderer.fps(index),
                 env=inner,
                 vector_env=self._env,
-                seed=reset_seed(inner) if known is None else known,
-                seed_is_new=known is not None,
+                seed=reset_seed(inner) if given_seed is None else given_seed,
+                seed_is_new=given_seed is not None,
                 observation=observation,
                 on_tape=on_tape,
                 facts={"env_index": index},
@@ -214,11 +212,7 @@ class Recording:
         return ended
 
     def take(self) -> dict[str, Any]:
-        """Return the chosen clips, and the data, of the episodes that ended since the last call.
-
-        There may never be a first call, so until then only the last ``MAX_UNTAKEN`` episodes are held, without a
-        warning.
-        """
+        """Return the chosen clips, and the data, of the episodes that ended since the last call."""
         self._check_paths()
         candidates, plan = self.recorder.candidates, self._plan
         episodes, records = candidates.data(), candidates.records()
@@ -226,7 +220,7 @@ class Recording:
         for reason in reasons:
             self.recorder.problems.report(reason, CHOOSES_NOTHING)
         seen = [record.id for record in records] + [episode.record.id for episode in episodes]
-        winners = candidates.take({record.id for found in chosen.values() for record in found}, seen)
+        winners = candidates.take({record.id for several in chosen.values() for record in several}, seen)
         taken, note = self._replays.taken(winners, episodes), self._note_dropped()
         for id, winner in winners.items():
             if winner.no_clip is not None:

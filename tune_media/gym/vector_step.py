@@ -64,16 +64,11 @@ def nth_info(infos: Any, index: int) -> Any:
             continue
         if isinstance(value, dict):
             sub_info[name] = nth_info(value, index)
-        elif _is_batch(value) and len(value) > index:
+        elif (isinstance(value, (list, tuple)) or getattr(value, "shape", None)) and len(value) > index:
             sub_info[name] = value[index]
         else:  # one value for all sub-envs
             sub_info[name] = value
     return sub_info
-
-
-def _is_batch(value: Any) -> bool:
-    """Return whether a value may have an item for each sub-env: a list, a tuple, an array or a tensor with axes."""
-    return isinstance(value, (list, tuple)) or bool(getattr(value, "shape", ()))
 
 
 def with_statistics(infos: Any, ended: Mapping[int, Mapping[str, Any]], count: int) -> Any:

@@ -73,10 +73,10 @@ class VideoFolder:
                     "video_folder if this is another run.",
                     folder,
                 )
-            known = {self._section: 0}
+            steps_of = {self._section: 0}
             for line in lines:
-                known[line["section"]] = max(known.get(line["section"], 0), whole_number(line.get("step")))
-            for section, steps in known.items():
+                steps_of[line["section"]] = max(steps_of.get(line["section"], 0), whole_number(line.get("step")))
+            for section, steps in steps_of.items():
                 _STEPS.setdefault((self._folder, section), steps)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             recorded. None: all episodes, unless there is a ``step_trigger``.
         step_trigger: Called with the number of steps so far, from 0; decides whether a clip starts after this step.
             Such clips are only written to the folder.
-        video_length: Frames of a clip. Such a clip goes on over resets, and is only written to the folder. Without a
+        video_length: Frames of a clip. Such a clip continues over resets, and is only written to the folder. Without a
             trigger, one clip follows the other: the next begins with the next episode. An episode that
             ``episode_trigger`` accepts ends the clip that runs, which is then unfinished, and begins the next one. 0: a
             clip ends with its episode.
@@ -67,8 +67,10 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         strict: Whether to raise if a frame cannot be recorded. By default, it is a warning.
         render: ``"direct"``: frames are rendered while an episode runs. ``"replay"``: only those of the episodes that
             ``take()`` chooses: another process plays them again in an env that ``env_fn`` makes, and compares each
-            step. ``"auto"``: directly, until that process has played some of the chosen ones again and shown the same
-            pictures; then as ``"replay"``.
+            step, but no frame. ``"auto"``: directly, until that process has played some episodes again and shown the
+            same pictures. From then on, a few frames of each episode are rendered while it runs, and a clip is made
+            only if the replay shows the same; now and then, a whole episode is compared. If the env does not repeat its
+            episodes, all are recorded directly, with a warning.
         env_fn: Makes an env like this one, in the process that renders. It is pickled by cloudpickle, so it may be a
             lambda, or be defined in a script or a notebook.
         success: What says whether an episode succeeded; see ``tune_media.rllib.record_episodes``.

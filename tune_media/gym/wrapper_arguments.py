@@ -93,7 +93,7 @@ class Arguments:
 
     def given(self) -> dict[str, Any]:
         """Return the arguments by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {argument.name: getattr(self, argument.name) for argument in fields(self)}
 
     @property
     def records_whole_episodes(self) -> bool:
@@ -109,8 +109,8 @@ class Arguments:
         """Return the arguments that a recorder needs. Raises TypeError or ValueError."""
         selectors = as_selectors(self.keep)
         name, trigger = self.name_prefix, self.episode_trigger
-        taken = (self.video, self.collect, self.trajectories)
-        return Plan(name, selectors, trigger, *taken, strict=self.strict, render=self.render, success=self.success)
+        values = (self.video, self.collect, self.trajectories)
+        return Plan(name, selectors, trigger, *values, strict=self.strict, render=self.render, success=self.success)
 
     def indices(self, count: int) -> frozenset[int]:
         """Return the sub-envs to record. Raises ValueError for indices of others."""
@@ -147,9 +147,9 @@ def _taking(
                 raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
             init(self, env, arguments(*args, **kwargs))
 
-        own, of_arguments = inspect.signature(init), inspect.signature(arguments)
-        first = list(own.parameters.values())[:2]
-        shown = own.replace(parameters=[*first, *of_arguments.parameters.values()])
+        of_init, of_arguments = inspect.signature(init), inspect.signature(arguments)
+        first = list(of_init.parameters.values())[:2]
+        shown = of_init.replace(parameters=[*first, *of_arguments.parameters.values()])
         checked.__signature__ = shown  # type: ignore[attr-defined]
         return checked  # type: ignore[return-value]  # Gymnasium passes env by its name, which no Callable can say
 
@@ -164,7 +164,7 @@ def check_is_env(name: str, env: Any, kind: type) -> None:
     """Raise a TypeError that says how to make an env if a wrapper is given something else than this kind of env."""
     if isinstance(env, kind):
         return
-    if any(one.__name__ == "VecEnv" for one in type(env).__mro__):  # Stable-Baselines3's, which is not imported here
+    if any(base.__name__ == "VecEnv" for base in type(env).__mro__):  # Stable-Baselines3's, which is not imported here
         raise TypeError(
             f"{name} takes an env of Gymnasium's, and {type(env).__name__} is a vector env of Stable-Baselines3. Wrap "
             f"each env inside it: {type(env).__name__}([lambda: tune_media.gym.RecordEpisodes(make_env())] * 4)"

@@ -53,8 +53,9 @@ class WrapperTaping(Taping):
     """Tapes the episodes of a wrapper, and renders the chosen ones. The thread that steps the envs calls everything.
 
     No env is made in this process. The process that renders starts with the first tape, and is ended after a minute
-    without one. With ``auto``, episodes are rendered directly until that process has played some of the chosen ones
-    again and shown the same pictures; then they are taped only. Without ``env_fn``, all are rendered directly.
+    without one. With ``auto``, episodes are rendered directly, and are proofs, until that process has shown the same
+    pictures; then only their own frames are rendered, and compared when a clip is made. Without ``env_fn``, all
+    episodes are rendered directly.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class WrapperTaping(Taping):
                 made = MadeByUser.like(inner, env_fn)
                 self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video)
             except Exception as error:
-                self._go_direct_and_say_so(
+                self.go_direct_and_report(
                     f"render={self.plan.render!r}: env_fn= (or frame=, or an overlay) cannot be pickled for the "
                     f"process that renders: {error_text(error)}. Have it make or import all that it uses, instead of "
                     "holding an env, a lock or large data; or pass render='direct'"
@@ -126,9 +127,8 @@ class WrapperTaping(Taping):
             if why:
                 break
             try:
-                result.kept[id] = replace(
-                    winner, clips=self._taped(winner, tapes.get(id)).clips_by(self._process()), tape=None
-                )
+                clips = self._taped(winner, tapes.get(id)).clips_by(self._process())
+                result.kept[id] = replace(winner, clips=clips, tape=None)
             except Exception as error:
                 reason = self._reason(error)
                 if self.plan.strict:
@@ -141,8 +141,7 @@ class WrapperTaping(Taping):
                 if _is_of_one_episode(error):
                     self._refused = reason
         for id in winners if why else ():
-            clips = result.kept[id].clips
-            if id not in result.lost and (self._refused or not clips):
+            if id not in result.lost and (self._refused or not result.kept[id].clips):
                 result.kept[id] = replace(result.kept[id], clips={})
                 result.lost[id] = f"no clip: {why}"
                 self.give_up(why, lost=1)
@@ -152,7 +151,7 @@ class WrapperTaping(Taping):
     def _prove(self, episodes: Sequence[EpisodeData]) -> None:
         """Compare episodes that were rendered as a whole with their replays."""
         assert self.recipe is not None or not episodes
-        samples = [TapedClip(one.tape, self.recipe, one.record) for one in episodes if one.tape and self.recipe]
+        samples = [TapedClip(e.tape, self.recipe, e.record) for e in episodes if e.tape and self.recipe]
         try:
             if self.mode == AUTO and samples:
                 verdict = self._proofs_of_env.add(samples, self._process())
@@ -166,7 +165,7 @@ class WrapperTaping(Taping):
                 self._recorder.problems.report_error("comparing a replay", error, "it was not compared")
                 return
             self._refused = self._reason(error)
-            self._go_direct_and_say_so(self._refused)
+            self.go_direct_and_report(self._refused)
 
     @override
     def _render_draws(self, reason: str) -> None:
@@ -184,18 +183,14 @@ class WrapperTaping(Taping):
         assert tape is not None and self.recipe is not None
         differs = None
         if tape.fault is not None:
-            differs = ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
+            differs = ReplayDiffers.at(len(tape), f"is impossible: {tape.fault}")
         elif len(tape) != steps:
-            differs = ReplayDiffers(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
+            differs = ReplayDiffers.at(min(len(tape), steps), f"has {len(tape)} steps and the episode {steps}")
         if differs is not None:
             raise RenderError(str(differs), differs.step)
         if not packed:
             raise RenderError("its tape was left out: the tapes since the last take() took too much", is_of_env=False)
         return TapedClip(packed, self.recipe, winner.record)
-
-    def _go_direct_and_say_so(self, reason: str) -> None:
-        self.go_direct(reason)
-        self._recorder.problems.report(reason, DIRECTLY, kind="replay")
 
     def _reason(self, error: Exception) -> str:
         """Return why a tape could not be rendered, with the remedy."""

@@ -1,1 +1,5 @@
-"""Records episodes on an env runner, whatever framework steps the env."""
+"""Records episodes on an env runner, whatever framework steps them.
+
+In come the resets, steps and ends that ``rllib`` or ``gym`` reports. Out go the records and values of all episodes, and
+the clips of those that may be chosen. It may import ``values`` and ``encoding``.
+"""

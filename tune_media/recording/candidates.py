@@ -55,10 +55,7 @@ class Candidates:
         self.dropped = 0  # episodes whose data were dropped because they were not collected
 
     def hold_untaken(self, most: int | None) -> None:
-        """Hold the data of at most ``most`` episodes, and count the others in ``dropped`` without a warning.
-
-        This is for an owner that may never be asked for them. None: the usual bound, with a warning.
-        """
+        """Hold the data of at most so many episodes, and count the others in ``dropped``; None: ``MAX_EPISODES``."""
         self._untaken = most
 
     def add_data(self, data: EpisodeData, more: MoreValues | None = None) -> EpisodeRecord:
@@ -164,8 +161,7 @@ class Candidates:
     def take(self, winners: Collection[str], seen: Iterable[str]) -> dict[str, Candidate]:
         """Hand over the winners by id, with their clips encoded or the reason in ``no_clip``; drop losers and data.
 
-        ``seen`` are the ids of all records that took part; episodes that ended since stay. If the recorder is strict,
-        raises whatever encoding raises.
+        ``seen`` are the ids of all records that took part; episodes that ended since stay.
         """
         taken = {}
         for id in seen:

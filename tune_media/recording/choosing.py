@@ -27,10 +27,7 @@ Raised = list[tuple[Selector, Exception]]
 
 
 def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -> tuple[set[str], Raised]:
-    """Return the ids of one env runner's candidates that may still win over all, in the order in which they ended.
-
-    If a selector raises, the others choose all the same.
-    """
+    """Return the ids of one env runner's candidates that may still win over all env runners', and what raised."""
     ids: set[str] = set()
     raised: Raised = []
     for selector in selectors:
@@ -70,8 +67,7 @@ def laid_out(
     """Return the part of a result that holds the winners, by selector and by the name of a picture or file.
 
     Under a selector is the clip, record, or dict of clips by view of the chosen episode; a list of these if it may
-    choose several. Winners that are not in ``held`` are left out. Of those in ``lost``, no clip could be made: only
-    their pictures and files are there.
+    choose several. Of the winners in ``lost``, no clip could be made: only their pictures and files are there.
     """
     clips = {id: candidate.in_result() for id, candidate in held.items() if id not in lost}
     result = as_result(selectors, chosen, clips)

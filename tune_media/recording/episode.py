@@ -49,7 +49,7 @@ class RunningTape(Protocol):
 
 
 @dataclass(frozen=True)
-class Whole:
+class AllFrames:
     """All frames of an episode are rendered while it runs."""
 
     # whether they become a clip; if not, only checksums are kept, and a clip is made of the tape
@@ -67,7 +67,7 @@ class OnTape:
     # its clips may be made of the tape after it has ended; if not, the tape is only kept
     is_rendered_later: bool = True
     # returns which of its frames are rendered while it runs; called if it is to be recorded
-    frames: Callable[[], Whole | OwnFrames] = Whole
+    frames: Callable[[], AllFrames | OwnFrames] = AllFrames
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class RunningEpisode:
     start: EpisodeStart
     seed: int | None = None  # None: not known
     clips: Clips | None = None  # None: not all frames are rendered
-    own: OwnFrames | None = None  # the single frames that are rendered while it runs, if not all are
+    own_frames: OwnFrames | None = None  # the single frames that are rendered while it runs, if not all are
     next_place: int = NEVER  # the next step whose frame is one of these
     steps: TrajectoryBuilder | None = None  # its trajectory so far; None: it is not kept
     values: EpisodeValues = field(default_factory=EpisodeValues)
@@ -117,31 +117,21 @@ class RunningEpisode:
         """Whether its clips may be made of its tape."""
         return self.start.on_tape is not None and self.start.on_tape.is_rendered_later
 
-    def begin_frames(self, whole: Whole, video: VideoOptions, *, are_lean: bool, holds: bool) -> None:
+    def begin_frames(self, all_frames: AllFrames, video: VideoOptions, *, are_lean: bool, holds: bool) -> None:
         """Begin to render all frames."""
         assert self.start.render is not None
-        how: dict[str, Any] = {"are_encoded": whole.are_encoded, "are_lean": are_lean, "holds": holds}
-        self.clips, self._until = Clips(video, self.start.render, self.start.fps, **how), whole.until
+        how: dict[str, Any] = {"are_encoded": all_frames.are_encoded, "are_lean": are_lean, "holds": holds}
+        self.clips, self._until = Clips(video, self.start.render, self.start.fps, **how), all_frames.until
 
     def begin_own_frames(self, own_frames: OwnFrames) -> None:
         """Begin to render single frames."""
-        self.own, self.next_place = own_frames, own_frames.next
+        self.own_frames, self.next_place = own_frames, own_frames.next
 
     def take_own_frame(self) -> None:
         """Render the current frame, and note its checksum; raises whatever rendering raises."""
-        if self.own is not None and self.start.render is not None:
-            self.own.take(self.episode_length, self.start.render)
-            self.next_place = self.own.next
-
-    def _leave_the_rest(self) -> None:
-        """Render single frames from now on, if it is time for that: the clip is made of the tape."""
-        if self._until is None or self.clips is None:
-            return
-        own_frames = self._until(self.episode_length, self.clips.pictures)
-        if own_frames is not None:
-            self.clips.cancel()
-            self.clips, self._until = None, None
-            self.begin_own_frames(own_frames)
+        if self.own_frames is not None and self.start.render is not None:
+            self.own_frames.take(self.episode_length, self.start.render)
+            self.next_place = self.own_frames.next
 
     @property
     def has_media(self) -> bool:
@@ -172,16 +162,20 @@ class RunningEpisode:
             self.steps.add(step)
         if self.clips is not None:
             self.clips.feed(step, picture=picture)
-            self._leave_the_rest()
+            frames = None if self._until is None else self._until(self.episode_length, self.clips.pictures)
+            if frames is not None:
+                self.clips.cancel()  # the clip will be made of the tape
+                self.clips, self._until = None, None
+                self.begin_own_frames(frames)
 
     def last_step(self, reward: float, action: Any, info: Mapping[str, Any], **facts: Any) -> StepFacts:
         """Return the facts of the step that it has just made."""
         return StepFacts(self.episode_length, reward, self.episode_return, action, self.start.env, info, **facts)
 
     def lose_clip(self, reason: str) -> None:
-        """Go on without clips and trajectory: it cannot be chosen, and its record will say why."""
+        """Drop its clips and its trajectory: it cannot be chosen, and its record will say why."""
         self.is_candidate, self.clips, self.steps = False, None, None
-        self.own, self.next_place = None, NEVER
+        self.own_frames, self.next_place = None, NEVER
         self.note = self.note or f"no clip: {reason}"
 
     def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
@@ -214,7 +208,7 @@ class RunningEpisode:
             self.tape.pictures = self.clips.pictures
         elif self.tape is not None:
             without = Pictures(STEPS) if video is None else Pictures()
-            self.tape.pictures = without if self.own is None else self.own.pictures
+            self.tape.pictures = without if self.own_frames is None else self.own_frames.pictures
 
     def packed_tape(self) -> bytes | None:
         """Return its tape as it is stored, if that has the whole episode."""
@@ -270,7 +264,7 @@ class Candidate:
     @property
     def nbytes(self) -> int:
         """The memory that its clips, pictures, files and steps take, roughly."""
-        media = sum(one.nbytes for one in self.media.values())
+        media = sum(medium.nbytes for medium in self.media.values())
         return sum(len(clip.data) for clip in self.clips.values()) + self.held_bytes + media + self.step_bytes
 
     @property

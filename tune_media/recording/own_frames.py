@@ -18,6 +18,8 @@ from tune_media.recording.render_clock import RenderClock
 
 NEVER = sys.maxsize
 """A step that no episode comes to."""
+_AT_END = NEVER - 1
+"""Stands for the last step of an episode, whatever its length."""
 _MEASURED = 16  # the last frames and episodes that medians and lengths are of
 _MORE = 0.02  # of the time of sampling: for frames beyond the ones that each tape has
 _DEAR = 0.05  # of the time of sampling: if the frames that each tape has cost more, only every n-th tape has them
@@ -84,9 +86,11 @@ class FramePlan:
         self._lengths.append(max(1, length))
         self._steps += length
 
-    def own(self, how: str, *, has_last: bool = True) -> OwnFrames:
+    def own_frames(self, how: str, *, has_last: bool = True) -> OwnFrames:
         """Return the frames of an episode that begins; ``has_last``: its env shows its last frame after its end."""
-        longest, share = max(self._lengths, default=1), self._share_of_a_frame
+        longest = max(self._lengths, default=1)
+        seconds = statistics.fmean(self._lengths) * self._step_seconds if self._lengths else 0.0
+        share = self._frame_seconds / max(seconds, 1e-9)  # of an episode's time, for one frame
         places: list[int] = []
         dear = 0.0 if self._frame_seconds <= _CHEAP else min(_MOST_WITHOUT, 2 * share / _DEAR)
         if self._random.random() * dear < 1:
@@ -116,13 +120,11 @@ class FramePlan:
 
     def _uniform(self, longest: int) -> int:
         step = self._random.randint(1, min(longest, max(1, self._last_shown)))
-        return step if step >= self._every else NEVER - 1  # the episode's last frame instead of a second first one
+        return step if step >= self._every else _AT_END  # the episode's last frame instead of a second first one
 
     def _on_stride(self, places: Iterable[int]) -> list[int]:
-        return [at if at >= NEVER - 1 else at - at % self._every for at in places if self._is_place(at)]
-
-    def _is_place(self, step: int) -> bool:
-        return step <= self._last_shown or step == NEVER - 1
+        steps = [at for at in places if at <= self._last_shown or at == _AT_END]
+        return [at if at >= _AT_END else at - at % self._every for at in steps]
 
     def is_proof(self) -> bool:
         """Return whether the episode that begins is to be rendered as a whole."""
@@ -147,12 +149,6 @@ class FramePlan:
     def _step_seconds(self) -> float:
         """The seconds that a step takes without frames; the steps of all sub-envs count."""
         return max(0.0, self._clock.sampling - self._clock.rendering) / max(1, self._steps)
-
-    @property
-    def _share_of_a_frame(self) -> float:
-        """The cost of a frame, as a share of the time that an episode takes; 0: no frame was measured."""
-        taken = statistics.fmean(self._lengths) * self._step_seconds if self._lengths else 0.0
-        return self._frame_seconds / max(taken, 1e-9)
 
     def _more(self, share: float) -> list[int]:
         """Return one step each of some of the ranges [2, 4), [4, 8), ..., as many as may be."""

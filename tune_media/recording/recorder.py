@@ -16,7 +16,7 @@ from typing_extensions import override
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.collector import Collector
-from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
 from tune_media.recording.episode_starts import Starts
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
@@ -46,14 +46,13 @@ OnFinished = Callable[[EpisodeData, Candidate | None], None]
 """Gets each episode whose data are held when it ends; the candidate, if it is one."""
 
 OnEnd = Callable[[RunningEpisode, EpisodeRecord, bool], None]
-"""Told an episode that has just ended, its record, and whether a selector would choose it now; see ``Taping``."""
+"""Gets an episode that has just ended, its record, and whether a selector would choose it now; see ``Taping``."""
 
 
 class Recorder:
     """Records episodes, any number of them at a time, each in its own slot (a sub-env).
 
-    Everything happens in the thread that steps the envs. ``on_finished`` gets each episode when it ends, chosen or not.
-    If the owner does not collect the problems, each is a warning here.
+    Everything happens in the thread that steps the envs. If the owner does not collect the problems, each is a warning.
     """
 
     def __init__(
@@ -69,11 +68,9 @@ class Recorder:
         self.candidates = Candidates(plan, self.problems, self.clock)
         self.collector = Collector(plan.collect)
         self.abandoned = 0  # episodes that were being recorded and never ended
-        # looks_at_info: ``step`` needs the info
-        # looks_at_steps: ``step`` needs the action and the observation, too
-        self.looks_at_steps, self.looks_at_info = plan.looks_at_steps, plan.looks_at_info
+        self.looks_at_steps = plan.looks_at_steps  # ``step`` needs the action and the observation
         self.looks_at_every_step = self.collector.may_find({})  # values may be taken from steps without an info, too
-        self._tells_success, self._has_told_success = plan.tells_success, False  # or has reported why there is none
+        self._success_paths, self._has_seen_end = plan.tells_success, False
         self._on_finished = on_finished
         self._holds = on_finished is None and not plan.keeps_all  # else every clip is wanted
         self._running: dict[Hashable, RunningEpisode] = {}
@@ -111,14 +108,15 @@ class Recorder:
         """Begin the clips and the trajectory of an episode, as far as they are wanted and there is room for them."""
         start, video, on_tape = episode.start, self.plan.video, episode.start.on_tape
         if video is not None and start.render is not None:
-            frames = Whole() if on_tape is None else on_tape.frames()
-            if isinstance(frames, Whole):
+            frames = AllFrames() if on_tape is None else on_tape.frames()
+            if isinstance(frames, AllFrames):
                 episode.begin_frames(frames, video, are_lean=self.number_encoded() > 0, holds=self._holds)
             else:
                 episode.begin_own_frames(frames)
         if self.plan.trajectories:
             episode.steps = TrajectoryBuilder(start.vector_env if start.env is None else start.env)
-        if episode.has_media and not self._has_room():
+        largest = max((running.nbytes for running in self._running.values()), default=0)
+        if episode.has_media and self._nbytes() + largest > MAX_BYTES:  # no room for another one like that
             episode.lose_clip(_NO_ROOM)
             self.problems.report(_NO_ROOM, lost=1)
 
@@ -133,10 +131,6 @@ class Recorder:
 
     def _nbytes(self) -> int:
         return self.candidates.nbytes + sum(episode.nbytes for episode in self._running.values())
-
-    def _has_room(self) -> bool:
-        """Return whether another episode like the largest of those that run may be recorded beside them."""
-        return self._nbytes() + max((episode.nbytes for episode in self._running.values()), default=0) <= MAX_BYTES
 
     def records(self, tape: RunningTape) -> bool:
         """Return whether the episode of a tape is being recorded."""
@@ -172,8 +166,7 @@ class Recorder:
     ) -> None:
         """Record an env step of the episode in ``slot``, and the frame after it, if the env still shows it.
 
-        ``action`` is needed only if ``looks_at_steps``, ``info`` only if ``looks_at_info``. ``facts`` go to its
-        ``StepFacts``.
+        ``action`` is needed if ``looks_at_steps``, ``info`` if the plan's ``looks_at_info``; ``facts`` are StepFacts'.
         """
         self.clock.tick()
         episode = self._running.get(slot)
@@ -211,34 +204,18 @@ class Recorder:
         """Record the end of the episode in ``slot``, drop candidates that cannot win any more, and return its record.
 
         The env must still show the final frame, which is rendered now if ``every`` skipped it. The record is None if
-        the episode cannot be chosen. ``more`` adds the values that user hooks put into it; ``on_end`` may put its last
-        frame on its tape; the ``info`` of its last step may say whether it succeeded (one info for each agent:
-        ``of_agents``).
+        the episode cannot be chosen. ``on_end`` may put its last frame on its tape; the ``info`` of its last step may
+        say whether it succeeded (one info for each agent: ``of_agents``).
         """
         episode = self._running.pop(slot, None)
         if episode is None:
             return None
         with self.clock.render():
-            self._show_last(episode)
+            self._feed_last(episode)
         with self.guard(slot, "the end of an episode"):
-            name = self.plan.success
-            facts["success"] = in_info(info, self._tells_success, of_agents=of_agents)
-            if facts["success"] is None and isinstance(name, str) and not self._has_told_success:
-                reason = why_unknown(info, name, of_agents=of_agents)
-                self.problems.report(reason, "it is not known whether episodes succeeded")
-            self._has_told_success = True
+            facts["success"] = self._success_in(info, of_agents=of_agents)
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
-            if episode.has_whole_tape():
-                if on_end is not None:
-                    leads = episode.is_candidate and self.candidates.leads(record)
-                    with self.guard_clip(episode, "the last frame"):
-                        on_end(episode, record, leads)
-                    if not episode.is_candidate and episode.note is not None:
-                        self.candidates.note(record.id, episode.note)
-                episode.note_pictures(self.plan.video)
-            on_tape, tape = episode.start.on_tape, episode.packed_tape()
-            if on_tape is not None and tape is not None:
-                self.candidates.add_tape(record.id, tape, on_tape.recipe)
+            self._end_tape(episode, record, on_end)
             candidate = None
             if episode.is_candidate:
                 with self.clock.render():
@@ -250,6 +227,29 @@ class Recorder:
             return record if candidate is not None and self.candidates.add(candidate) else None
         return None
 
+    def _success_in(self, info: Any, *, of_agents: bool) -> bool | None:
+        """Return whether the info of a last step says that the episode succeeded; report why the first one does not."""
+        success, name = in_info(info, self._success_paths, of_agents=of_agents), self.plan.success
+        if success is None and isinstance(name, str) and not self._has_seen_end:
+            reason = why_unknown(info, name, of_agents=of_agents)
+            self.problems.report(reason, "it is not known whether episodes succeeded")
+        self._has_seen_end = True
+        return success
+
+    def _end_tape(self, episode: RunningEpisode, record: EpisodeRecord, on_end: OnEnd | None) -> None:
+        """Put the checksums of the frames of an episode that has ended on its tape, and hold it with its data."""
+        if episode.has_whole_tape():
+            if on_end is not None:
+                leads = episode.is_candidate and self.candidates.leads(record)
+                with self.guard_clip(episode, "the last frame"):
+                    on_end(episode, record, leads)
+                if not episode.is_candidate and episode.note is not None:
+                    self.candidates.note(record.id, episode.note)
+            episode.note_pictures(self.plan.video)
+        on_tape, tape = episode.start.on_tape, episode.packed_tape()
+        if on_tape is not None and tape is not None:
+            self.candidates.add_tape(record.id, tape, on_tape.recipe)
+
     def break_off(self, slot: Hashable, note: str) -> Candidate | None:
         """End the episode in ``slot`` early; return it as far as it came, with a note, if it is a candidate."""
         episode = self._running.pop(slot, None)
@@ -260,9 +260,7 @@ class Recorder:
     def abandon(self, slot: Hashable, *, failed: bool = False) -> None:
         """Drop the episode in ``slot``, if any; one without a step whose env was reset (not ``failed``) was none."""
         episode = self._running.pop(slot, None)
-        if episode is None:
-            return
-        if episode.episode_length or failed:
+        if episode is not None and (episode.episode_length or failed):
             self.abandoned += 1
 
     def abandon_all(self, *, failed: bool = False) -> None:
@@ -272,11 +270,10 @@ class Recorder:
 
     def show_last(self, slot: Hashable) -> None:
         """Record the frame that the env in ``slot`` shows as its episode's last one, if ``every`` skipped it."""
-        episode = self._running.get(slot)
-        if episode is not None:
-            self._show_last(episode)
+        if slot in self._running:
+            self._feed_last(self._running[slot])
 
-    def _show_last(self, episode: RunningEpisode) -> None:
+    def _feed_last(self, episode: RunningEpisode) -> None:
         if episode.clips is not None:
             with self.guard_clip(episode, "the last frame"):
                 episode.clips.feed_last()

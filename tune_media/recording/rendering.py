@@ -24,7 +24,7 @@ from tune_media.values.secrets import error_text
 logger = logging.getLogger(__name__)
 
 FrameFunction = Callable[[Any], Any]
-"""Told an env, returns its current frame (HWC uint8), or several as a dict by name."""
+"""Gets an env, returns its current frame (HWC uint8), or several as a dict by name."""
 
 FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
 """The source of frames: a function of the env, the name of one of its methods, or a dict of these by view. None:
@@ -148,7 +148,8 @@ class Renderer:
         if reachable is not None:
             return self._call(reachable, view, index)
         if view not in self._whole:
-            self._whole[view] = _call_whole(self.env, view)
+            base = getattr(self.env, "unwrapped", self.env)
+            self._whole[view] = base.call(view) if hasattr(base, "call") else getattr(base, view)()
         return self._part_of(self._whole[view], index, view)
 
     def _part_of(self, pictures: Any, index: int, method: str) -> Any:
@@ -388,10 +389,7 @@ def renders_inside(env: Any) -> bool:
 
 
 def _depth_of_frames(envs: Sequence[Any]) -> int:
-    """Return how deep in its wrappers an env renders single frames, below Gymnasium's ``RenderCollection``.
-
-    That hands out its frames once; they stay for the user.
-    """
+    """Return how deep in its wrappers an env renders single frames, below a ``RenderCollection``, which empties."""
     if getattr(envs[0], "render_mode", None) != f"{FRAME_MODE}_list":
         return 0
     return next((at for at, layer in enumerate(envs) if getattr(layer, "render_mode", None) == FRAME_MODE), 0)
@@ -416,18 +414,15 @@ def _inner(env: Any) -> Any:
         if inner is not None and inner is not env:
             return inner
     for value in list((getattr(env, "__dict__", None) or {}).values()):
-        if value is not env and _is_env(value):
+        acts_like_one = value is not env and _acts_like_an_env(type(value))  # type: ignore[arg-type]
+        if acts_like_one and any(hasattr(value, name) for name in _SPACES):
             return value
     return None
 
 
-def _is_env(value: object) -> bool:
-    """Return whether a value is an env, of whichever library; our own taps have ``step`` and ``reset``, too."""
-    return _acts_like_an_env(type(value)) and any(hasattr(value, name) for name in _SPACES)  # type: ignore[arg-type]
-
-
 @functools.lru_cache(4096)
 def _acts_like_an_env(kind: type) -> bool:
+    """Return whether a class has an env's methods, of whichever library; our own taps have some of them, too."""
     has_all = all(callable(getattr(kind, name, None)) for name in ("reset", "step", "render"))
     return has_all and not str(kind.__module__).startswith("tune_media.")
 
@@ -444,8 +439,3 @@ def _importable(env: Any) -> str:
     kind = type(base)
     hidden = kind.__module__ == "__main__" or "<" in kind.__qualname__ or kind.__module__.startswith("ray.")
     return "" if hidden else f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _call_whole(env: Any, method: str) -> Any:
-    base = getattr(env, "unwrapped", env)
-    return base.call(method) if hasattr(base, "call") else getattr(base, method)()

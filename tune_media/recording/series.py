@@ -178,10 +178,7 @@ class EpisodeValues:
 
 
 def merged_metrics(metrics: Mapping[str, float], series: Iterable[str], more: Mapping[str, float]) -> dict[str, float]:
-    """Return an episode's metrics with the numbers that hooks added when it had ended.
-
-    A hook's number with the name of a statistic of ``series`` becomes ``<name>_final``, unless it is the same number.
-    """
+    """Return metrics with hooks' numbers; another number under a statistic's name becomes ``<name>_final``."""
     statistics = {f"{name}_{statistic}" for name in series for statistic in STATISTICS} & metrics.keys()
     merged = dict(metrics)
     for name, value in more.items():

@@ -41,16 +41,15 @@ def names_of(success: Success | None) -> tuple[str, ...]:
 def in_info(info: Any, names: tuple[str, ...], *, of_agents: bool = False) -> bool | None:
     """Return what the info of an episode's last step says; None if it says nothing.
 
-    Of several agents (``of_agents``), the common info decides, or else all agents that say something must have
-    succeeded.
+    Of several agents (``of_agents``), the common info decides; else, all agents that say something must have succeeded.
     """
     if not isinstance(info, Mapping):
         return None
     for part in (info, info.get(COMMON) if of_agents else None):
         for name in names:
-            found = as_success(_at(part, name))
-            if found is not None:
-                return found
+            success = as_success(_at(part, name))
+            if success is not None:
+                return success
     of_each = [as_success(_at(part, name)) for part in info.values() for name in names] if of_agents else []
     said = [part for part in of_each if part is not None]
     return all(said) if said else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -72,10 +73,9 @@ def _part(space: Any, key: Any) -> Any:
 
 
 def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of a value: numbers, text, or flat arrays.
+    """Yield the leaves of a value, numbers, text, or arrays; those of dicts and tuples as ``<name>/<key>``.
 
-    Those of dicts and tuples are named ``<name>/<key>``. A value of a ``Sequence`` space is a tuple as
-    well, but its length changes from step to step; it is one leaf, as JSON text.
+    A value of a ``Sequence`` space is a tuple of changing length: it is one leaf, as JSON text.
     """
     value = converted(value)
     if value is None:
@@ -90,19 +90,14 @@ def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any
     elif isinstance(value, str):
         yield name, value
     else:
-        array = None if isinstance(value, (tuple, Mapping)) else _array(value)
+        array = None
+        if not isinstance(value, (tuple, Mapping)):
+            with contextlib.suppress(ValueError):  # a list of lists of different lengths
+                array = np.array(value)  # a copy: envs fill the same buffer again
         if array is None or array.dtype.kind not in "biuf":
             yield name, _json_text(value)
         else:
             yield name, array.item() if array.ndim == 0 else array
-
-
-def _array(value: Any) -> Any:
-    """Return a value as an array; None if it is none, such as a list of lists of different lengths."""
-    try:
-        return np.array(value)  # a copy: envs fill the same buffer again
-    except ValueError:
-        return None
 
 
 def _of_one_kind(values: list[Any]) -> list[Any]:

@@ -51,9 +51,9 @@ def result_of(
 ) -> dict[str, Any]:
     """Return a round's part of a result: the winners that each selector chose, and under ``data`` all episodes."""
     ids = {record.id for records in chosen.values() for record in records}
-    rewards = {id: one.rewards for id, one in taken.kept.items() if one.rewards is not None}
-    data = with_fewer_tapes([with_note(one, taken.lost.get(one.record.id)) for one in episodes], ids)
-    data = [replace(one, rewards=rewards[one.record.id]) if one.record.id in rewards else one for one in data]
-    trajectories = {id: one.trajectory for id, one in taken.kept.items() if one.trajectory is not None}
-    batch = EpisodeBatch(tuple(data), trajectories, recipes, holds_legacy=holds_legacy, note=note)
+    rewards = {id: winner.rewards for id, winner in taken.kept.items() if winner.rewards is not None}
+    trajectories = {id: winner.trajectory for id, winner in taken.kept.items() if winner.trajectory is not None}
+    noted = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
+    data = tuple(replace(e, rewards=rewards.get(e.record.id, e.rewards)) for e in with_fewer_tapes(noted, ids))
+    batch = EpisodeBatch(data, trajectories, recipes, holds_legacy=holds_legacy, note=note)
     return laid_out(selectors, chosen, taken.kept, taken.lost) | {DATA: batch}

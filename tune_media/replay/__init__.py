@@ -1,1 +1,5 @@
-"""Tapes of episodes: recorded beside the env that is stepped, played again in another env, here or elsewhere."""
+"""Tapes of episodes: recorded beside the env that is stepped, played again in another env, here or elsewhere.
+
+In come the steps of an env, and how it is made. Out go tapes, recipes, verdicts on these, and the clips that a separate
+process makes. It may import ``recording`` and the wings below it.
+"""

@@ -218,7 +218,7 @@ class _Slot:
 
     def __init__(self, recorder: TapeRecorder, index: int) -> None:
         self.recorder, self.index, self.state = recorder, index, _SlotState.COMPARES
-        self.tape = self._own = Tape(0)
+        self.tape = self._filled = Tape(0)  # _filled: the one that this fills, a second one until both were equal
         # first: the vector env's step that is put on its tape next; ``_NEVER`` if the episode is over
         # over_at: the vector env's step that resets it, since the one before has ended an episode
         self.first, self.over_at, self.check = _NEVER, -1, 0
@@ -226,10 +226,10 @@ class _Slot:
     def begin(self, tape: Tape, first: int) -> None:
         """Begin an episode."""
         self.tape, self.first, self.check = tape, first, tape.checks[0]
-        self._own = tape
+        self._filled = tape
         if self.state is not _SlotState.TAPES:
-            self._own = Tape(0)
-            self._own.began(self.check)
+            self._filled = Tape(0)
+            self._filled.began(self.check)
 
     def add(self, actions: Array, rows: Array) -> None:
         """Add steps to the episode."""
@@ -239,11 +239,11 @@ class _Slot:
             check = crc32c(content[at : at + size], check)
             checks.append(check)
         self.check = check
-        self._own.extend(actions, checks, rows["reward"].tolist())
+        self._filled.extend(actions, checks, rows["reward"].tolist())
 
     def is_same(self) -> bool:
         """Return whether the tape and the second one are the same."""
-        ours, recorded = self._own, self.tape
+        ours, recorded = self._filled, self.tape
         if not len(ours) or ours.fault or recorded.fault or ours.checks.values != recorded.checks.values:
             return False
         facts, actions = ours.actions.packed()

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from tune_media.replay.child_processes import all_children
 from tune_media.replay.forks import may_fork
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
@@ -102,11 +103,9 @@ def _answer_in_fork(player: RecipePlayer, request: dict[str, Any], tell: Tell) -
 
 def _end_children() -> None:
     """End what the env of a fork has started and left behind; it is a child of this process by now."""
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in path.read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(child), signal.SIGKILL)
+    for child in all_children():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -12,17 +12,22 @@ HAS_CHILDREN = (
 _NO_SIMULATORS = (b"tune_media.replay.child", b"multiprocessing.resource_tracker")
 
 
-def child_processes() -> set[int]:
-    """Return the ids of this process's child processes, without our own; on Linux only, elsewhere none are found."""
+def all_children() -> set[int]:
+    """Return the ids of this process's child processes; on Linux only, elsewhere none are seen."""
     pids: set[int] = set()
     for task in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):
             pids |= {int(child) for child in task.read_text().split()}
-    return {child for child in pids if not _is_known(child)}
+    return pids
 
 
-def _is_known(process: int) -> bool:
+def child_processes() -> set[int]:
+    """Return the ids of the child processes that may be simulators: all but ours and Python's."""
+    return {child for child in all_children() if _may_be_simulator(child)}
+
+
+def _may_be_simulator(process: int) -> bool:
     with contextlib.suppress(OSError):
         command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ")
-        return any(name in command for name in _NO_SIMULATORS)
-    return True  # it has ended
+        return not any(name in command for name in _NO_SIMULATORS)
+    return False  # it has ended

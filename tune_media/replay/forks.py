@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from typing import Any
 
 from tune_media.recording.pictures import Pictures
 from tune_media.replay.player import RenderError, ReplayDiffers
@@ -20,9 +19,7 @@ def may_fork() -> bool:
 def in_fork(play: Callable[[], Pictures]) -> Pictures:
     """Return the frames of a play in a fork of this process.
 
-    Raises:
-        ReplayDiffers, RenderError: As ``play``.
-        RuntimeError: ``play`` raised something else, or the process died.
+    Raises ReplayDiffers and RenderError as ``play`` does, RenderError if it died, and a RuntimeError for all else.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -39,24 +36,16 @@ def in_fork(play: Callable[[], Pictures]) -> Pictures:
     os.waitpid(child, 0)
     if not content:
         raise RenderError("the process that plays the tape died", has_died=True)
-    kind, value = pickle.loads(content)
-    if kind == "frames":
-        frames: Pictures = value
-        return frames
-    if kind == "differs":
-        raise ReplayDiffers(*value, is_told=True)
-    if kind == "render":
-        text, step, is_of_env = value
-        raise RenderError(text, step, is_of_env=is_of_env)
-    raise RuntimeError(value)
+    outcome: Pictures | Exception = pickle.loads(content)
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
-def _outcome(play: Callable[[], Pictures]) -> tuple[str, Any]:
+def _outcome(play: Callable[[], Pictures]) -> Pictures | Exception:
     try:
-        return "frames", play()
-    except ReplayDiffers as error:
-        return "differs", (error.step, str(error))
-    except RenderError as error:
-        return "render", (str(error), error.step, error.is_of_env)
+        return play()
+    except (ReplayDiffers, RenderError) as error:
+        return error
     except Exception as error:
-        return "raised", error_text(error)
+        return RuntimeError(error_text(error))

@@ -69,8 +69,7 @@ class GeneratorPlace:
 class EnvGenerators:
     """The generators of an env, found by a walk through its objects when 1, 2, 3, 5, 9, ... episodes have begun.
 
-    In between, they are looked up where the last walk found them. If a walk misses one, a replay of the episode
-    differs.
+    In between, they are looked up where the last walk found them. If a walk misses one, the replay differs.
     """
 
     def __init__(self, env: Any) -> None:
@@ -131,7 +130,7 @@ class Snapshot:
                 self._not_made.append(place)
             else:
                 with contextlib.suppress(Exception):  # random.SystemRandom has no state, a subclass may have its own
-                    self._states[place.name] = _state_of(generator)
+                    self._states[place.name] = _as_plain(generator, _state_of(generator))
         for name, game in _emulators_in(layers):
             self._states[name] = game.clone_state(include_rng=True).serialize()
 
@@ -157,30 +156,34 @@ class RenderGuard:
 
     def __init__(self, generators: EnvGenerators | None) -> None:
         self._generators = generators
-        self._own: list[Any] | None = None  # those of the episode that runs
+        self._of_env: list[Any] | None = None  # those that the env has in the running episode
         self.has_moved = False  # a generator had moved
 
     def begin_episode(self, *, walks: bool = False) -> None:
         """Look the generators up again: the env has been reset. ``walks``: no one else lets ``EnvGenerators`` walk."""
-        self._own = None
+        self._of_env = None
         if walks and self._generators is not None:
             self._generators.begin_episode()
 
     def __call__(self, render: Callable[[], T]) -> T:
         """Render a frame; raises whatever rendering raises."""
-        if self._own is None:
+        if self._of_env is None:
             places = [] if self._generators is None else self._generators.places_after_reset()
-            self._own = [one for one in (place.generator for place in places) if isinstance(one, _GENERATORS)]
-        before = [_raw_state(one) for one in self._own]
+            self._of_env = [
+                generator
+                for generator in (place.generator for place in places)
+                if isinstance(generator, _GENERATORS) and not isinstance(generator, random.SystemRandom)
+            ]
+        before = list(map(_state_of, self._of_env))
         of_python, of_numpy, torch = random.getstate(), _GLOBAL.state(), sys.modules.get("torch")
         of_torch = None if torch is None else torch.get_rng_state()
         try:
             return render()
         finally:
-            for generator, state in zip(self._own, before, strict=True):
-                if not _are_same(_raw_state(generator), state):
+            for generator, state in zip(self._of_env, before, strict=True):
+                if not _are_same(_state_of(generator), state):
                     self.has_moved = True
-                    _put_back(generator, state)
+                    _set_state(generator, state)
             if random.getstate() != of_python:
                 self.has_moved = True
                 random.setstate(of_python)
@@ -247,13 +250,15 @@ def set_states(env: Any, states: Mapping[str, Any]) -> None:
     generators.walk()
     for place in generators.places():
         if place.name in states:
-            generator, wanted = place.generator, states[place.name]
-            if not _takes(generator, wanted):
-                generator = _made_with(wanted)
+            like, state = _of_plain(states[place.name])
+            generator = place.generator
+            bits, needed = (type(getattr(holder, "bit_generator", None)) for holder in (generator, like))
+            if not isinstance(generator, type(like)) or bits is not needed:
+                generator = like
                 place.set(generator)
                 if getattr(place.holder, "_np_random_seed", 0) is None:
                     place.holder._np_random_seed = -1  # Gymnasium: unknown; None would have it make another generator
-            _set_state(generator, wanted)
+            _set_state(generator, state)
     for name, game in _emulators_in(layers_of(env)):
         if name in states:
             game.restore_state(type(game.clone_state())(states[name]))
@@ -265,8 +270,8 @@ class _GeneratorWalk:
     def __init__(self, layers: list[Any]) -> None:
         self.paths: list[Path] = []  # the paths of the generators, and of Gymnasium's that are not made yet
         self.classes: dict[type, None] = {}  # of the objects, in the order in which they were met
-        self._known = {id(layer) for layer in layers}
-        self._packages = {_package_of(one) for layer in layers for one in type(layer).__mro__}
+        self._seen = {id(layer) for layer in layers}
+        self._packages = {_package_of(kind) for layer in layers for kind in type(layer).__mro__}
         self._left = _MOST_VALUES
         self._queue: deque[tuple[Path, Any]] = deque(((number,), layer) for number, layer in enumerate(layers))
         for number, layer in enumerate(layers):
@@ -274,10 +279,10 @@ class _GeneratorWalk:
                 self.paths.append((number, _NEW))
         self._run()
         classes = tuple(self.classes)
-        for one in classes:
-            for name, value in list(vars(one).items()):
+        for kind in classes:
+            for name, value in list(vars(kind).items()):
                 if not name.startswith("__"):
-                    self._put((one, name), value)
+                    self._put((kind, name), value)
         for _, holder, name in globals_of(classes):
             self._put((_Globals(holder), name), holder[name])
         self._run()
@@ -288,21 +293,19 @@ class _GeneratorWalk:
             with contextlib.suppress(Exception):  # a thread of the env's changes it
                 for step, value in _parts_of(owner):
                     self._put((*path, step), value)
-            for one in type(owner).__mro__:
-                if not f"{one.__module__}.".startswith(_FOREIGN_CLASSES) and self._is_own(one):
-                    self.classes.setdefault(one)
-
-    def _is_own(self, kind: type) -> bool:
-        return _package_of(kind) in self._packages or not is_installed(str(kind.__module__))
+            for kind in type(owner).__mro__:
+                is_of_env = _package_of(kind) in self._packages or not is_installed(str(kind.__module__))
+                if is_of_env and not f"{kind.__module__}.".startswith(_FOREIGN_CLASSES):
+                    self.classes.setdefault(kind)
 
     def _put(self, path: Path, value: Any) -> None:
         kind = type(value)
         if kind in _ATOMS or self._left <= 0:
             return
         self._left -= 1
-        if id(value) in self._known or issubclass(kind, _SKIPPED):
+        if id(value) in self._seen or issubclass(kind, _SKIPPED):
             return
-        self._known.add(id(value))
+        self._seen.add(id(value))
         if issubclass(kind, _GENERATORS):
             self.paths.append(path)
         elif _is_space(cast(Hashable, kind)):
@@ -311,17 +314,17 @@ class _GeneratorWalk:
             self._queue.append((path, value))
 
     def _put_space(self, path: Path, space: Any) -> None:
-        own = getattr(space, "__dict__", {})
-        if _NEW in own:
+        fields = getattr(space, "__dict__", {})
+        if _NEW in fields:
             self.paths.append((*path, _NEW))
-        inner = own.get("spaces") or ()
-        items = inner.items() if isinstance(inner, Mapping) else enumerate(inner)
-        for key, one in items:
-            self._put_space((*path, "spaces", ("key", key) if isinstance(inner, Mapping) else key), one)
+        inner: Any = fields.get("spaces") or ()
+        is_dict = isinstance(inner, Mapping)
+        for key, part in inner.items() if is_dict else enumerate(inner):
+            self._put_space((*path, "spaces", ("key", key) if is_dict else key), part)
 
 
 class _Globals:
-    """The globals of a module, or of functions that were pickled by their code."""
+    """The globals of a module, or of functions that were pickled by their code, as attributes."""
 
     def __init__(self, holder: dict[str, Any]) -> None:
         self.__dict__ = holder
@@ -360,8 +363,8 @@ def _parts_of(owner: Any) -> Iterator[tuple[Any, Any]]:
 
 @functools.lru_cache(4096)
 def _slots_of(classes: tuple[type, ...]) -> tuple[str, ...]:
-    named = [one.__dict__.get("__slots__", ()) for one in classes]
-    names = [name for some in named for name in ((some,) if isinstance(some, str) else some)]
+    slots = [kind.__dict__.get("__slots__", ()) for kind in classes]
+    names = [name for some in slots for name in ((some,) if isinstance(some, str) else some)]
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
@@ -390,18 +393,15 @@ def _emulators_in(layers: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield f"{number}/ale", layer
 
 
-def _raw_state(generator: Any) -> Any:
+def _state_of(generator: Any) -> Any:
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     if isinstance(generator, np.random.RandomState):
         return generator.get_state(legacy=False)
-    try:
-        return generator.getstate()
-    except NotImplementedError:  # random.SystemRandom
-        return None
+    return generator.getstate()
 
 
-def _put_back(generator: Any, state: Any) -> None:
+def _set_state(generator: Any, state: Any) -> None:
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, np.random.RandomState):
@@ -419,39 +419,21 @@ def _are_same(state: Any, later: Any) -> bool:
     return bool(state == later)
 
 
-def _state_of(generator: Any) -> Any:
+def _as_plain(generator: Any, state: Any) -> Any:
+    """Return a generator's state as a tape has it; its form tells which kind of generator it is of."""
     if isinstance(generator, np.random.Generator):
-        return dict(generator.bit_generator.state)
+        return state
     if isinstance(generator, np.random.RandomState):
-        return {"legacy": dict(generator.get_state(legacy=False))}
-    version, numbers, gauss = generator.getstate()
-    return (version, np.array(numbers, np.uint32), gauss)
+        return {"legacy": state}
+    version, numbers, gauss = state
+    return version, np.array(numbers, np.uint32), gauss
 
 
-def _set_state(generator: Any, state: Any) -> None:
-    if isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    elif isinstance(generator, np.random.RandomState):
-        generator.set_state(state["legacy"])
-    else:
-        version, numbers, gauss = state
-        generator.setstate((version, tuple(numbers.tolist()), gauss))
-
-
-def _takes(generator: Any, state: Any) -> bool:
-    """Return whether a generator is of the kind that has such a state."""
-    if isinstance(state, tuple):
-        return isinstance(generator, random.Random)
-    if "legacy" in state:
-        return isinstance(generator, np.random.RandomState)
-    bits = getattr(generator, "bit_generator", None)
-    return isinstance(generator, np.random.Generator) and type(bits).__name__ == state["bit_generator"]
-
-
-def _made_with(state: Any) -> Any:
-    """Return a new generator that can be given a state."""
-    if isinstance(state, tuple):
-        return random.Random()
-    if "legacy" in state:
-        return np.random.RandomState()
-    return np.random.Generator(getattr(np.random, state["bit_generator"])())
+def _of_plain(plain: Any) -> tuple[Any, Any]:
+    """Return a new generator of the kind that has a tape's state, and the state."""
+    if isinstance(plain, tuple):
+        version, numbers, gauss = plain
+        return random.Random(), (version, tuple(numbers.tolist()), gauss)
+    if "legacy" in plain:
+        return np.random.RandomState(), plain["legacy"]
+    return np.random.Generator(getattr(np.random, plain["bit_generator"])()), plain

@@ -79,9 +79,12 @@ def _functions_of(classes: Iterable[type]) -> Iterator[types.FunctionType]:
 def _named_by(function: types.FunctionType) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the globals that a function names: its own, and those of the user's modules that it names."""
     namespace, names = function.__globals__, set(_names_in(function.__code__))
-    named = [namespace.get(name) for name in names]
-    modules = [one for one in named if isinstance(one, types.ModuleType) and not is_installed(one.__name__)]
-    for module, holder in ((str(function.__module__), namespace), *((one.__name__, vars(one)) for one in modules)):
+    holders = [(str(function.__module__), namespace)]
+    for name in names:
+        value = namespace.get(name)
+        if isinstance(value, types.ModuleType) and not is_installed(value.__name__):
+            holders.append((value.__name__, vars(value)))
+    for module, holder in holders:
         for name in names & holder.keys():
             yield module, holder, name
 
@@ -104,14 +107,11 @@ def code_hashes(classes: Iterable[type]) -> dict[str, str]:
         module = str(function.__module__)
         loaded = sys.modules.get(module)
         if module != "__main__" and loaded is not None and vars(loaded) is function.__globals__:
-            hashes[f"{module}:{function.__qualname__}"] = _hash_of(function)
+            defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+            shown = [repr(value) for value in defaults if isinstance(value, _UNCHANGING)]
+            digest = hashlib.sha256(repr((facts_of_code(function.__code__), shown)).encode()).hexdigest()
+            hashes[f"{module}:{function.__qualname__}"] = digest[:12]
     return dict(sorted(hashes.items()))
-
-
-def _hash_of(function: types.FunctionType) -> str:
-    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    parts = (facts_of_code(function.__code__), [repr(value) for value in defaults if isinstance(value, _UNCHANGING)])
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def facts_of_code(code: types.CodeType) -> Any:

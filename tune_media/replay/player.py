@@ -26,9 +26,14 @@ class ReplayedStep(NamedTuple):
 class ReplayDiffers(Exception):
     """The env did not repeat the episode."""
 
-    def __init__(self, step: int, text: str, *, is_told: bool = False) -> None:
-        super().__init__(text if is_told else f"at {'the reset' if step == 0 else f'step {step}'}, the replay {text}")
+    def __init__(self, text: str, step: int = 0) -> None:
+        super().__init__(text)
         self.step = step  # the first step that differs; 0: the reset. The last one, if it is only known that one does
+
+    @classmethod
+    def at(cls, step: int, what: str) -> ReplayDiffers:
+        """Return the error of a step; ``what`` continues «the replay»."""
+        return cls(f"at {'the reset' if step == 0 else f'step {step}'}, the replay {what}", step)
 
 
 class RenderError(Exception):
@@ -51,7 +56,7 @@ def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
     The env must be like the one that was taped, and be stepped by no other code. Raises ReplayDiffers.
     """
     if tape.fault is not None:
-        raise ReplayDiffers(len(tape), f"is impossible: {tape.fault}")
+        raise ReplayDiffers.at(len(tape), f"is impossible: {tape.fault}")
     taping = recorder_on(env)
     with env_at(0):
         observation, info = reset_as_taped(env, tape)
@@ -88,7 +93,7 @@ def compare_step(taping: TapeRecorder, tape: Tape, step: int) -> None:
     replayed = taping.tape
     if replayed is None or len(replayed.checks) <= step or not tape.checks.agree(step, replayed.checks[step]):
         what = "observation" if step == 0 else "observation, reward or end"
-        raise ReplayDiffers(step, f"has another {what}")
+        raise ReplayDiffers.at(step, f"has another {what}")
 
 
 @contextlib.contextmanager
@@ -97,7 +102,7 @@ def env_at(step: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ReplayDiffers(step, f"raised {error_text(error)}") from error
+        raise ReplayDiffers.at(step, f"raised {error_text(error)}") from error
 
 
 def random_step(env: Any, observation: Any) -> Any:

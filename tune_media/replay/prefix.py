@@ -110,7 +110,7 @@ class Prefix:
 
     def _compare(self) -> None:
         if self._tape.fault is not None or self._recorder is None:
-            raise ReplayDiffers(self._done, f"is impossible: {self._tape.fault or 'its steps are out of reach'}")
+            raise ReplayDiffers.at(self._done, f"is impossible: {self._tape.fault or 'its steps are out of reach'}")
         compare_step(self._recorder, self._tape, self._done)
 
     def _begin(self) -> None:

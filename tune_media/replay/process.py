@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from tune_media.encoding.encoder import EncodedVideo
@@ -65,9 +64,7 @@ class RenderProcess:
     def __enter__(self) -> RenderProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def render(

@@ -94,8 +94,6 @@ class Recipe:
     ) -> Recipe:
         """Note a recipe; ``env``, if there is one, gives the names of its wrappers. ValueError above ``MAX_BYTES``.
 
-        Raises whatever pickling raises.
-
         >>> recipe = Recipe.of(FromKeywords(dict, {}), {"size": 5})
         >>> LoadedRecipe.of(recipe.content).make()
         {'size': 5}

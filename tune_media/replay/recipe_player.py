@@ -137,13 +137,13 @@ class RecipePlayer:
             alone = self._frames_alone(tape, place, some)
             ages = any(alone.at(step) != whole.at(step) for step in some)
             if ages and alone.difference(self._frames_alone(tape, place, some), some) is not None:
-                raise ReplayDiffers(steps, "the env draws other pictures in each replay", is_told=True)
+                raise ReplayDiffers("the env draws other pictures in each replay", steps)
         except ReplayDiffers as error:
             raise RenderError(self._why(error), error.step) from error
         return {"ages": ages, "length": steps}
 
     def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> Pictures:
-        """Play a tape in a process of its own: what an env leaves in classes and modules must not reach the next one.
+        """Play a tape in a separate process: what an env leaves in classes and modules must not reach the next one.
 
         Raises ReplayDiffers, RenderError, or a RuntimeError with the text of what the env raised.
         """

@@ -299,6 +299,9 @@ class Tape:
             raise ValueError(self.fault)
         checks = self.checks.packed()
         facts, actions = self.actions.packed()
+        rewards = b""
+        if self.rewards and len(self.rewards) == len(self):
+            rewards = _transposed(np.array(self.rewards, "<f8").tobytes(), len(self))
         header = {
             "seed": self.seed,
             "options": self.options,
@@ -307,7 +310,7 @@ class Tape:
             "every": self.every,
             "number": self.number,
             **({"pictures": self.pictures.packed()} if self.pictures or self.pictures.how == STEPS else {}),
-            **({"rewards": _packed_numbers(self.rewards)} if self.rewards and len(self.rewards) == len(self) else {}),
+            **({"rewards": rewards} if rewards else {}),
             "checks": [len(self.checks), len(checks)],
             "actions": facts,
         }
@@ -333,7 +336,9 @@ class Tape:
             tape = cls(header["seed"], header["options"], header["task"])
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
             tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
-            tape.rewards = _unpacked_numbers(header["rewards"]) if "rewards" in header else None
+            tape.rewards = None
+            if "rewards" in header:
+                tape.rewards = array("d", np.frombuffer(_transposed(header["rewards"], 8), "<f8").tolist())
             if "pictures" in header:
                 tape.pictures = Pictures.unpacked(header["pictures"])
             tape._states, tape.every, tape.number = header["generators"], int(header["every"]), int(header["number"])
@@ -382,14 +387,6 @@ def _of_array(array: np.ndarray[Any, Any], start: int) -> int:
 def _transposed(content: bytes | bytearray, rows: int) -> bytes:
     """Return the bytes of a table column by column: those of many small numbers are mostly zeros in a row."""
     return np.frombuffer(content, np.uint8).reshape(rows, -1).T.tobytes() if content else b""
-
-
-def _packed_numbers(numbers: array[float]) -> bytes:
-    return _transposed(np.array(numbers, "<f8").tobytes(), len(numbers))
-
-
-def _unpacked_numbers(content: bytes) -> array[float]:
-    return array("d", np.frombuffer(_transposed(content, 8), "<f8").tolist())
 
 
 def _is_like(action: Any, first: np.ndarray[Any, Any] | np.generic) -> bool:

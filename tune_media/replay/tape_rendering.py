@@ -30,11 +30,9 @@ def render_tape(
     """Play a tape and return its clips by view; the name of the only view is the empty string.
 
     ``render()`` is called at the steps of the tape's schedule, whichever frames are kept, until no more are wanted: it
-    may change how the next frames look. So all frames are those that would have been recorded while the episode ran.
-
-    The renderer's env must be stepped by no other code. ``on_step`` gets each step that has been played, from 0, the
-    reset. ``compared`` are the steps whose frames are compared with the checksums on the tape. Raises ReplayDiffers or
-    FrameError.
+    may change how the next frames look. The renderer's env must be stepped by no other code. ``on_step`` gets each step
+    from 0, the reset. The frames of the steps ``compared`` are compared with the tape's checksums. Raises ReplayDiffers
+    or FrameError.
     """
     video = video or VideoOptions(every=tape.every)
     shown, pictures = _Shown(renderer), Pictures()
@@ -89,7 +87,7 @@ def raise_if_other(tape: Tape, shown: Pictures, places: Collection[int]) -> None
     difference = tape.pictures.difference(shown, places)
     if difference is not None:
         step, where = difference
-        raise ReplayDiffers(step, f"the replay shows other pictures than the episode, {where}", is_told=True)
+        raise ReplayDiffers(f"the replay shows other pictures than the episode, {where}", step)
 
 
 class _Shown:

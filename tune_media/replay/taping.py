@@ -7,7 +7,7 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from tune_media.recording.episode import OnTape, RunningEpisode, RunningTape, Whole
+from tune_media.recording.episode import AllFrames, OnTape, RunningEpisode, RunningTape
 from tune_media.recording.episode_clips import Render
 from tune_media.recording.own_frames import FramePlan, OwnFrames
 from tune_media.recording.pictures import ALONE, SPARSE, STEPS, Pictures
@@ -72,13 +72,13 @@ class Taping:
             self.mode, self._how = REPLAY, SPARSE if verdict.ages else ALONE
             self._frames.begin(verdict.length)
 
-    def frames_of(self, tape: RunningTape) -> Whole | OwnFrames:
+    def frames_of(self, tape: RunningTape) -> AllFrames | OwnFrames:
         """Return which frames of an episode that starts now, and is to be recorded, are rendered while it runs."""
         if self.plan.render == REPLAY and self.mode == REPLAY:
             return OwnFrames((), self._frames.took, Pictures(STEPS))
         if self.mode != REPLAY or self._frames.is_proof():
-            return Whole(are_encoded=self.mode != REPLAY)
-        return self._frames.own(self._how, has_last=self._shows_last)
+            return AllFrames(are_encoded=self.mode != REPLAY)
+        return self._frames.own_frames(self._how, has_last=self._shows_last)
 
     def has_ended(
         self, episode: RunningEpisode, record: EpisodeRecord, leads: bool, *, shows_last: bool = True
@@ -91,20 +91,17 @@ class Taping:
         assert tape is not None
         length = len(tape)
         self._frames.ended(length)
-        frames = episode.own
+        frames = episode.own_frames
         if episode.clips is not None and not episode.clips.are_cut and self.mode != DIRECT:
-            self._note_proof(record.id)
+            self._proofs[record.id] = None
+            if len(self._proofs) > _MOST_PROOFS:
+                del self._proofs[next(iter(self._proofs))]
         is_wanted = episode.is_candidate and shows_last and self._frames.shows(length)
         if frames is None or frames.pictures.how == STEPS or not is_wanted:
             return
         if leads or self._has_leaderless or frames.want_last:
             with self._recorder.clock.render():
                 episode.take_own_frame()
-
-    def _note_proof(self, id: str) -> None:
-        self._proofs[id] = None
-        if len(self._proofs) > _MOST_PROOFS:
-            del self._proofs[next(iter(self._proofs))]
 
     def proofs(self) -> list[str]:
         """Return the ids of the records of episodes that were rendered as a whole and have tapes."""
@@ -116,19 +113,13 @@ class Taping:
 
     def watched(self, index: int, env: Any, render: Render) -> Render:
         """Return what renders a sub-env (None: out of reach), just reset, without moving a random generator."""
-        guard, taping = self._guard_of(index, env), tape_recorder_of(env)
+        taping = tape_recorder_of(env)
+        if index not in self._guards or self._guards[index][0] is not env:
+            generators = None if env is None else EnvGenerators(env) if taping is None else taping.generators
+            self._guards[index] = env, RenderGuard(generators)
+        guard = self._guards[index][1]
         guard.begin_episode(walks=taping is None or not taping.is_on)
         return functools.partial(self._guarded, guard, env, render)
-
-    def _guard_of(self, index: int, env: Any) -> RenderGuard:
-        cached = self._guards.get(index)
-        if cached is not None and cached[0] is env:
-            return cached[1]
-        taping = tape_recorder_of(env)
-        generators = None if env is None else EnvGenerators(env) if taping is None else taping.generators
-        guard = RenderGuard(generators)
-        self._guards[index] = env, guard
-        return guard
 
     def _guarded(self, guard: RenderGuard, env: Any, render: Render) -> Any:
         has_moved = guard.has_moved
@@ -204,6 +195,11 @@ class Taping:
             self._recorder.problems.report(reason, "no clip" if lost else DIRECTLY, kind="replay", lost=lost)
         elif self.plan.tapes:
             self._recorder.problems.report(reason, "episodes have no tape", kind="tape")
+
+    def go_direct_and_report(self, reason: str) -> None:
+        """Render the episodes that start from now on directly, and report why."""
+        self.go_direct(reason)
+        self._recorder.problems.report(reason, DIRECTLY, kind="replay")
 
     def go_direct(self, reason: str) -> None:
         """Render the episodes that start from now on directly, without a problem."""

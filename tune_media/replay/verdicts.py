@@ -48,9 +48,9 @@ def verdict_on(recipe: str) -> ReplayVerdict | None:
 
 
 def decide(recipe: str, verdict: ReplayVerdict) -> bool:
-    """Write the verdict on a recipe; return whether it is news. «Cannot be played again» is final."""
+    """Write the verdict on a recipe; return whether it is news."""
     if not verdict.repeats:
-        return share_value(f"refused {recipe}", json.dumps(asdict(verdict)), may_replace=False)
+        return refuse(recipe, verdict.reason)
     is_news = verdict_on(recipe) is None
     if is_news:
         share_value(f"verdict {recipe}", json.dumps(asdict(verdict)), may_replace=True)
@@ -58,7 +58,7 @@ def decide(recipe: str, verdict: ReplayVerdict) -> bool:
 
 
 def refuse(recipe: str, reason: str, *, lost: int = 0) -> bool:
-    """Note that the episodes of a recipe cannot be played again; return whether that is news.
+    """Note, for good, that the episodes of a recipe cannot be played again; return whether that is news.
 
     All env runners of the job render directly from their next round on, and the Algorithm of this process counts the
     lost clips in the next result.
@@ -66,7 +66,7 @@ def refuse(recipe: str, reason: str, *, lost: int = 0) -> bool:
     with _LOCK:
         _REFUSED[recipe] = _REFUSED.get(recipe, 0) + lost
         _SEEN.add(recipe)
-    return decide(recipe, ReplayVerdict(False, reason))
+    return share_value(f"refused {recipe}", json.dumps(asdict(ReplayVerdict(False, reason))), may_replace=False)
 
 
 def is_refused_here(recipe: str) -> bool:

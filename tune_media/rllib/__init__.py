@@ -1,4 +1,8 @@
-"""Records the episodes that RLlib's env runners play: ``record_episodes`` makes the callback."""
+"""Records the episodes that RLlib's env runners play: ``record_episodes`` makes the callback.
+
+In come RLlib's hooks, on env runners and in the Algorithm. Out go clips, tapes, episodes and problems, in RLlib's own
+result. It may import all wings but ``gym``, ``callbacks``, ``viewing`` and those above; no other imports ``ray.rllib``.
+"""
 
 from tune_media.ray_compat import check_ray
 

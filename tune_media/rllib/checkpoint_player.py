@@ -198,8 +198,8 @@ class OldStackPlayer(CheckpointPlayer):
         config.batch_mode, config.rollout_fragment_length = "complete_episodes", 1
         if isinstance(config.env, str) and not ray_names.is_registered(config.env):  # Gymnasium's own, for the clips
             config.env_config.setdefault("render_mode", "rgb_array")
-        own = _with_recorder(config.callbacks_class, seeds, settings.success)
-        config.callbacks_class = own[0] if len(own) == 1 else ray_names.joined_callbacks(own)
+        callbacks = _with_recorder(config.callbacks_class, seeds, settings.success)
+        config.callbacks_class = callbacks[0] if len(callbacks) == 1 else ray_names.joined_callbacks(callbacks)
         worker = ray_names.rollout_worker(config, state)
         super().__init__(worker, PlayedAs(bool(config.explore), TRAINED))
 
@@ -246,10 +246,10 @@ def _player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int])
 def _ray_version(checkpoint: Path) -> str | None:
     """Return the release of Ray that has saved a checkpoint; None if it does not say."""
     try:
-        found = json.loads((checkpoint / _VERSIONS).read_bytes())
+        facts = json.loads((checkpoint / _VERSIONS).read_bytes())
     except (OSError, ValueError):
         return None
-    version = found.get("ray_version") if isinstance(found, dict) else None
+    version = facts.get("ray_version") if isinstance(facts, dict) else None
     return version if isinstance(version, str) else None
 
 

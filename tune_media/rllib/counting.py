@@ -103,8 +103,8 @@ def watch_fetches(env_runner: Any, fetch: Callable[[int | None], None]) -> None:
     def watched(*args: Any, **kwargs: Any) -> Any:
         metrics = get_metrics(*args, **kwargs)
         # the old API stack: one entry an episode; an env runner made by hand may return a list of anything
-        is_by_episode = isinstance(metrics, list) and all(hasattr(one, "episode_faulty") for one in metrics)
-        fetch(sum(not one.episode_faulty for one in metrics) if is_by_episode else None)
+        is_by_episode = isinstance(metrics, list) and all(hasattr(entry, "episode_faulty") for entry in metrics)
+        fetch(sum(not entry.episode_faulty for entry in metrics) if is_by_episode else None)
         return metrics
 
     env_runner.get_metrics = watched

@@ -31,7 +31,7 @@ from tune_media.values.sections import EVALUATION, TRAIN
 
 logger = logging.getLogger(__name__)
 
-_NOBODY_ASKS = (
+_NOT_COLLECTED = (
     "record_episodes %r: evaluation episodes are recorded, but nobody collects them, and no result will hold a clip: "
     "the recorder is only in evaluation_config (callbacks or callbacks_class). Pass it to config.callbacks(...) "
     "instead; it records evaluations (sections='evaluation') from there."
@@ -125,7 +125,7 @@ class EnvRunnerRecording:
             return
         if self._section == EVALUATION and not self.is_known and not self._has_warned:
             self._has_warned = True
-            logger.warning(_NOBODY_ASKS, self._settings.plan.name)
+            logger.warning(_NOT_COLLECTED, self._settings.plan.name)
         renderer, no_clip = None, None
         try:
             renderer = self._sub_envs.renderer_of(env)
@@ -220,10 +220,10 @@ class EnvRunnerRecording:
             if self.recorder.plan.tells_success:
                 facts["info"] = on_stack.transition(facts.get("episode_return", 0.0), whole=False).info
             self._fetched.ended(running.id)
-            own = functools.partial(add_own_values, fields_of(episode))
+            more = functools.partial(add_own_values, fields_of(episode))
             returns = agent_returns(episode, earlier_chunks, running.rewards)
             facts["of_agents"] = bool(returns)
-            self.recorder.end(index, own, metrics=returns, task=running.task, on_end=self.replays.has_ended, **facts)
+            self.recorder.end(index, more, metrics=returns, task=running.task, on_end=self.replays.has_ended, **facts)
 
     def fail(self, index: int) -> None:
         """The sub-env has failed, and its episode with it."""
@@ -248,14 +248,10 @@ class EnvRunnerRecording:
     # The Algorithm's requests.
 
     def begin_round(self, env_runner: Any) -> tuple[int, str]:
-        """Begin an evaluation; return the env runner's index and the recording's id.
-
-        The seeds start over, except on the old API stack, whose sampler has already reset the envs for the next
-        episodes.
-        """
+        """Begin an evaluation; return the env runner's index and the recording's id."""
         self._fetched.begin_round()
         self.replays.begin_round()
-        if self.stack is NewStackEpisode:
+        if self.stack is NewStackEpisode:  # the old one has already reset the envs for the next episodes
             self._sub_envs.start_seeds_over()
         return self.place
 
@@ -300,8 +296,8 @@ class EnvRunnerRecording:
 
     def _light_candidates(self, ids: Collection[str]) -> dict[str, Candidate]:
         """Return those of some candidates that hold neither clips nor steps nor pictures; they stay here, too."""
-        found = [one for one in self.recorder.candidates.held() if one.record.id in ids and one.is_light]
-        return {one.record.id: dataclasses.replace(one, tape=None) for one in found}
+        light = [item for item in self.recorder.candidates.held() if item.record.id in ids and item.is_light]
+        return {item.record.id: dataclasses.replace(item, tape=None) for item in light}
 
     def take(self, winners: Collection[str], seen: Collection[str]) -> Winners:
         """Hand over the winners, and drop all other episodes that took part."""
@@ -313,7 +309,6 @@ class EnvRunnerRecording:
         return Winners({id: dataclasses.replace(winner, tape=None) for id, winner in kept.items()}, lost)
 
     def go_on_from(self, starts: Mapping[str, Mapping[str, int]]) -> None:
-        """Go on counting episodes from a checkpoint; see ``env_runner_requests.go_on_from``."""
-        self.recorder.starts.go_on_from(
-            {int(index): count for index, count in starts.get(str(self._index), {}).items()}
-        )
+        """Continue to count episodes from a checkpoint; see ``env_runner_requests.go_on_from``."""
+        of_this = starts.get(str(self._index), {})
+        self.recorder.starts.go_on_from({int(index): count for index, count in of_this.items()})

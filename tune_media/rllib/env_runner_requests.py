@@ -30,7 +30,7 @@ def recordings_of(env_runner: Any) -> dict[str, EnvRunnerRecording]:
 
 def begin_round(env_runner: Any, name: str) -> tuple[int, str] | None:
     """Begin an evaluation on an env runner; return its index and its recording's id, or None if it does not record."""
-    return _answered(env_runner, name, lambda recording: recording.begin_round(env_runner), lambda recording: None)
+    return _answered(env_runner, name, lambda recording: recording.begin_round(env_runner))
 
 
 def ask(env_runner: Any, name: str, received: Collection[str]) -> EpisodesReply | None:
@@ -45,10 +45,10 @@ def take(env_runner: Any, name: str, winners: Collection[str], seen: Collection[
         recording.end_round()
         return recording.take(winners, seen)
 
-    taken = _answered(
-        env_runner, name, hand_over, lambda recording: Winners(problems=recording.recorder.problems.take())
-    )
-    return Winners() if taken is None else taken
+    def only_problems(recording: EnvRunnerRecording) -> Winners:
+        return Winners(problems=recording.recorder.problems.take())
+
+    return _answered(env_runner, name, hand_over, only_problems) or Winners()
 
 
 def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> EpisodesReply | None:
@@ -70,7 +70,7 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
             recording.recorder.abandon_all()
         recording.is_evaluating = is_evaluating
 
-    _answered(env_runner, name, leave_out, lambda recording: None)
+    _answered(env_runner, name, leave_out)
 
 
 def before_training(env_runner: Any, name: str) -> FirstReply:
@@ -80,19 +80,19 @@ def before_training(env_runner: Any, name: str) -> FirstReply:
         recipe = recording.replays.recipe if recording.wants_frame_check else None
         return FirstReply(recording.recorder.problems.take(), recipe)
 
-    return _answered(env_runner, name, first_answer, lambda recording: FirstReply()) or FirstReply()
+    return _answered(env_runner, name, first_answer) or FirstReply()
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:
     """Count a trigger's episodes from a checkpoint: those that each sub-env has begun, by the env runner's index."""
-    _answered(env_runner, name, lambda recording: recording.go_on_from(starts), lambda recording: None)
+    _answered(env_runner, name, lambda recording: recording.go_on_from(starts))
 
 
 def _answered(
     env_runner: Any,
     name: str,
     request: Callable[[EnvRunnerRecording], T],
-    if_it_fails: Callable[[EnvRunnerRecording], T],
+    if_it_fails: Callable[[EnvRunnerRecording], T | None] = lambda recording: None,
 ) -> T | None:
     """Return the answer of an env runner's recording; None if there is no recording.
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from tune_media.recording.episode import RunningTape, Whole
+from tune_media.recording.episode import AllFrames, RunningTape
 from tune_media.recording.own_frames import OwnFrames
 from tune_media.recording.pictures import SPARSE, Pictures
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import describe, inside, sub_env
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.taping import DIRECTLY, Taping
+from tune_media.replay.taping import Taping
 from tune_media.replay.verdicts import differences_of_renderer, is_refused_here, verdict_on
 from tune_media.rllib.recipes import env_runner_recipe, is_nondeterministic
 from tune_media.rllib.settings import RecorderSettings
@@ -34,10 +34,10 @@ _MOST_RENDERING = 30.0  # seconds, until it is known whether the env repeats its
 class EnvRunnerTaping(Taping):
     """Tapes the episodes of an env runner, and knows which are rendered directly. Its thread calls everything here.
 
-    No env is made here. With ``auto``, episodes are rendered directly until the Algorithm has proven, in a process of
-    its own, that the env repeats them; then they are taped only. Of many sub-envs, a few are encoded meanwhile, and of
-    the others the frames' checksums are kept, so that a clip made of their tapes is known to be right. If rendering has
-    taken half a minute, one episode at a time is rendered to its end, and of the others single frames are.
+    No env is made here. With ``auto``, all frames of the episodes are rendered until the Algorithm has proven, in
+    another process, that the env repeats them; then only their own frames are. Meanwhile, a few sub-envs are encoded,
+    and of the others the checksums of all frames are on the tapes, with which a replay is compared. If rendering has
+    taken half a minute, one episode at a time is rendered to its end, and of the others only their own frames are.
     """
 
     def __init__(self, settings: RecorderSettings, section: str, env_runner: int, recorder: Recorder) -> None:
@@ -50,15 +50,15 @@ class EnvRunnerTaping(Taping):
         self.may_be_made_elsewhere = True  # nothing speaks against making one like them in another process
 
     @override
-    def frames_of(self, tape: RunningTape) -> Whole | OwnFrames:
+    def frames_of(self, tape: RunningTape) -> AllFrames | OwnFrames:
         if not (self.mode == AUTO and self.recipe is not None):
             return super().frames_of(tape)
         if self._whole is None or not self._recorder.records(self._whole):
             self._whole = tape
         if tape is not self._whole and self._is_long():
-            return self._frames.own(SPARSE, has_last=self._shows_last)
+            return self._frames.own_frames(SPARSE, has_last=self._shows_last)
         is_encoded = self._recorder.number_encoded() < _MOST_ENCODED
-        return Whole(is_encoded, functools.partial(self._rest_of, tape))
+        return AllFrames(is_encoded, functools.partial(self._rest_of, tape))
 
     def _is_long(self) -> bool:
         return self._recorder.clock.rendering > _MOST_RENDERING
@@ -73,11 +73,8 @@ class EnvRunnerTaping(Taping):
         """Record directly if the driver, which would render, has other packages or another kind of machine."""
         differences = differences_of_renderer() if self.mode == AUTO else []
         if differences:
-            reason = (
-                f"clips would be rendered by the driver, which is not like this env runner: {'; '.join(differences)}"
-            )
-            self.go_direct(reason)
-            self._recorder.problems.report(f"render='auto': {reason}", DIRECTLY, kind="replay")
+            reason = "clips would be rendered by the driver, which is not like this env runner"
+            self.go_direct_and_report(f"render='auto': {reason}: {'; '.join(differences)}")
 
     def begin_round(self) -> None:
         """A round begins: read what is known of the env by now, which takes a millisecond."""
@@ -94,11 +91,7 @@ class EnvRunnerTaping(Taping):
             self._read_again_at = time.monotonic() + _VERDICT_HOLDS
 
     def are_new(self, env_runner: Any, env: Any, first: int = 0, *, children: Collection[int] = ()) -> None:
-        """Envs were made: put their episodes on tape from now on.
-
-        ``first`` is the index of the first sub-env in ``env``. The ``children`` were there before the first envs were
-        made.
-        """
+        """Envs were made, from sub-env ``first`` on: tape them. Before any was made, the ``children`` were there."""
         if first == 0:
             self.start_over()
             self._whole, self._read_again_at = None, 0.0
@@ -120,8 +113,8 @@ class EnvRunnerTaping(Taping):
     def recipes_of(self, hashes: Collection[str | None]) -> dict[str, bytes]:
         """Return the recipes that some tapes refer to, and forget those that no tape refers to any more."""
         now = None if self.recipe is None else self.recipe.hash
-        self.recipes = {hash: one for hash, one in self.recipes.items() if hash in hashes or hash == now}
-        return {hash: one.content for hash, one in self.recipes.items() if hash in hashes}
+        self.recipes = {hash: recipe for hash, recipe in self.recipes.items() if hash in hashes or hash == now}
+        return {hash: recipe.content for hash, recipe in self.recipes.items() if hash in hashes}
 
     def _why_not_elsewhere(self, env_runner: Any, env: Any, children: Collection[int]) -> str | None:
         """Return why no env like these is made in another process; None: it may be."""

@@ -105,8 +105,11 @@ class EnvTap:
         mode = getattr(getattr(inner, "autoreset_mode", None), "name", _NEXT_STEP)
         if type(inner) is not gym.vector.SyncVectorEnv or mode != _NEXT_STEP:
             return
-        found = {index: tape_recorder_of(sub_env) for index, sub_env in enumerate(inner.envs) if _returns_all(sub_env)}
-        recorders = {index: recorder for index, recorder in found.items() if recorder is not None}
+        recorders = {
+            index: recorder
+            for index, sub_env in enumerate(inner.envs)
+            if _returns_all(sub_env) and (recorder := tape_recorder_of(sub_env)) is not None
+        }
         if self.batch is not None:
             self.batch.include(recorders)
         elif recorders:

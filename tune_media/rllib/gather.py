@@ -19,7 +19,7 @@ from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.env_runner_requests import ask, ask_and_take, begin_round, take
 from tune_media.rllib.replies import EpisodesReply
 from tune_media.rllib.requests import LOCAL, Replies, Requests
-from tune_media.rllib.round_choice import Collected, Round, RoundChoice
+from tune_media.rllib.round_choice import Round, RoundChoice, RoundResult
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
 from tune_media.values.sections import EVALUATION
 
@@ -57,8 +57,8 @@ class EnvRunnerClient:
     def hold_begun(self, timeout: float | None) -> None:
         """Store the replies to ``begin_round``: these env runners replied before they played."""
         if self._begun is not None:
-            found = self.requests.arrived(timeout, only=self._begun).answers.values()
-            self.recordings |= dict(pair for pair in found if pair is not None)
+            replies = self.requests.arrived(timeout, only=self._begun).answers.values()
+            self.recordings |= dict(pair for pair in replies if pair is not None)
             self._begun = None
 
     def arrived(self, answers: Sequence[EpisodesReply]) -> list[int]:
@@ -72,7 +72,7 @@ class EnvRunnerClient:
         return gone
 
 
-def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> Collected:
+def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> RoundResult:
     """Choose among the finished episodes of a group's env runners, and fetch the chosen."""
     seen.hold_begun(of_round.timeout)
     request = functools.partial(ask, name=plan.name, received=seen.received)
@@ -80,7 +80,8 @@ def collect(group: Any, plan: Plan, seen: EnvRunnerClient, of_round: Round) -> C
     by_index = {index: answer for index, answer in replies.answers.items() if answer is not None}
     answers = list(by_index.values())
     choice = RoundChoice(plan, of_round, answers, seen.arrived(answers), replies.problems)
-    taken = Winners({id: one for answer in answers for id, one in answer.kept.kept.items() if id in choice.wanted})
+    light = [pair for answer in answers for pair in answer.kept.kept.items()]
+    taken = Winners({id: candidate for id, candidate in light if id in choice.wanted})
     if choice.present:
         wanted = choice.wanted - taken.kept.keys()
         fetch = functools.partial(take, name=plan.name, winners=wanted, seen=choice.present)
@@ -99,8 +100,6 @@ class AsyncGather:
     An env runner answers between two samples, which may take longer than a training iteration. So a round waits for the
     answers only for a small share of the time that it took itself. An answer that comes later is used in a later round:
     it is not known which of the episodes that RLlib counts are still to come, and none is counted as lost.
-
-    The Algorithm's thread calls everything here.
     """
 
     def __init__(self, plan: Plan, seen: EnvRunnerClient) -> None:
@@ -114,7 +113,7 @@ class AsyncGather:
         self._began = time.monotonic()
         self._seen.requests.tell(group, functools.partial(begin_round, name=self._plan.name))
 
-    def collect(self, group: Any, of_round: Round) -> Collected:
+    def collect(self, group: Any, of_round: Round) -> RoundResult:
         """Choose among the episodes that have arrived since the last time, and ask for more."""
         requests, patience = self._seen.requests, _SHARE_OF_A_ROUND * (time.monotonic() - self._began)
         earlier = self._sorted(requests.arrived())
@@ -131,20 +130,20 @@ class AsyncGather:
 
     def _sorted(self, replies: Replies) -> tuple[list[EpisodesReply], list[Problem]]:
         """Return the answers, marked by the rounds in which they were asked for, and the problems."""
-        found: dict[_AskedRound, list[EpisodesReply]] = {}
+        by_round: dict[_AskedRound, list[EpisodesReply]] = {}
         for index, answer in replies.answers.items():
             asked = self._asked.pop(index)
             if answer is not None:
-                found.setdefault(asked, []).append(answer)
+                by_round.setdefault(asked, []).append(answer)
         for index in (*replies.raised, *replies.died):
             self._asked.pop(index, None)
         sees_all = self._plan.sees_all
-        answers = [answer for asked, several in found.items() for answer in asked.marked(several, sees_all)]
+        answers = [answer for asked, several in by_round.items() for answer in asked.marked(several, sees_all)]
         self._seen.arrived(answers)
         died = [Problem(f"episodes may be missing: env runner {index} died") for index in replies.died]
         return answers, [*replies.problems, *died]
 
-    def _with_pending(self, collected: Collected, of_round: Round) -> Collected:
+    def _with_pending(self, collected: RoundResult, of_round: Round) -> RoundResult:
         """Add the number of training episodes that RLlib has counted and that have not arrived.
 
         Of an evaluation in which no sample ended, RLlib repeats the number of the one before, or has none. So the

@@ -51,8 +51,8 @@ def _named(fields: EpisodeFields) -> Iterator[tuple[str, Any]]:
     """Yield the values by name, in a ``Rule`` unless they are kept whole."""
     for name, value in (*fields.free.get(_KEY, {}).items(), *fields.custom_metrics.items()):
         yield str(name), Rule(value, FINAL)
-    for name, found in fields.hist_data.items():
-        for value in found:
+    for name, values in fields.hist_data.items():
+        for value in values:
             number = value.item() if getattr(value, "size", None) == 1 else value  # not an array of one
             yield str(name), Rule(number, SERIES)
     for name, value in fields.media.items():

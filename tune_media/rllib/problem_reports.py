@@ -44,29 +44,25 @@ class ProblemReports:
         # the recorder in front, and no dot: a longer line will end with one
         self._problems.add(Problem(f"{self._source}: {text.rstrip('.')}", lost))
 
-    def put(self, env_runners: dict[str, Any], found: Iterable[Problem] = (), key: str | None = None) -> None:
+    def put(self, env_runners: dict[str, Any], problems: Iterable[Problem] = (), key: str | None = None) -> None:
         """Put the problems beside the recorder's clips, under ``key`` (None: its name), in a section's result."""
-        if self._trial is not None and self._says_them is None:
-            self._look_for_loggers(self._trial)
-        for problem in found:
+        if self._trial is not None and self._says_them is None:  # now the driver's callbacks know the trial
+            is_logged = ray_compat.is_logged(self._trial)
+            self._says_them = not (is_logged and self._are_reported)
+            for problem in self._problems:
+                self._tell(problem)
+            if not is_logged:
+                self.add(_NO_LOGGER)
+        for problem in problems:
             self.add(problem.text, problem.lost)
         waiting = self._problems.take()
         if waiting:
-            own = env_runners.setdefault(key or self._name, {})
+            of_recorder = env_runners.setdefault(key or self._name, {})
             together = Problems(most=_MOST)
-            for problem in (*own.get(PROBLEMS, ()), *waiting):
+            for problem in (*of_recorder.get(PROBLEMS, ()), *waiting):
                 together.add(problem)
-            own[PROBLEMS] = tuple(together)
+            of_recorder[PROBLEMS] = tuple(together)
 
     def _tell(self, problem: Problem) -> None:
         if self._says_them:
             logger.warning("tune_media: %s", problem.text)
-
-    def _look_for_loggers(self, trial: str) -> None:
-        """Decide who says the problems, now that the trial has started and the driver's callbacks know it."""
-        is_logged = ray_compat.is_logged(trial)
-        self._says_them = not (is_logged and self._are_reported)
-        for problem in self._problems:
-            self._tell(problem)
-        if not is_logged:
-            self.add(_NO_LOGGER)

@@ -19,7 +19,7 @@ from tune_media.replay.proofs import MOST_FAULTS, compare, note_proofs, proofs_o
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
-from tune_media.replay.verdicts import ReplayVerdict, decide, is_first, verdict_on
+from tune_media.replay.verdicts import decide, is_first, refuse, verdict_on
 from tune_media.values.secrets import error_text, redacted
 
 logger = logging.getLogger(__name__)
@@ -31,8 +31,7 @@ _AWAITED_SECONDS = 40.0  # how long a result waits for the frame check, or for a
 class Prover:
     """Plays tapes again and compares their pictures with those of the episodes, in a separate thread and process.
 
-    The Algorithm's thread calls all methods. ``views`` are their names, as far as they are known before the first
-    frame.
+    The Algorithm's thread calls all methods. ``views`` are their names, as far as they are known beforehand.
     """
 
     def __init__(self, views: Sequence[str] = (ONLY_VIEW,)) -> None:
@@ -44,7 +43,7 @@ class Prover:
         self.is_busy = False
         self._claimed: set[str] = set()  # recipes that no other trial proves meanwhile
         self._awaited: threading.Event | None = None
-        self._found: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def check(self, recipe: Recipe, experiment: str) -> None:
         """Begin to render a frame of an env of a recipe, unless another trial of the experiment does it."""
@@ -54,8 +53,6 @@ class Prover:
 
     def prove(self, samples: Sequence[TapedClip]) -> None:
         """Begin to play some episodes again; the first of a recipe, unless another trial does it.
-
-        All frames of these episodes were rendered while they ran; their tapes have the checksums.
 
         In an actor of Ray's, which may be a trial, the result waits for this first proof: other trials leave it to this
         one, and a trial of one evaluation ends with this result.
@@ -85,10 +82,7 @@ class Prover:
         if self._awaited is not None:
             self._awaited.wait(_AWAITED_SECONDS)
             self._awaited = None
-        reasons = []
-        while not self._found.empty():
-            reasons.append(self._found.get())
-        return reasons
+        return [self._reasons.get() for _ in range(self._reasons.qsize())]
 
     def _put(self, work: Recipe | list[TapedClip]) -> None:
         self.is_busy = True
@@ -112,7 +106,7 @@ class Prover:
                 if isinstance(work, Recipe):
                     problem = self._pool.check(work)
                     if problem is not None:
-                        self._found.put(problem)
+                        self._reasons.put(problem)
                 else:
                     self._decide(work)
             except Exception as error:
@@ -142,5 +136,5 @@ class Prover:
             if self._pool.is_over or (not error.is_of_env and (proofs is None or proofs.faults < MOST_FAULTS)):
                 raise
             reason = f"render='auto': episodes are rendered while they run, since {why}: {redacted(str(error))}"
-            if decide(recipe, ReplayVerdict(False, reason)):
-                self._found.put(reason)
+            if refuse(recipe, reason):
+                self._reasons.put(reason)

@@ -46,16 +46,13 @@ def finished(references: Mapping[int, Any], timeout: float | None) -> dict[int, 
     if not references:
         return {}
     ready = ray.wait(list(references.values()), num_returns=len(references), timeout=timeout)[0]
-    return {key: _answer_or_error(reference) for key, reference in references.items() if reference in ready}
-
-
-def _answer_or_error(reference: Any) -> Any:
-    import ray
-
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayError as error:
-        return error
+    answers: dict[int, Any] = {}
+    for key in (key for key, reference in references.items() if reference in ready):
+        try:
+            answers[key] = ray.get(references[key])
+        except ray.exceptions.RayError as error:
+            answers[key] = error
+    return answers
 
 
 def raised_by(error: Exception) -> str | None:
@@ -277,18 +274,19 @@ def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
 
     algorithm = state["algorithm_class"]
     _, creator = algorithm._get_env_id_and_creator(config.env, config)
-    policy = algorithm.get_default_policy_class(config)
+    policy_class = algorithm.get_default_policy_class(config)
     worker = RolloutWorker(
-        env_creator=creator, config=config, default_policy_class=policy, worker_index=0, num_workers=0
+        env_creator=creator, config=config, default_policy_class=policy_class, worker_index=0, num_workers=0
     )
     worker.set_state(dict(state["worker"]))
-    for one in worker.policy_map.values():
-        if one.agent_connectors is not None:
-            one.agent_connectors.in_eval()
+    for policy in worker.policy_map.values():
+        if policy.agent_connectors is not None:
+            policy.agent_connectors.in_eval()
         # the policies' own configurations are those of the training, whatever evaluation_config says
-        policy_config = one.config.copy(copy_frozen=False) if hasattr(one.config, "is_frozen") else dict(one.config)
-        policy_config["explore"] = bool(config.explore)
-        one.config = policy_config
+        of_policy = policy.config
+        of_policy = of_policy.copy(copy_frozen=False) if hasattr(of_policy, "is_frozen") else dict(of_policy)
+        of_policy["explore"] = bool(config.explore)
+        policy.config = of_policy
     return worker
 
 
@@ -304,12 +302,12 @@ def takes_previous_actions(env_runner: Any) -> bool:
     from ray.rllib.connectors.env_to_module import PrevActionsPrevRewards
 
     connectors = env_runner._env_to_module.connectors
-    return any(isinstance(one, PrevActionsPrevRewards) and one.n_prev_actions > 0 for one in connectors)
+    return any(isinstance(part, PrevActionsPrevRewards) and part.n_prev_actions > 0 for part in connectors)
 
 
 def observations_in(state: Any) -> int | None:
     """Return how many observations a connector's state has seen, if it is that of an observation filter."""
     try:
-        return max(int(stats["num_pushes"]) for one in state.values() for stats in one["running_stats"])
+        return max(int(stats["num_pushes"]) for part in state.values() for stats in part["running_stats"])
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -17,18 +17,17 @@ def env_runner_recipe(
 ) -> Recipe | None:
     """Return how the envs of an env runner are made; None if RLlib makes them as a batch.
 
-    ``env`` is its vector env, or one of its sub-envs. Raises ValueError if the recipe takes too much to store, and
-    whatever pickling raises.
+    ``env`` is its vector env, or one of its sub-envs. Raises ValueError for a large recipe, or what pickling raises.
     """
     config, creator = env_runner.config, _creator(env_runner)
     if isinstance(creator, EnvOfTape):  # another episode is continued in it
         of_episode = LoadedRecipe.of(creator.recipe.content)
         frame, video = of_episode.frame, of_episode.video
-    made = sub_env(env, 0)
     if creator is None:
         return None
     env_config = env_runner.env_context if hasattr(env_runner, "env_creator") else config.env_config
-    return Recipe.of(creator, env_config, made, num_workers=config.num_env_runners or 0, frame=frame, video=video)
+    workers = config.num_env_runners or 0
+    return Recipe.of(creator, env_config, sub_env(env, 0), num_workers=workers, frame=frame, video=video)
 
 
 def _creator(env_runner: Any) -> Creator | None:
@@ -38,7 +37,9 @@ def _creator(env_runner: Any) -> Creator | None:
     config = env_runner.config
     if hasattr(env_runner, "env_creator"):  # the old API stack
         if config.preprocessor_pref == "deepmind":
-            return functools.partial(_made_by_old_stack, env_runner.env_creator, _needed_of(config))
+            model = {name: config.model.get(name) for name in ("dim", "framestack")}
+            needed = SimpleNamespace(model=model, env_config={"frameskip": config.env_config.get("frameskip", 0)})
+            return functools.partial(_made_by_old_stack, env_runner.env_creator, needed)
         if isinstance(config.env, str) and not _global_registry.contains(ENV_CREATOR, config.env):
             return _by_id(config.env)
         creator: Creator = env_runner.env_creator
@@ -74,12 +75,6 @@ def _made_by_old_stack(creator: Creator, config: Any, context: Any) -> Any:
         framestack=config.model.get("framestack") is True,
         noframeskip=config.env_config.get("frameskip", 0) == 1,
     )
-
-
-def _needed_of(config: Any) -> Any:
-    """Return what ``_made_by_old_stack`` reads of an AlgorithmConfig."""
-    model = {name: config.model.get(name) for name in ("dim", "framestack")}
-    return SimpleNamespace(model=model, env_config={"frameskip": config.env_config.get("frameskip", 0)})
 
 
 def is_nondeterministic(id: str) -> bool:

@@ -43,7 +43,7 @@ class EpisodeRecorderCallback(RLlibCallback):
         self._settings, self._name = settings, settings.plan.name
         self._rounds = Rounds(settings)
         self._has_warned_of_double = False
-        self._asked: Callable[[], Any] = _nobody  # returns the env runner that was asked for last; a weak reference
+        self._asked: Callable[[], Any] = lambda: None  # returns the last env runner asked for; a weak reference
         self._recording_of_asked: EnvRunnerRecording | None = None
         self.children = child_processes()  # RLlib makes the env runner's envs after this
 
@@ -178,7 +178,3 @@ class EpisodeRecorderCallback(RLlibCallback):
                 self._name,
             )
         return None
-
-
-def _nobody() -> None:
-    """Return no env runner."""

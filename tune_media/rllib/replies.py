@@ -30,7 +30,7 @@ class EpisodesReply:
     # the candidates that hold no clips; if they were asked for at once, all of them, with their clips
     kept: Winners = field(default_factory=Winners)
     recipes: dict[str, bytes] = field(default_factory=dict)  # those that the episodes' tapes refer to, by hash
-    # the ids of the records of the episodes whose tapes have checksums of frames
+    # the ids of the records of the episodes whose tapes have the checksums of all frames
     samples: list[str] = field(default_factory=list)
     unseen_ends: int = 0  # episodes whose end RLlib counted without calling its hooks
 

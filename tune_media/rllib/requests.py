@@ -25,10 +25,10 @@ class Replies:
     @classmethod
     def of(cls, arrived: Mapping[int, Any]) -> Replies:
         """Sort answers and errors."""
-        answers = {index: one for index, one in arrived.items() if not isinstance(one, Exception)}
-        raised = {index: ray_names.raised_by(one) for index, one in arrived.items() if index not in answers}
+        errors = {index: reply for index, reply in arrived.items() if isinstance(reply, Exception)}
+        raised = {index: ray_names.raised_by(error) for index, error in errors.items()}
         return cls(
-            answers,
+            {index: reply for index, reply in arrived.items() if index not in errors},
             {index: text for index, text in raised.items() if text is not None},
             tuple(index for index, text in raised.items() if text is None),
         )

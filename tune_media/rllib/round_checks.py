@@ -26,7 +26,7 @@ def unmatched_paths(env_runners: Sequence[Unfinished], episodes: int) -> list[st
 
 def endless(env_runners: Sequence[Unfinished], episodes: int, config: Any) -> str:
     """Return why an evaluation ended before any of its episodes did; empty if some did, or they still run."""
-    longest = max((one.longest for one in env_runners), default=0)
+    longest = max((env_runner.longest for env_runner in env_runners), default=0)
     if episodes or not longest:
         return ""
     duration = f"evaluation_duration={config.evaluation_duration!r}"

@@ -37,7 +37,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Collected:
+class RoundResult:
     """The episodes of one round."""
 
     # by selector, its clip, or a list if it may choose several, and pictures by name; under ``data`` all episodes;
@@ -47,7 +47,7 @@ class Collected:
     problems: Sequence[Problem] = ()
     unfinished: Sequence[Unfinished] = ()  # the paths and episodes that the env runners still wait for
     matched: Sequence[Unfinished] = ()  # the same, of those that finished an episode
-    # the tapes of episodes of which frames were rendered while they ran, which prove these tapes
+    # the tapes of episodes of which all frames were rendered while they ran: a replay of them proves the recipe
     samples: Sequence[TapedClip] = ()
 
 
@@ -72,13 +72,13 @@ class RoundChoice:
         self._numbers = self._missing_episodes()
         self._chosen = self._choose() if self._episodes else {}
         self.present = set(self._episodes)  # the ids of the records of all episodes
-        self.wanted = {record.id for found in self._chosen.values() for record in found}  # those of the winners
+        self.wanted = {record.id for records in self._chosen.values() for record in records}  # those of the winners
 
-    def collected(self, taken: Winners) -> Collected:
+    def collected(self, taken: Winners) -> RoundResult:
         """Return the episodes of the round."""
         unfinished = [answer.unfinished for answer in self._answers]
         if not self._episodes:
-            return Collected(self._numbers, {}, self._problems, unfinished)
+            return RoundResult(self._numbers, {}, self._problems, unfinished)
         lost, kept = dict(taken.lost), dict[str, Candidate]()
         for id in filter(self.wanted.__contains__, taken.kept):
             winner = kept[id] = taken.kept[id].of_record(self._episodes[id].record)
@@ -93,15 +93,15 @@ class RoundChoice:
             problems.append(Problem(f"no clip: {_did_not_answer('their env runner', self._round.timeout)}", missing))
         holds_legacy = self._plan.sees_all and self._round.on_old_stack
         episodes, winners = self._episodes.values(), Winners(kept, lost)
-        found = result_of(
+        chosen = result_of(
             self._plan.selectors, self._chosen, winners, episodes, self._recipes, holds_legacy=holds_legacy
         )
-        batch = found[DATA]
+        batch = chosen[DATA]
         problems += _without_tapes(batch.episodes)
         matched = [answer.unfinished for answer in self._answers if answer.data]
         sampled = [id for answer in self._answers for id in answer.samples if id in self._episodes]
         samples = list(filter(None, map(self._taped_clip, sampled)))
-        return Collected(self._numbers | found, batch.metrics(), problems, unfinished, matched, samples)
+        return RoundResult(self._numbers | chosen, batch.metrics(), problems, unfinished, matched, samples)
 
     def _taped_clip(self, id: str) -> TapedClip | None:
         """Return the clip of an episode's tape, not rendered yet; None: the tape or its recipe is missing."""

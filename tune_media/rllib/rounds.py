@@ -21,7 +21,7 @@ from tune_media.rllib.problem_reports import ProblemReports
 from tune_media.rllib.prover import Prover
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_checks import endless, unmatched_paths
-from tune_media.rllib.round_choice import Collected, Round
+from tune_media.rllib.round_choice import Round, RoundResult
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
@@ -40,8 +40,7 @@ _OURS = {DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS}
 class Rounds:
     """The rounds of one recorder in an Algorithm. The Algorithm's thread calls everything here.
 
-    Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result, and training
-    continues.
+    Nothing here raises, unless the recorder is strict: a fault becomes a problem in the next result.
     """
 
     def __init__(self, settings: RecorderSettings) -> None:
@@ -153,27 +152,24 @@ class Rounds:
             self._problems.add(reason)
         request, recipes = functools.partial(before_training, name=self._plan.name), {}
         for group in filter(None, (algorithm.env_runner_group, algorithm.eval_env_runner_group)):
-            for found in Requests().call(group, request, _timeout(algorithm)).answers.values():
-                for problem in found.problems:
+            for reply in Requests().call(group, request, _timeout(algorithm)).answers.values():
+                for problem in reply.problems:
                     self._problems.add(problem.text)
-                if found.recipe is not None:
-                    recipes[found.recipe.hash] = found.recipe
+                if reply.recipe is not None:
+                    recipes[reply.recipe.hash] = reply.recipe
         experiment = experiment_of(algorithm)
         self._recipes |= set(recipes)
         for recipe in recipes.values():
             self._prover.check(recipe, experiment)
 
-    def _collect(self, algorithm: Any, of_round: Round) -> Collected:
-        section = of_round.section
-        if _is_busy(algorithm, section):
-            return self._async[section].collect(_group(algorithm, section), of_round)
-        return collect(_group(algorithm, section), self._plan, self._seen[section], of_round)
-
     def _put(self, algorithm: Any, of_round: Round, result: dict[str, Any]) -> None:
         """Collect the episodes of a round and put them into its result: the clips first, they exist nowhere else."""
-        collected = None
+        collected, section = None, of_round.section
         with self._guard("the collection of this round's episodes"):
-            collected = self._collect(algorithm, of_round)
+            if _is_busy(algorithm, section):
+                collected = self._async[section].collect(_group(algorithm, section), of_round)
+            else:
+                collected = collect(_group(algorithm, section), self._plan, self._seen[section], of_round)
         if collected is None:
             return
         with self._guard("putting this round's clips into the result"):
@@ -184,7 +180,7 @@ class Rounds:
         self._recipes |= set(batch.recipes) if batch else set()
         counted = batch.counted() if batch else []
         with self._guard("putting this round's numbers into the result"):
-            self._put_metrics(result, {**collected.metrics, **self._window.add(of_round.section, counted)})
+            self._put_metrics(result, {**collected.metrics, **self._window.add(section, counted)})
         with self._guard("checking this round"):
             self._check(algorithm, of_round, collected, len(counted))
         if self._plan.render == AUTO:
@@ -205,11 +201,11 @@ class Rounds:
                 f"their place, result[{_ENV_RUNNERS!r}][{_CUSTOM_METRICS!r}]; log it under another name"
             )
 
-    def _put_problems(self, result: dict[str, Any], found: Sequence[Problem] = ()) -> None:
+    def _put_problems(self, result: dict[str, Any], problems: Sequence[Problem] = ()) -> None:
         for text in self._prover.problems():
             self._problems.add(text)
         env_runners = self._env_runners(result)
-        self._problems.put(env_runners, [*found, *self._refused()], _free_key(env_runners, self._plan.name))
+        self._problems.put(env_runners, [*problems, *self._refused()], _free_key(env_runners, self._plan.name))
 
     def _refused(self) -> list[Problem]:
         """Return the clips that this process has not made of their tapes."""
@@ -237,10 +233,10 @@ class Rounds:
 
     def _env_runners(self, result: dict[str, Any]) -> dict[str, Any]:
         is_dict = isinstance(result.get(_ENV_RUNNERS, {}), dict)
-        found: dict[str, Any] = result.setdefault(_ENV_RUNNERS if is_dict else f"{_ENV_RUNNERS}_clips", {})
-        return found
+        env_runners: dict[str, Any] = result.setdefault(_ENV_RUNNERS if is_dict else f"{_ENV_RUNNERS}_clips", {})
+        return env_runners
 
-    def _check(self, algorithm: Any, of_round: Round, collected: Collected, episodes: int) -> None:
+    def _check(self, algorithm: Any, of_round: Round, collected: RoundResult, episodes: int) -> None:
         """Add the problems that a round shows: paths that match nothing, episodes that do not end."""
         if not self._has_checked_paths and collected.matched and episodes:
             self._has_checked_paths = True
@@ -256,7 +252,7 @@ class Rounds:
         return {
             "windows": self._window.state(),
             "starts": {section: seen.starts for section, seen in self._seen.items()},
-            "verdicts": {recipe: asdict(known) for recipe in self._recipes if (known := verdict_on(recipe))},
+            "verdicts": {recipe: asdict(verdict) for recipe in self._recipes if (verdict := verdict_on(recipe))},
         }
 
     def _set_state(self, state: dict[str, Any], algorithm: Any) -> None:
@@ -266,8 +262,8 @@ class Rounds:
                 seen.starts = {**seen.starts, **state["starts"].get(section, {})}
             self.env_runners_are_new(algorithm.env_runner_group, TRAIN)
             self.env_runners_are_new(algorithm.eval_env_runner_group, EVALUATION)
-            for recipe, known in state["verdicts"].items():
-                decide(recipe, ReplayVerdict.of(known))
+            for recipe, verdict in state["verdicts"].items():
+                decide(recipe, ReplayVerdict.of(verdict))
 
     @contextlib.contextmanager
     def _guard(self, doing: str) -> Iterator[None]:

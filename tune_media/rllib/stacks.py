@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import override
+
 from tune_media.recording.rendering import inside, reset_seed, sub_env
 from tune_media.rllib import ray_names
 from tune_media.rllib.env_tap import EnvTap, Transition, tap_of, tapped
@@ -24,11 +26,24 @@ class EpisodeFields:
     media: Mapping[str, Any] = field(default_factory=dict)  # values of any kind
 
 
-class NewStackEpisode:
-    """A running episode of the new API stack."""
+class _Episode:
+    """A running episode."""
 
     def __init__(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
         self._episode, self._env_runner, self._env, self._index = episode, env_runner, env, index
+
+    @staticmethod
+    def put_on_tape(env_runner: Any) -> None:
+        """Put the steps of a vector env on tape together, if its sub-envs are taped and stepped together."""
+
+    @staticmethod
+    def tap_of_all(env_runner: Any) -> EnvTap | None:
+        """Return the tap of a vector env; None if it has none, or its sub-envs are stepped one by one."""
+        return None
+
+
+class NewStackEpisode(_Episode):
+    """A running episode of the new API stack."""
 
     @staticmethod
     def tap(env_runner: Any, env: Any) -> None:
@@ -36,8 +51,8 @@ class NewStackEpisode:
         tapped(_stepped_env(env_runner, env))
 
     @staticmethod
+    @override
     def put_on_tape(env_runner: Any) -> None:
-        """Put the steps of a vector env on tape together, if its sub-envs are taped."""
         tap = NewStackEpisode.tap_of_all(env_runner)
         if tap is not None and tap.is_batched:
             tap.put_on_tape(env_runner.env)
@@ -70,8 +85,8 @@ class NewStackEpisode:
         )
 
     @staticmethod
+    @override
     def tap_of_all(env_runner: Any) -> EnvTap | None:
-        """Return the tap of a vector env; None if it has none."""
         return tap_of(getattr(env_runner, "env", None))
 
     @staticmethod
@@ -85,26 +100,16 @@ class NewStackEpisode:
         terminated = bool(self._episode.is_terminated)
         if terminated and self._episode.is_truncated:  # RLlib says both if the agents have flags of their own
             terminated = self.transition(0.0).is_terminated
-        return {
-            "terminated": terminated,
-            "weights_version": ray_names.weights_version(self._env_runner),
-        }
+        return {"terminated": terminated, "weights_version": ray_names.weights_version(self._env_runner)}
 
 
-class OldStackEpisode:
-    """A running episode of the old API stack; arguments and members as of ``NewStackEpisode``."""
-
-    def __init__(self, episode: Any, env_runner: Any, env: Any, index: int) -> None:
-        self._episode, self._env_runner, self._env, self._index = episode, env_runner, env, index
+class OldStackEpisode(_Episode):
+    """A running episode of the old API stack, whose envs are stepped one by one; members as of ``NewStackEpisode``."""
 
     @staticmethod
     def tap(env_runner: Any, env: Any) -> None:
         """Begin to watch the steps of a sub-env that was just made."""
         tapped(env)
-
-    @staticmethod
-    def put_on_tape(env_runner: Any) -> None:
-        """Do nothing: its envs are stepped one by one."""
 
     @property
     def id(self) -> str:
@@ -133,20 +138,11 @@ class OldStackEpisode:
         reward = float(self._episode.total_reward) - return_so_far
         return Transition(reward=reward, info=self._episode.last_info_for() or {})
 
-    @staticmethod
-    def tap_of_all(env_runner: Any) -> EnvTap | None:
-        """Return None: its envs are stepped one by one."""
-        return None
-
     def end_facts(self) -> dict[str, Any]:
         """Return the fields of its record that are known when it has ended."""
         tap = tap_of(sub_env(self._env, self._index))
-        known = tap is not None and tap.last is not None
-        return {
-            "episode_return": float(self._episode.total_reward),
-            **({"terminated": tap.last.is_terminated} if known else {}),  # type: ignore[union-attr]
-            "weights_version": None,
-        }
+        facts = {"episode_return": float(self._episode.total_reward), "weights_version": None}
+        return facts if tap is None or tap.last is None else {**facts, "terminated": tap.last.is_terminated}
 
 
 StackEpisode = NewStackEpisode | OldStackEpisode
@@ -187,9 +183,9 @@ def task_of(env: Any) -> Any:
 
 
 def _stepped_env(env_runner: Any, env: Any) -> Any:
-    """Return the env object that an env runner steps: its own vector env with its wrappers."""
-    own = getattr(env_runner, "env", None)
-    return env if own is None else own
+    """Return the env object that an env runner steps: its vector env with its wrappers."""
+    stepped = getattr(env_runner, "env", None)
+    return env if stepped is None else stepped
 
 
 def _agents(env: Any, index: int, present: Sequence[Any] | set[Any]) -> tuple[str, ...]:

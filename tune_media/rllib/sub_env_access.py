@@ -24,7 +24,12 @@ class SubEnvAccess:
     def are_new(self, env_runner: Any, env: Any, first: int = 0) -> None:
         """Envs were made, from sub-env ``first`` on: see if their frames are in reach, and seed them."""
         self._renderer = None
-        self._see_whether_frames_are_in_reach(env)
+        if self._settings.check_frame and self._settings.plan.video is not None and not self._has_looked:
+            self._has_looked = True
+            try:
+                Renderer(env, self._settings.frame)
+            except FrameError as error:
+                self._recorder.problems.report(str(error))
         if self._settings.seeds and self._section == EVALUATION:
             self._give_seeds(env_runner.config, env, first)
 
@@ -44,14 +49,6 @@ class SubEnvAccess:
         for seeds in self._seeds.values():
             seeds.start_over()
 
-    def _see_whether_frames_are_in_reach(self, env: Any) -> None:
-        if self._settings.check_frame and self._settings.plan.video is not None and not self._has_looked:
-            self._has_looked = True
-            try:
-                Renderer(env, self._settings.frame)
-            except FrameError as error:
-                self._recorder.problems.report(str(error))
-
     def _give_seeds(self, config: Any, env: Any, first: int) -> None:
         reachable = sub_envs(env)
         if not reachable:
@@ -66,13 +63,13 @@ class SubEnvAccess:
                 reason = f"nobody resets {describe(inner)} here: its simulator is outside"
                 self._recorder.problems.report(reason, "seeds= has no effect")
             elif seeded(inner) is None:  # two recorders in one list share the seeds of the first
-                own = share(self._settings.seeds, max(0, self._index - 1), runners, index, count)
-                turns = self._seeds.setdefault(index, SeedTurns(own))
+                seeds = share(self._settings.seeds, max(0, self._index - 1), runners, index, count)
+                turns = self._seeds.setdefault(index, SeedTurns(seeds))
                 SeededResets(inner, turns)
                 if turns.have_all_failed:
                     self._recorder.problems.report(
-                        f"{describe(inner)} failed with each of the seeds {', '.join(map(str, own))} in turn, and was "
-                        "replaced each time; its next episodes take none of them",
+                        f"{describe(inner)} failed with each of the seeds {', '.join(map(str, seeds))} in turn, and "
+                        "was replaced each time; its next episodes take none of them",
                         "seeds= has no effect until the next evaluation",
                         kind="each seed failed",
                     )

@@ -69,8 +69,8 @@ def recorder_names(config: Any) -> list[str]:
 
 def _recorders(config: Any) -> list[RecorderSettings]:
     given = config.callbacks_class if isinstance(config.callbacks_class, (list, tuple)) else [config.callbacks_class]
-    arguments = [argument for one in given for argument in getattr(one, "args", ())]  # record_episodes gives partials
-    return [argument for argument in arguments if isinstance(argument, RecorderSettings)]
+    arguments = [value for callback in given for value in getattr(callback, "args", ())]  # record_episodes: a partial
+    return [value for value in arguments if isinstance(value, RecorderSettings)]
 
 
 def _other_success(plan: Plan, sections: Collection[str], config: Any) -> Iterator[str]:
@@ -95,16 +95,17 @@ def _unmatched_indices(
     playing = range(1, remote + 1) if remote else range(1)  # the local one plays only if there is no other
     if env_runners is not None and not set(env_runners) & set(playing):
         yield (
-            f"env_runners={_shown(env_runners)} records no {section} episode: with {option}={remote}, the env runners "
+            f"env_runners={sorted(env_runners)} records no {section} episode: with {option}={remote}, the env runners "
             f"that play them have {_named(playing)}. Pass some of these, or None for all."
         )
     count = config.num_envs_per_env_runner
     if section == "evaluation":
-        own = config.evaluation_config or {}
-        count = own.get("num_envs_per_env_runner", count) if isinstance(own, dict) else own.num_envs_per_env_runner
+        other = config.evaluation_config or {}
+        name = "num_envs_per_env_runner"
+        count = other.get(name, count) if isinstance(other, dict) else getattr(other, name)
     if env_indices is not None and not set(env_indices) & set(range(count)):
         yield (
-            f"env_indices={_shown(env_indices)} records no {section} episode: with num_envs_per_env_runner={count}, "
+            f"env_indices={sorted(env_indices)} records no {section} episode: with num_envs_per_env_runner={count}, "
             f"the sub-envs have {_named(range(count))}. Pass some of these, or None for all."
         )
 
@@ -114,11 +115,12 @@ def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
     by = getattr(selector.choose, "keywords", {}).get("by")
     record = EpisodeRecord("trial", 0.0, 1, seed=0, env_runner=1, env_index=0, section="evaluation", terminated=True)
     if by is not None and not hasattr(record, by):
-        meant = _meant(by)
-        if meant is not None and plan.collect in (None, False):
+        names = {name: name for name in _NUMBERS} | _SHORT_NAMES
+        near = difflib.get_close_matches(by, names, n=1, cutoff=0.8)
+        if near and plan.collect in (None, False):
             yield (
                 f"keep={selector.name!r} will choose nothing: episodes have no by={by!r}, unless collect= or a hook of "
-                f"yours provides it. Did you mean by={meant!r}?"
+                f"yours provides it. Did you mean by={names[near[0]]!r}?"
             )
         return
     try:  # with a copy: a function may remember what it has seen
@@ -134,17 +136,6 @@ def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
             f"keep={selector.name!r} will choose nothing: for an episode made up for a trial it raised "
             f"{error_text(error)}"
         )
-
-
-def _meant(by: str) -> str | None:
-    """Return the number of an episode that a misspelt name most likely means, or None."""
-    names = {name: name for name in _NUMBERS} | _SHORT_NAMES
-    close = difflib.get_close_matches(by, names, n=1, cutoff=0.8)
-    return names[close[0]] if close else None
-
-
-def _shown(indices: Collection[int]) -> str:
-    return str(sorted(indices))
 
 
 def _named(indices: range) -> str:

@@ -1,1 +1,5 @@
-"""The values that travel from the env runners to the loggers: frozen, picklable, without threads or storage."""
+"""The values that travel from the env runners to the loggers: frozen, picklable, without threads or storage.
+
+In comes what users and env runners pass, checked once. Out go media, records, options and problems. It imports no other
+wing, but for ``encoding`` when frames become a clip or a picture.
+"""

@@ -30,7 +30,7 @@ def as_shown(value: Any) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 4].rstrip(', ')} ..."
 
 
-def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are") -> str:
+def did_you_mean(name: object, choices: Iterable[str], there_are: str = "there are") -> str:
     """Return the end of a message about a name that is not there: the name that was meant, or those that there are.
 
     >>> did_you_mean("retrun", ["return", "length"])
@@ -40,7 +40,7 @@ def did_you_mean(name: object, known: Iterable[str], there_are: str = "there are
     >>> did_you_mean("x", ["return", "length"], "the fields are")
     "the fields are 'return', 'length'."
     """
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(choices))
     text, parts = str(name), {part: choice for choice in reversed(names) for part in re.split("[/_]", choice)}
     near = (
         difflib.get_close_matches(text, names, 1, _NEAR)
@@ -60,12 +60,12 @@ def name_some(names: Iterable[object]) -> str:
     return text + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
 
 
-def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+def check_names(function: str, given: Iterable[str], arguments: Iterable[str]) -> None:
     """Raise a TypeError that names the argument that was meant if one of those that a user passed is unknown."""
-    known = list(known)
+    arguments = list(arguments)
     for name in given:
-        if name not in known:
-            hint = did_you_mean(name, known, "it takes")
+        if name not in arguments:
+            hint = did_you_mean(name, arguments, "it takes")
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; {hint}")
 
 
@@ -79,12 +79,12 @@ def suggests_names(called: _Callable) -> _Callable:
     Traceback (most recent call last):
     TypeError: clip() got an unexpected keyword argument 'fpss'; did you mean 'fps'?
     """
-    known = list(inspect.signature(called).parameters)
+    arguments = list(inspect.signature(called).parameters)
     inner: Any = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
 
     @functools.wraps(inner)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        check_names(called.__name__, kwargs, known)
+        check_names(called.__name__, kwargs, arguments)
         return inner(*args, **kwargs)
 
     if not isinstance(called, type):
@@ -236,18 +236,13 @@ def local_path(argument: str, path: Any) -> Path:
 
 
 def number_range(argument: str, value: Any) -> tuple[float, float] | None:
-    """Return the first and the last number of a range; a single number is both.
+    """Return the first and the last number of a range; a single number is both. Raises TypeError or ValueError.
 
-    Raises:
-        TypeError: It is neither None, a number, nor a pair of numbers.
-        ValueError: The first is larger than the last.
-
-    Example:
-        >>> number_range("gate(bounds=...)", 20), number_range("gate(bounds=...)", [10, 20])
-        ((20, 20), (10, 20))
-        >>> number_range("gate(bounds=...)", "20")
-        Traceback (most recent call last):
-        TypeError: gate(bounds=...) takes a number, or the first and the last, got '20'.
+    >>> number_range("gate(bounds=...)", 20), number_range("gate(bounds=...)", [10, 20])
+    ((20, 20), (10, 20))
+    >>> number_range("gate(bounds=...)", "20")
+    Traceback (most recent call last):
+    TypeError: gate(bounds=...) takes a number, or the first and the last, got '20'.
     """
     if value is None:
         return None

@@ -84,10 +84,6 @@ def _figure(figure: Any) -> Image:
     return Image.from_png(file.getvalue())
 
 
-def _pil(picture: Any) -> Image:
-    return Image(np.asarray(picture.convert("RGB")))
-
-
 def _tensor(tensor: Any) -> npt.NDArray[Any]:
     detached = tensor.detach().cpu()
     if "bfloat16" in str(detached.dtype):  # NumPy has no such type
@@ -106,7 +102,7 @@ def _frame(frame: Any) -> Artifact:
 
 _CONVERSIONS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("matplotlib", "Figure"): _figure,
-    ("PIL", "Image"): _pil,
+    ("PIL", "Image"): lambda picture: Image(np.asarray(picture.convert("RGB"))),
     ("torch", "Tensor"): _tensor,
     ("pandas", "DataFrame"): _frame,
 }

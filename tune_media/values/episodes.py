@@ -184,12 +184,12 @@ class EpisodeBatch(Medium):
 
     def texts(self) -> dict[str, list[tuple[EpisodeRecord, str]]]:
         """Return, by name, the episodes' values that are text."""
-        found: dict[str, list[tuple[EpisodeRecord, str]]] = {}
+        by_name: dict[str, list[tuple[EpisodeRecord, str]]] = {}
         for episode in self.counted():
             for name, value in episode.values.items():
                 if isinstance(value, str):
-                    found.setdefault(name, []).append((episode.record, value))
-        return found
+                    by_name.setdefault(name, []).append((episode.record, value))
+        return by_name
 
     def __repr__(self) -> str:
         return f"EpisodeBatch({len(self.episodes)} episodes)"

@@ -99,7 +99,7 @@ def pending(result: Mapping[Any, Any]) -> dict[str, int]:
     for key, holder in ((NUM_PENDING, result), (NUM_UNANSWERED, result.get("evaluation"))):
         env_runners = holder.get("env_runners") if isinstance(holder, Mapping) else None
         if isinstance(env_runners, Mapping):
-            counts = [one.get(key) for one in env_runners.values() if isinstance(one, Mapping)]
+            counts = [recorder.get(key) for recorder in env_runners.values() if isinstance(recorder, Mapping)]
             pending_counts[key] = max((count for count in counts if isinstance(count, int)), default=0)
     return pending_counts
 
