@@ -1,5 +1,7 @@
 """Plain data: what is written comes back, and no pickle is ever read."""
 
+import subprocess
+import sys
 from collections import OrderedDict
 from dataclasses import replace
 from types import MappingProxyType
@@ -173,3 +175,13 @@ def test_episodes_keep_their_tapes_and_recipes():
     assert_same(batch, read)
     assert read.recipes == {"ab": b"\x80\x05opaque\x00"}
     assert [(e.tape, e.recipe) for e in read.episodes] == [(b"TMT\x01\xff\x00", "ab"), (LEFT_OUT, None), (None, None)]
+
+
+@pytest.mark.parametrize("lines", [(0, 1), (1, 0)], ids=["patched before", "patched after"])
+def test_a_package_that_patches_msgpack_at_import_changes_nothing(lines):
+    """As flatland-rl does, and RLlib for checkpoints in msgpack."""
+    both = ("import msgpack_numpy; msgpack_numpy.patch()", "from tune_media.values import plain")
+    code = [both[line] for line in lines]
+    code += ["import numpy as np", "back = plain.unpack(plain.pack({'a': (np.ones(2), 3), 5: 'x'}))"]
+    code += ["assert type(back['a']) is tuple and back['a'][0].tolist() == [1, 1] and back[5] == 'x', back"]
+    subprocess.run([sys.executable, "-c", "\n".join(code)], check=True, timeout=60)

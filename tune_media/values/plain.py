@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgpack
 import numpy as np
 from msgpack import ExtType
+
+try:  # the classes themselves: msgpack_numpy.patch() and RLlib put others, with fewer arguments, into the package
+    from msgpack._cmsgpack import Packer, unpackb
+except ImportError:  # a Python without the compiled module
+    from msgpack.fallback import Packer, unpackb
 
 from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import EpisodeRecord
@@ -85,7 +89,7 @@ def _packed(value: Any, extended: Callable[[Any, int], Any], level: int = 0, *, 
         return extended(inside, level + 1)
 
     how = {"strict_types": is_strict, "unicode_errors": "surrogatepass", "buf_size": _BUFFER}
-    packed: bytes = msgpack.packb(value, default=of_inside, **how)
+    packed: bytes = Packer(default=of_inside, **how).pack(value)
     return packed
 
 
@@ -146,7 +150,7 @@ def _unpacked(data: bytes | memoryview, level: int = 0) -> Any:
     if level > _MAX_LEVELS:
         raise ValueError(_TOO_DEEP)
     how = {"strict_map_key": False, "unicode_errors": "surrogatepass"}
-    return msgpack.unpackb(data, ext_hook=lambda code, inside: _read(code, inside, level + 1), **how)
+    return unpackb(data, ext_hook=lambda code, inside: _read(code, inside, level + 1), **how)
 
 
 def _read(code: int, data: bytes, level: int) -> Any:
