@@ -39,7 +39,6 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     """Return the last value of a metric of each trial; an abandoned trial has none.
 
     Args:
-        trials: The trials.
         metric: Its name, as ``metric_named`` returns it.
 
     Raises:
@@ -90,9 +89,7 @@ def judged(
     """Group trials into configurations and score these, the best first.
 
     Args:
-        trials: The trials.
         statuses: What became of each: one that failed does not count.
-        scores: The score of each trial, or None.
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds and ``task``.
         task: The hyperparameter that names the task; runs of several tasks are then judged together.
         sign: -1 if the lowest score is the best.
@@ -185,9 +182,7 @@ def importances_of(
     """Return the importance of each hyperparameter that differs, but for training seeds.
 
     Args:
-        trials: The trials.
         statuses: What became of each: one that failed does not count.
-        scores: The score of each trial, or None.
 
     Returns:
         The importances, the largest first; none if there are fewer than 20 configurations. And the number of

@@ -44,7 +44,6 @@ class Judged:
     """A configuration and its score over its runs.
 
     Attributes:
-        configuration: The configuration.
         scores: The score of each run that counts, of shape (runs, tasks).
         left_out: The numbers of its trials without a score, or that failed.
         mean: The mean score with its 95 % interval, Student's t.
@@ -97,7 +96,6 @@ def configurations(
     """Group trials into configurations, in the order of their first trials.
 
     Args:
-        params: The hyperparameters of each trial.
         by: The hyperparameters that make a configuration; the last part of a name is enough. None: all that differ
             between the trials but for training seeds.
         argument: What the user calls ``by``.
@@ -128,7 +126,6 @@ def judge(
     """Score configurations over their runs, the best mean first; those without a score come last.
 
     Args:
-        found: The configurations.
         scores: The score of each trial; None if it has none, or does not count.
         tasks: The task of each trial. None: there is one.
         sign: -1 if the lowest score is the best.
@@ -155,8 +152,6 @@ def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence
     """Return the scores of a configuration as an array (runs, tasks), as rliable takes them.
 
     Args:
-        one: The configuration.
-        scores: The score of each trial, or None.
         tasks: The task of each trial. The columns are in the order of their names.
 
     Raises:

@@ -58,7 +58,6 @@ class EpisodeFiles:
         """Return the table of the episodes that the trials have not left behind.
 
         Args:
-            trials: The trials.
             patience: Seconds to wait for files that have not been read yet; then the table has those that were read.
                 None: until all are.
         """

@@ -54,8 +54,6 @@ class Gallery:
     """The clips and pictures of an experiment that go into a gallery.
 
     Attributes:
-        title: The name of the experiment.
-        trials: Its trials.
         only: Keys or sections, or parts of keys; clips under others are left out. Empty: all.
         missing: Files that could not be read, after ``write``.
         statuses: What became of each trial; empty: nobody knows.
@@ -80,7 +78,6 @@ class Gallery:
         """Read an experiment.
 
         Args:
-            path: A folder or a URI.
             only: Keys or sections, or parts of keys such as ``"best"``; clips under others are left out. Empty: all.
             errors: Whether to say why trials failed: the last line of the traceback, see ``published``.
 
@@ -121,12 +118,7 @@ class Gallery:
         """Write the folder. Files that an earlier run has copied already are not copied again.
 
         Args:
-            output: The folder.
             progress: Called with the number of files that have been copied since the last call.
-            steps: Whether to write the steps of trajectories, too.
-
-        Returns:
-            The page to open.
 
         Raises:
             FileExistsError: The folder has files and is not a gallery.
@@ -166,11 +158,7 @@ class Gallery:
             _write_poster(target, content)
 
     def data(self, *, steps: bool) -> Iterator[tuple[str, bytes]]:
-        """Yield the data that the page reads, as JSON, each with its name.
-
-        Args:
-            steps: Whether to add the steps of trajectories.
-        """
+        """Yield the data that the page reads, as JSON, each with its name."""
         metrics = [trial.last_metrics for trial in self.trials]
         more = {"posters": POSTER}
         yield (
@@ -238,7 +226,6 @@ def wanted_lines(lines: Iterable[Line], only: Collection[str] = ()) -> list[Line
     """Return the index lines of the clips and pictures that the page shows.
 
     Args:
-        lines: Index lines.
         only: As of ``Gallery``.
 
     >>> wanted_lines([{"kind": "histogram", "path": "media/a.json"}])

@@ -27,7 +27,6 @@ class Tile:
     """A clip of a grid.
 
     Attributes:
-        row: The clip.
         title: The first line of its label, such as ``lr=0.001  gamma=0.98``.
         mark: ``"winner"`` for the trial with the highest score, ``"best"`` for the best clip of one trial, or ``""``.
 
@@ -61,7 +60,6 @@ def choose_tiles(
     """Choose the clips of a grid.
 
     Args:
-        catalog: What was recorded.
         trials: The names of the trials to show, or a part of each that no other trial has. Empty: all.
         step: ``"best"`` for the clip with the best return of each trial, ``"last"`` for its last one, or a step: its
             last clip up to that step. Clips that were rolled back are chosen only if there are no others.

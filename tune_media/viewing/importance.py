@@ -46,10 +46,7 @@ class Importance:
     """How much of the differences between scores a hyperparameter explains.
 
     Attributes:
-        name: The hyperparameter.
         share: The share of the variance of the scores' ranks, from 0 to 1; NaN if each configuration has its own text.
-        low: The lower end of its interval.
-        high: The upper end.
     """
 
     name: str
@@ -71,11 +68,6 @@ def by_importance(
     Those that chance does not explain come first, the most important one at the front, and training seeds come last.
     The others stay in their order.
 
-    Args:
-        names: The hyperparameters.
-        params: The hyperparameters of each trial.
-        scores: The score of each trial, or None.
-
     >>> params = [{"batch": n % 2, "lr": n // 4, "seed": n} for n in range(8)]
     >>> by_importance(["batch", "lr", "seed"], params, [n // 4 for n in range(8)])
     ['lr', 'batch', 'seed']
@@ -86,10 +78,6 @@ def by_importance(
 
 def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]) -> list[Importance]:
     """Return the importance of each hyperparameter that differs but for training seeds, the largest share first.
-
-    Args:
-        params: The hyperparameters of each trial.
-        scores: The score of each trial, or None.
 
     Returns:
         The importances. Below 20 configurations with a score, they are good for an order only, and below eight trials

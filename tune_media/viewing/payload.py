@@ -56,11 +56,6 @@ def index_payload(
 ) -> dict[str, Any]:
     """Return the trials and their clips.
 
-    Args:
-        trials: The trials.
-        title: Shown at the top of the page.
-        lines_of: Returns the index lines of a trial's clips.
-
     Example:
         >>> index_payload([], "nothing")["clips"]["count"]
         0
@@ -141,10 +136,6 @@ def first_payload(
     the first of these.
 
     Args:
-        trials: The trials.
-        title: Shown at the top of the page.
-        metrics: The last metrics of each trial.
-        lines_of: Returns the index lines of a trial's clips.
         statuses: What became of each trial; empty if nobody knows yet.
         is_judged: Whether to rank the configurations; without, the page may come a second earlier.
 
@@ -225,10 +216,7 @@ def metrics_payload(
     since 1970.
 
     Args:
-        trials: The trials.
-        metrics: The last metrics of each trial.
         statuses: What became of each trial. Empty: nobody knows yet.
-        pending: How many trials have no folder yet.
 
     Example:
         >>> import pyarrow.fs
@@ -268,10 +256,8 @@ def configurations_payload(
     ``importance`` has the same of each hyperparameter, after its name, see ``Catalog.importance``.
 
     Args:
-        trials: The trials.
         statuses: What became of each trial; empty if nobody knows yet.
         metric: The score: a metric of the results, or ``clip`` for the best return of a clip in ``section``.
-        section: The section of that clip.
         sign: -1 if the lowest score is the best.
         with_pairs: Whether to compare the first two by a return on equal evaluation seeds, for which episodes are read.
 
@@ -365,11 +351,7 @@ def config_payload(trial: TrialFiles) -> dict[str, Any]:
 
 
 class ShownParams:
-    """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once.
-
-    Args:
-        most: The characters of a text.
-    """
+    """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once."""
 
     def __init__(self, most: int = _MAX_TEXT) -> None:
         self._most = most

@@ -38,10 +38,6 @@ _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiti
 class Folder:
     """A folder on a filesystem.
 
-    Attributes:
-        filesystem: A pyarrow filesystem.
-        path: The folder's path on it.
-
     >>> Folder(pyarrow.fs.LocalFileSystem(), "results/experiment/trial_1").name
     'trial_1'
     """

@@ -34,10 +34,6 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
 
     If the lines do not fit, they have no column for the clip's file. The errors of failed trials stand below. If
     nothing was recorded, a line has what became of the trial, and its last metrics.
-
-    Args:
-        catalog: What was recorded.
-        width: As in ``laid_out``.
     """
     failed = [trial for trial in catalog.trials if trial.status.word == FAILED]
     told = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
@@ -114,12 +110,7 @@ def _rate(trial: TrialFiles) -> str:
 
 
 def configuration_table(catalog: Catalog, width: float | None = None) -> str:
-    """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing.
-
-    Args:
-        catalog: What was recorded.
-        width: As in ``laid_out``.
-    """
+    """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing."""
     table = catalog.compare()
     if len(table) < 2 or table["n"].max() < 2:
         return ""
@@ -153,11 +144,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def importance_line(catalog: Catalog) -> str:
-    """Return which hyperparameters matter, as a line; nothing if nobody can say, see ``Catalog.importance``.
-
-    Args:
-        catalog: What was recorded.
-    """
+    """Return which hyperparameters matter, as a line; nothing if nobody can say, see ``Catalog.importance``."""
     found, count = importances_of(catalog.trials, catalog.statuses, catalog.scores.values)
     if not found:
         return ""

@@ -61,9 +61,7 @@ class TapePlayer:
         """Begin to render an episode, unless it is there or under way; return its name for ``state``.
 
         Args:
-            trial: Its trial.
             report: The path of its report in the index.
-            episode_id: Its id.
 
         Raises:
             ValueError: Too many episodes wait already.

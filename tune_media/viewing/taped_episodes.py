@@ -213,7 +213,6 @@ class Rendered:
     """What became of an episode that was to be rendered.
 
     Attributes:
-        episode: The episode.
         clips: Its clip by view; the name of the only view is the empty string.
         problem: Why there is none; empty if there is.
     """
@@ -224,14 +223,7 @@ class Rendered:
 
 
 class ClipFolder:
-    """A folder that clips are written into, as ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``.
-
-    Args:
-        folder: The folder; it is made.
-
-    Attributes:
-        files: The files that were written.
-    """
+    """A folder that clips are written into, as ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -258,8 +250,6 @@ def render_each(
     """Render episodes one after the other, those of a recipe in a row: each recipe has a process of its own.
 
     Args:
-        episodes: The episodes.
-        options: How they are rendered.
         progress: Told the number of steps that have been played since the last call.
     """
     by_recipe: dict[Any, list[TapedEpisode]] = {}
@@ -329,7 +319,6 @@ def ids_matching(rows: Sequence[Mapping[Any, Any]], where: str) -> set[str]:
 
     Args:
         rows: The rows of ``Catalog.episodes``.
-        where: The comparisons.
 
     Raises:
         ValueError: They cannot be read, or have a name that no episode has.

@@ -40,7 +40,6 @@ class LogDirectory:
     """A folder in which trials are looked for.
 
     Attributes:
-        folder: The folder.
         prefix: What TensorBoard puts before the names of its runs (``--logdir_spec prefix:path``), or ``""``.
 
     Example:
@@ -75,9 +74,6 @@ class LogDirectory:
 
 class Trials:
     """All trials below some folders. Any thread may ask; one at a time reads.
-
-    Args:
-        roots: The folders.
 
     Example:
         >>> Trials([LogDirectory.of("/tmp/no/such/folder")]).all()

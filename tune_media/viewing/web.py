@@ -78,7 +78,6 @@ class ViewerApp:
 
     Args:
         trials: The trials that are shown. Nothing else is served.
-        title: Shown at the top of the page.
         player: Plays tapes, which runs code of the experiment. None: nobody does.
 
     Example:
