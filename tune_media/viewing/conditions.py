@@ -121,7 +121,7 @@ class Columns(Protocol):
         """Return the number of rows."""
 
     def column(self, name: str) -> Numbers | Texts:
-        """Return a column by a name that somebody typed.
+        """Return a column by a name that a user typed.
 
         Raises:
             ValueError: There is none.

@@ -80,7 +80,7 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
     ray.init(
         num_cpus=min(TRIALS, os.cpu_count() or 1), include_dashboard=False, log_to_driver=False, logging_level="ERROR"
     )
-    for name in ("ray", "ray.rllib"):  # RLlib sets a level of its own
+    for name in ("ray", "ray.rllib"):  # RLlib sets its own level
         logging.getLogger(name).setLevel(logging.ERROR)
     config = (
         PPOConfig()

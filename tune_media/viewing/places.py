@@ -101,7 +101,7 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
     if isinstance(path, str):  # a ResultGrid
         return find_folders(path, filesystem or source.filesystem)
     if isinstance(source, Sequence) and source and not isinstance(source, (bytes, bytearray)):
-        folders = [folder for one in source for folder in find_folders(one, filesystem)]
+        folders = [folder for part in source for folder in find_folders(part, filesystem)]
         return [folder for at, folder in enumerate(folders) if folder not in folders[:at]]
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
 

@@ -47,7 +47,7 @@ class Estimate:
 
     @property
     def has_zero(self) -> bool:
-        """Whether zero may be the true value: nobody can say if it is positive or negative."""
+        """Whether zero may be the true value: its sign is unknown."""
         return not (self.low > 0 or self.high < 0)
 
 

@@ -247,7 +247,7 @@ def render_each(
     options: RenderOptions,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> Iterator[Rendered]:
-    """Render episodes one after the other, those of a recipe in a row: each recipe has a process of its own.
+    """Render episodes one after the other, sorted by recipe: each recipe has its own process.
 
     Args:
         progress: Told the number of steps that have been played since the last call.
@@ -342,13 +342,13 @@ def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
     Raises:
         KeyError: There is none, or several.
     """
-    found = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(str(id))}
-    if id in found:
-        return found[id]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
-        raise KeyError(f"{len(found)} episodes with a tape have ids that begin with {id!r}")
+    matching = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(str(id))}
+    if id in matching:
+        return matching[id]
+    if len(matching) == 1:
+        return next(iter(matching.values()))
+    if matching:
+        raise KeyError(f"{len(matching)} episodes with a tape have ids that begin with {id!r}")
     raise KeyError(
         f"no episode with a tape has the id {id!r}; the ids are in the column episode_id of load(...).episodes()"
     )

@@ -78,8 +78,8 @@ def reachable_at(host: str, port: int) -> str:
     if host in LOCAL_HOSTS:
         name = "localhost"
     elif host in _ALL_ADDRESSES:
-        own = socket.getfqdn()
-        name = own if _is_known(own) else "localhost"
+        hostname = socket.getfqdn()
+        name = hostname if _is_known(hostname) else "localhost"
     else:
         name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}"
