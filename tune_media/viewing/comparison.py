@@ -239,14 +239,10 @@ def returns_by_seed(trials: Sequence[TrialFiles]) -> dict[int, float]:
 
     The evaluation of a trial is the newest report of its section ``evaluation``, or of any if it has none.
     """
-    found: dict[int, list[float]] = defaultdict(list)
     forks = forks_in(trials)
-    for trial in trials:
-        if trial.id in forks and forks[trial.id]["at"] is not None:
-            continue  # its continuations have numbers, and no seeds
-        for seed, value in _last_returns(trial).items():
-            found[seed].append(value)
-    return {seed: float(np.mean(values)) for seed, values in found.items()}
+    # A forked trial's continuations have numbers, and no seeds.
+    seeded = [trial for trial in trials if trial.id not in forks or forks[trial.id]["at"] is None]
+    return _means(pair for trial in seeded for pair in _last_returns(trial).items())
 
 
 def _last_returns(trial: TrialFiles) -> dict[int, float]:
@@ -256,7 +252,7 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
     lines = [line for line in trial.report_lines if not line.get("rolled_back")]
     evaluations = [line for line in lines if line.get("section") == "evaluation"] or lines
     newest = max((as_number(line.get("step")) for line in evaluations), default=0.0)
-    found: list[dict[str, Any]] = []
+    last: list[dict[str, Any]] = []
     for line in evaluations:
         if as_number(line.get("step")) != newest:
             continue
@@ -265,14 +261,19 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
         except Exception as error:  # of one file: it is gone, or broken
             logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
             continue
-        found += [row for row in rows if row["section"] == line.get("section")]
-    return _by_seed(found)
+        last += [row for row in rows if row["section"] == line.get("section")]
+    return _by_seed(last)
 
 
 def _by_seed(rows: Iterable[Mapping[str, Any]]) -> dict[int, float]:
     """Return the mean return of episodes by their seed."""
-    found: dict[int, list[float]] = defaultdict(list)
-    for row in rows:
-        if row["seed"] is not None and row["episode_return"] is not None:
-            found[row["seed"]].append(row["episode_return"])
-    return {seed: float(np.mean(values)) for seed, values in found.items()}
+    pairs = ((row["seed"], row["episode_return"]) for row in rows)
+    return _means((seed, value) for seed, value in pairs if seed is not None and value is not None)
+
+
+def _means(pairs: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Return the mean of the values of each seed."""
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for seed, value in pairs:
+        by_seed[seed].append(value)
+    return {seed: float(np.mean(values)) for seed, values in by_seed.items()}

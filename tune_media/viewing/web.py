@@ -139,7 +139,7 @@ class ViewerApp:
             "index.json": lambda request: self._all.index(),
             "metrics.json": lambda request: self._all.metrics(),
             "curves.json": lambda request: self._all.curves(request.args.get("metric", "")),
-            "configurations.json": self._configurations,
+            "configurations.json": lambda request: self._all.configurations(*_comparison(request)),
             "episodes.json": self._episodes,
             "trial.json": self._one_trial,
             "config.json": self._config,
@@ -147,9 +147,6 @@ class ViewerApp:
             "tape.json": self._tape,
             "played.json": self._played,
         }
-
-    def _configurations(self, request: Request) -> Page:
-        return self._all.configurations(*_comparison(request))
 
     def _episodes(self, request: Request) -> Page:
         args = request.args
