@@ -113,9 +113,9 @@ class Catalog(Sequence[CatalogRow]):
 
     def _repr_html_(self) -> str:
         title = posixpath.basename(self.path.rstrip("/"))
-        told = f"{counted(len(self), 'medium', 'media')} of {counted(len(self.trials), 'trial')} in {title}"
+        summary = f"{counted(len(self), 'medium', 'media')} of {counted(len(self.trials), 'trial')} in {title}"
         table: str = self.to_pandas()._repr_html_()  # type: ignore[operator]
-        return f"<p>{html.escape(told)}; `tune-media watch` shows them</p>{table}"
+        return f"<p>{html.escape(summary)}; `tune-media watch` shows them</p>{table}"
 
     @property
     def reports(self) -> list[tuple[TrialFiles, str]]:
@@ -283,9 +283,9 @@ class Catalog(Sequence[CatalogRow]):
         Example:
             ``rliable.library.get_interval_estimates(catalog.scores_by_configuration(), aggregate)``
         """
-        found = self._judged(by, metric, "max", task)
-        names = titles([one.configuration for one in found])
-        return dict(zip(names, (one.scores for one in found), strict=True))
+        ranking = self._judged(by, metric, "max", task)
+        names = titles([judged.configuration for judged in ranking])
+        return dict(zip(names, (judged.scores for judged in ranking), strict=True))
 
     def _judged(self, by: str | Sequence[str] | None, metric: str | None, mode: str, task: str | None) -> list[Judged]:
         one_of("max", "min").check("compare(mode=...)", mode)
@@ -421,7 +421,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
     experiments = [as_argument(trial.filesystem, trial.experiment) for trial in trials]
     warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
     _in_parallel(_look_for_results, trials)
-    with contextlib.suppress(OSError):  # nobody knows which were abandoned, and everything else is there
+    with contextlib.suppress(OSError):  # without it, only abandoned trials are unknown
         mark_abandoned(trials, snapshots)
     trials.sort(key=lambda trial: trial.name)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
@@ -492,7 +492,7 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
     kept: dict[str, list[TrialFiles]] = {}
     for trial in trials:
         same_path = kept.setdefault(trial.path.rstrip("/"), [])
-        if trial.filesystem not in [one.filesystem for one in same_path]:
+        if trial.filesystem not in [other.filesystem for other in same_path]:
             same_path.append(trial)
     return [trial for same_path in kept.values() for trial in same_path]
 
@@ -521,9 +521,9 @@ def _warn_of_errors(errors: dict[str, Exception], trials: Sequence[TrialFiles]) 
     logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
 
 
-def _in_parallel(read: Callable[[Any], _Found], of: Sequence[Any]) -> list[_Found]:
+def _in_parallel(read: Callable[[Any], _Found], items: Sequence[Any]) -> list[_Found]:
     """Call ``read`` for each, several at a time if the files are far away: threads do not speed up a local disk."""
-    if len(of) < 2 or all(is_local(one.filesystem) for one in of):
-        return [read(one) for one in of]
-    with ThreadPoolExecutor(min(allow_many_requests(), len(of)), "tune_media-catalog") as pool:
-        return list(pool.map(read, of))
+    if len(items) < 2 or all(is_local(item.filesystem) for item in items):
+        return [read(item) for item in items]
+    with ThreadPoolExecutor(min(allow_many_requests(), len(items)), "tune_media-catalog") as pool:
+        return list(pool.map(read, items))

@@ -54,8 +54,8 @@ class CatalogRow(dict[str, Any]):
 
     def __repr__(self) -> str:
         place = f"{self.get('section')}/{self.get('key')} at step {self.get('step')}"
-        told = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
-        return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{told})"
+        shown_return = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
+        return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{shown_return})"
 
     def _repr_html_(self) -> str:
         kind, told = SHOWN.get(posixpath.splitext(str(self.get("file")))[1].lower()), repr(self)

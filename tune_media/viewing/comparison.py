@@ -39,7 +39,6 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     """Return the last value of a metric of each trial; an abandoned trial has none.
 
     Args:
-        trials: The trials.
         metric: Its name, as ``metric_named`` returns it.
 
     Raises:
@@ -51,9 +50,9 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     """
     values: list[float | None] = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
     if all(value is None for value in values):
-        known = [name for trial in trials for name in trial.last_metrics]
-        known = [*main_metrics(known), *known]
-        raise ValueError(f"no trial has the metric {metric!r}; {did_you_mean(metric, known)}")
+        names = [name for trial in trials for name in trial.last_metrics]
+        names = [*main_metrics(names), *names]
+        raise ValueError(f"no trial has the metric {metric!r}; {did_you_mean(metric, names)}")
     return values
 
 
@@ -63,18 +62,18 @@ def metric_named(trials: Sequence[TrialFiles], name: str) -> str:
     >>> metric_named([], "loss")
     'loss'
     """
-    known = sorted({metric for trial in trials for metric in trial.last_metrics})
-    return full_name(name, [*(one for one in known if one.startswith("evaluation/")), *known]) or name
+    names = sorted({metric for trial in trials for metric in trial.last_metrics})
+    return full_name(name, [*(full for full in names if full.startswith("evaluation/")), *names]) or name
 
 
 def clip_scores(trials: Sequence[TrialFiles], section: str | None = None) -> list[float | None]:
     """Return the best return of a clip of each trial, of one section or of any."""
-    found: list[float | None] = []
+    scores: list[float | None] = []
     for trial in trials:
-        own = [row for row, of in enumerate(trial.media.section) if section in (None, of)]
-        best = None if trial.is_abandoned else trial.media.best(np.array(own, np.int64))
-        found.append(None if best is None else float(trial.media.episode_return[best]))
-    return found
+        rows = [row for row, of in enumerate(trial.media.section) if section in (None, of)]
+        best = None if trial.is_abandoned else trial.media.best(np.array(rows, np.int64))
+        scores.append(None if best is None else float(trial.media.episode_return[best]))
+    return scores
 
 
 def judged(
@@ -90,9 +89,7 @@ def judged(
     """Group trials into configurations and score these, the best first.
 
     Args:
-        trials: The trials.
         statuses: What became of each: one that failed does not count.
-        scores: The score of each trial, or None.
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds and ``task``.
         task: The hyperparameter that names the task; runs of several tasks are then judged together.
         sign: -1 if the lowest score is the best.
@@ -105,10 +102,10 @@ def judged(
     params, tasks = [trial.config for trial in trials], None
     if task is not None:
         (name,) = configurations(params, [task], "task=")[0].params
-        tasks = [str(own.get(name)) for own in params]
-        params = [{other: value for other, value in own.items() if other != name} for own in params]
-    found = judge(configurations(params, by), _counting(scores, statuses), tasks, sign=sign)
-    return _of_rates(found, trials, metric) if sign > 0 and metric is not None and is_rate(metric) else found
+        tasks = [str(config.get(name)) for config in params]
+        params = [{other: value for other, value in config.items() if other != name} for config in params]
+    ranking = judge(configurations(params, by), _counting(scores, statuses), tasks, sign=sign)
+    return _of_rates(ranking, trials, metric) if sign > 0 and metric is not None and is_rate(metric) else ranking
 
 
 def _counting(scores: Sequence[float | None], statuses: Sequence[TrialStatus]) -> list[float | None]:
@@ -130,9 +127,9 @@ def success_of(trial: TrialFiles) -> tuple[float, float, float]:
     names = sorted(filter(is_rate, trial.last_metrics))
     if not names or trial.is_abandoned:
         return math.nan, math.nan, math.nan
-    name = next((one for one in names if one.startswith("evaluation/")), names[0])
-    known = trial.last_metrics
-    return known[name], known.get(f"{name}_low", math.nan), known.get(f"{name}_high", math.nan)
+    name = next((metric for metric in names if metric.startswith("evaluation/")), names[0])
+    metrics = trial.last_metrics
+    return metrics[name], metrics.get(f"{name}_low", math.nan), metrics.get(f"{name}_high", math.nan)
 
 
 def success_over_runs(trials: Sequence[TrialFiles]) -> Estimate | None:
@@ -140,11 +137,11 @@ def success_over_runs(trials: Sequence[TrialFiles]) -> Estimate | None:
 
     >>> success_over_runs([])
     """
-    known = [of for trial in trials if not math.isnan((of := success_of(trial))[0])]
-    if len(known) < 2:
-        return Estimate(*known[0]) if known else None
-    mean = estimate(np.array([[rate] for rate, *_ in known]))
-    return mean if any(math.isnan(low) for _, low, _ in known) else _with_chance(mean, known)[0]
+    rates = [rate_of_run for trial in trials if not math.isnan((rate_of_run := success_of(trial))[0])]
+    if len(rates) < 2:
+        return Estimate(*rates[0]) if rates else None
+    mean = estimate(np.array([[rate] for rate, *_ in rates]))
+    return mean if any(math.isnan(low) for _, low, _ in rates) else _with_chance(mean, rates)[0]
 
 
 def _with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> tuple[Estimate, float, float]:
@@ -158,24 +155,24 @@ def _with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> 
     return Estimate(rate, max(0.0, min(mean.low, rate - down)), min(1.0, max(mean.high, rate + up))), down, up
 
 
-def _of_rates(found: Sequence[Judged], trials: Sequence[TrialFiles], metric: str) -> list[Judged]:
+def _of_rates(ranking: Sequence[Judged], trials: Sequence[TrialFiles], metric: str) -> list[Judged]:
     """Return judged success rates with intervals that have room for the chance in the episodes, too."""
     best: tuple[float, float] | None = None
     widened = []
-    for one in found:
-        runs = [trials[number].last_metrics for number in one.configuration.trials if number not in one.left_out]
+    for entry in ranking:
+        runs = [trials[number].last_metrics for number in entry.configuration.trials if number not in entry.left_out]
         ends = [(run[metric], run.get(f"{metric}_low"), run.get(f"{metric}_high")) for run in runs]
-        known = [(rate, low, high) for rate, low, high in ends if low is not None and high is not None]
-        if not one.n or math.isnan(one.mean.low) or len(known) < len(runs):
-            widened.append(one)
+        rates = [(rate, low, high) for rate, low, high in ends if low is not None and high is not None]
+        if not entry.n or math.isnan(entry.mean.low) or len(rates) < len(runs):
+            widened.append(entry)
             continue
-        mean, down, up = _with_chance(one.mean, known)
-        behind = one.behind
+        mean, down, up = _with_chance(entry.mean, rates)
+        behind = entry.behind
         if behind is not None and best is not None and not math.isnan(behind.low):
             low, high = behind.value - math.hypot(best[0], up), behind.value + math.hypot(best[1], down)
             behind = Estimate(behind.value, min(behind.low, low), max(behind.high, high))
-        best = (down, up) if one is found[0] else best
-        widened.append(replace(one, mean=mean, behind=behind))
+        best = (down, up) if entry is ranking[0] else best
+        widened.append(replace(entry, mean=mean, behind=behind))
     return widened
 
 
@@ -185,9 +182,7 @@ def importances_of(
     """Return the importance of each hyperparameter that differs, but for training seeds.
 
     Args:
-        trials: The trials.
         statuses: What became of each: one that failed does not count.
-        scores: The score of each trial, or None.
 
     Returns:
         The importances, the largest first; none if there are fewer than 20 configurations. And the number of
@@ -201,7 +196,7 @@ def importances_of(
     return importances(params, counting) if count >= FEWEST else [], count
 
 
-def importance_frame(found: Sequence[Importance], count: int) -> pd.DataFrame:
+def importance_frame(shares: Sequence[Importance], count: int) -> pd.DataFrame:
     """Return importances as a DataFrame, one row each, see ``Catalog.importance``.
 
     Raises:
@@ -215,24 +210,25 @@ def importance_frame(found: Sequence[Importance], count: int) -> pd.DataFrame:
             "like importance."
         )
     columns = ["hyperparameter", "share", "low", "high", "matters"]
-    return pd.DataFrame([[one.name, one.share, one.low, one.high, one.matters] for one in found], columns=columns)
+    rows = [[entry.name, entry.share, entry.low, entry.high, entry.matters] for entry in shares]
+    return pd.DataFrame(rows, columns=columns)
 
 
-def as_frame(found: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:
+def as_frame(ranking: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.DataFrame:
     """Return judged configurations as a DataFrame, one row each, see ``Catalog.compare``."""
-    params = list(dict.fromkeys(name for one in found for name in one.configuration.params))
+    params = list(dict.fromkeys(name for entry in ranking for name in entry.configuration.params))
     rows = []
-    for place, one in enumerate(found, 1):
-        row: dict[str, Any] = {f"config/{name}": one.configuration.params.get(name) for name in params}
-        row |= {"rank": place if one.n else None, "n": one.n}
-        row |= {"mean": one.mean.value, "low": one.mean.low, "high": one.mean.high}
-        iqm = interquartile(one.scores) if one.n else Estimate(math.nan)
+    for place, entry in enumerate(ranking, 1):
+        row: dict[str, Any] = {f"config/{name}": entry.configuration.params.get(name) for name in params}
+        row |= {"rank": place if entry.n else None, "n": entry.n}
+        row |= {"mean": entry.mean.value, "low": entry.mean.low, "high": entry.mean.high}
+        iqm = interquartile(entry.scores) if entry.n else Estimate(math.nan)
         row |= {"iqm": iqm.value, "iqm_low": iqm.low, "iqm_high": iqm.high}
-        if one.behind:
-            row |= {"behind": one.behind.value, "behind_low": one.behind.low, "behind_high": one.behind.high}
-        row["not_surely_worse"] = one.is_not_surely_worse
-        row["trials"] = [trials[number].name for number in one.configuration.trials]
-        row["left_out"] = [trials[number].name for number in one.left_out]
+        if entry.behind:
+            row |= {"behind": entry.behind.value, "behind_low": entry.behind.low, "behind_high": entry.behind.high}
+        row["not_surely_worse"] = entry.is_not_surely_worse
+        row["trials"] = [trials[number].name for number in entry.configuration.trials]
+        row["left_out"] = [trials[number].name for number in entry.left_out]
         rows.append(row)
     columns = [*(f"config/{name}" for name in params), *_COLUMNS]
     return data_frame(rows, columns)
@@ -243,14 +239,10 @@ def returns_by_seed(trials: Sequence[TrialFiles]) -> dict[int, float]:
 
     The evaluation of a trial is the newest report of its section ``evaluation``, or of any if it has none.
     """
-    found: dict[int, list[float]] = defaultdict(list)
     forks = forks_in(trials)
-    for trial in trials:
-        if trial.id in forks and forks[trial.id]["at"] is not None:
-            continue  # its continuations have numbers, and no seeds
-        for seed, value in _last_returns(trial).items():
-            found[seed].append(value)
-    return {seed: float(np.mean(values)) for seed, values in found.items()}
+    # A forked trial's continuations have numbers, and no seeds.
+    seeded = [trial for trial in trials if trial.id not in forks or forks[trial.id]["at"] is None]
+    return _means(pair for trial in seeded for pair in _last_returns(trial).items())
 
 
 def _last_returns(trial: TrialFiles) -> dict[int, float]:
@@ -260,7 +252,7 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
     lines = [line for line in trial.report_lines if not line.get("rolled_back")]
     evaluations = [line for line in lines if line.get("section") == "evaluation"] or lines
     newest = max((as_number(line.get("step")) for line in evaluations), default=0.0)
-    found: list[dict[str, Any]] = []
+    last: list[dict[str, Any]] = []
     for line in evaluations:
         if as_number(line.get("step")) != newest:
             continue
@@ -269,14 +261,19 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
         except Exception as error:  # of one file: it is gone, or broken
             logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
             continue
-        found += [row for row in rows if row["section"] == line.get("section")]
-    return _by_seed(found)
+        last += [row for row in rows if row["section"] == line.get("section")]
+    return _by_seed(last)
 
 
 def _by_seed(rows: Iterable[Mapping[str, Any]]) -> dict[int, float]:
     """Return the mean return of episodes by their seed."""
-    found: dict[int, list[float]] = defaultdict(list)
-    for row in rows:
-        if row["seed"] is not None and row["episode_return"] is not None:
-            found[row["seed"]].append(row["episode_return"])
-    return {seed: float(np.mean(values)) for seed, values in found.items()}
+    pairs = ((row["seed"], row["episode_return"]) for row in rows)
+    return _means((seed, value) for seed, value in pairs if seed is not None and value is not None)
+
+
+def _means(pairs: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Return the mean of the values of each seed."""
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for seed, value in pairs:
+        by_seed[seed].append(value)
+    return {seed: float(np.mean(values)) for seed, values in by_seed.items()}

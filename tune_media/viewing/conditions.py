@@ -45,7 +45,6 @@ class Texts:
 
     Attributes:
         at: For each row the number of its text; -1 if it has none.
-        texts: The different texts.
         of_texts: The number that each text stands for, NaN if it is none. None: the column has no numbers.
         shown: Other names of the texts, as the page shows them; each has one for each text.
 
@@ -122,7 +121,7 @@ class Columns(Protocol):
         """Return the number of rows."""
 
     def column(self, name: str) -> Numbers | Texts:
-        """Return a column by a name that somebody typed.
+        """Return a column by a name that a user typed.
 
         Raises:
             ValueError: There is none.

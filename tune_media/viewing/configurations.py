@@ -44,7 +44,6 @@ class Judged:
     """A configuration and its score over its runs.
 
     Attributes:
-        configuration: The configuration.
         scores: The score of each run that counts, of shape (runs, tasks).
         left_out: The numbers of its trials without a score, or that failed.
         mean: The mean score with its 95 % interval, Student's t.
@@ -68,18 +67,18 @@ class Judged:
 
     @property
     def is_not_surely_worse(self) -> bool:
-        """Whether nobody can say that it is worse than the best one: the interval of the difference holds zero."""
+        """Whether the interval of its difference to the best one holds zero."""
         return self.behind is not None and self.behind.has_zero
 
 
-def titles(found: Sequence[Configuration]) -> list[str]:
+def titles(groups: Sequence[Configuration]) -> list[str]:
     """Return a title of each configuration that no other one has.
 
     >>> titles([Configuration({"model": 1}, [0]), Configuration({"model": "1"}, [1])])
     ['model 1', "model '1'"]
     """
-    plain = [one.title for one in found]
-    return plain if len(set(plain)) == len(plain) else [_title(one.params, repr) for one in found]
+    plain = [group.title for group in groups]
+    return plain if len(set(plain)) == len(plain) else [_title(group.params, repr) for group in groups]
 
 
 def is_seed(name: str) -> bool:
@@ -97,7 +96,6 @@ def configurations(
     """Group trials into configurations, in the order of their first trials.
 
     Args:
-        params: The hyperparameters of each trial.
         by: The hyperparameters that make a configuration; the last part of a name is enough. None: all that differ
             between the trials but for training seeds.
         argument: What the user calls ``by``.
@@ -113,13 +111,13 @@ def configurations(
         [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(argument, params, by)
     )
     groups: dict[tuple[str, ...], list[int]] = {}
-    for number, found in enumerate(params):
-        groups.setdefault(tuple(comparable(found.get(name)) for name in names), []).append(number)
-    return [Configuration({name: params[own[0]].get(name) for name in names}, own) for own in groups.values()]
+    for number, config in enumerate(params):
+        groups.setdefault(tuple(comparable(config.get(name)) for name in names), []).append(number)
+    return [Configuration({name: params[trials[0]].get(name) for name in names}, trials) for trials in groups.values()]
 
 
 def judge(
-    found: Sequence[Configuration],
+    groups: Sequence[Configuration],
     scores: Sequence[float | None],
     tasks: Sequence[str] | None = None,
     *,
@@ -128,7 +126,6 @@ def judge(
     """Score configurations over their runs, the best mean first; those without a score come last.
 
     Args:
-        found: The configurations.
         scores: The score of each trial; None if it has none, or does not count.
         tasks: The task of each trial. None: there is one.
         sign: -1 if the lowest score is the best.
@@ -140,23 +137,21 @@ def judge(
     >>> [one.mean.value for one in judge(lr, [1.0, 2.0, 5.0, 5.0])]
     [5.0, 1.5]
     """
-    tables = [(one, table_of(one, scores, tasks or [""] * len(scores))) for one in found]
+    tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
     better = [sign * table for _, table in scored]  # the highest is the best
     behind = [None, *differences(better)] if better else []
     judged = []
-    for (one, table), distance in zip(scored, behind, strict=True):
-        left_out = [trial for trial in one.trials if scores[trial] is None]
-        judged.append(Judged(one, table, left_out, estimate(table), distance))
-    return [*judged, *(Judged(one, table, one.trials) for one, table in tables if not table.size)]
+    for (group, table), distance in zip(scored, behind, strict=True):
+        left_out = [trial for trial in group.trials if scores[trial] is None]
+        judged.append(Judged(group, table, left_out, estimate(table), distance))
+    return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
 
 
-def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:
+def table_of(group: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:
     """Return the scores of a configuration as an array (runs, tasks), as rliable takes them.
 
     Args:
-        one: The configuration.
-        scores: The score of each trial, or None.
         tasks: The task of each trial. The columns are in the order of their names.
 
     Raises:
@@ -166,10 +161,10 @@ def table_of(one: Configuration, scores: Sequence[float | None], tasks: Sequence
     [[2.0, 1.0], [4.0, 3.0]]
     """
     names = sorted(set(tasks))
-    columns = [[s for t in one.trials if tasks[t] == name and (s := scores[t]) is not None] for name in names]
+    columns = [[s for t in group.trials if tasks[t] == name and (s := scores[t]) is not None] for name in names]
     counts = dict(zip(names, map(len, columns), strict=True))
     if len(set(counts.values())) > 1:
-        raise ValueError(f"{one.title} has not the same number of runs with a score in each task: {counts}.")
+        raise ValueError(f"{group.title} has not the same number of runs with a score in each task: {counts}.")
     return np.array(columns, float).T
 
 
@@ -185,12 +180,12 @@ def short(value: Any, digits: int = 5) -> str:
 
 
 def _title(params: Mapping[str, Any], as_text: Callable[[Any], str]) -> str:
-    told = (f"{name.rpartition('/')[2]} {as_text(value)}" for name, value in params.items())
-    return " · ".join(told) or "all trials"
+    settings = (f"{name.rpartition('/')[2]} {as_text(value)}" for name, value in params.items())
+    return " · ".join(settings) or "all trials"
 
 
 def _full_names(argument: str, params: Sequence[Mapping[str, Any]], wanted_names: Sequence[str]) -> list[str]:
-    known = dict.fromkeys([*differing(params), *(name for found in params for name in found)])
+    known = dict.fromkeys([*differing(params), *(name for config in params for name in config)])
     names = []
     for wanted in wanted_names:
         full = full_name(wanted, known) or full_name(wanted.removeprefix("config/"), known)

@@ -76,7 +76,6 @@ def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
     """Return the row with the largest value of a field or metric; one that does not count only if there is no other.
 
     Args:
-        rows: The rows.
         metric: The name, as for ``value_of``.
         sign: -1 for the smallest value.
 
@@ -97,10 +96,7 @@ def of_media(
     """Return one row a medium.
 
     Args:
-        trials: The trials.
-        rows: The rows of each trial.
         params: Which hyperparameters: ``"differing"``, ``"all"`` or ``"none"``.
-        differing: The names of the hyperparameters that differ.
         metrics: Which metrics of the trials, see ``Catalog.to_pandas``.
     """
     joined = [

@@ -27,13 +27,7 @@ _BAR = 20  # characters
 
 
 class DemoProgress(tune.Callback):
-    """Shows the iterations of all trials as one bar, and says when the first clip can be looked at.
-
-    Args:
-        line: The line of the terminal.
-        total: Iterations of all trials.
-        folder: The experiment.
-    """
+    """Shows the iterations of all trials as one bar, and says when the first clip can be looked at."""
 
     def __init__(self, line: StatusLine, total: int, folder: Path) -> None:
         self._line, self._total, self._folder = line, total, folder
@@ -67,9 +61,7 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
     """Run the sweep and return what it recorded.
 
     Args:
-        storage: Folder for results.
         iterations: Training iterations of each trial; every second one is followed by an evaluation.
-        line: Shows how far the sweep is.
 
     Raises:
         RuntimeError: A trial failed.
@@ -88,7 +80,7 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
     ray.init(
         num_cpus=min(TRIALS, os.cpu_count() or 1), include_dashboard=False, log_to_driver=False, logging_level="ERROR"
     )
-    for name in ("ray", "ray.rllib"):  # RLlib sets a level of its own
+    for name in ("ray", "ray.rllib"):  # RLlib sets its own level
         logging.getLogger(name).setLevel(logging.ERROR)
     config = (
         PPOConfig()

@@ -167,11 +167,7 @@ def _versions() -> dict[str, str]:
 
 
 def examine(make: Callable[[], Any]) -> Diagnosis:
-    """Make an env, play and render some steps of it, and encode them.
-
-    Args:
-        make: Returns the env.
-    """
+    """Make an env, play and render some steps of it, and encode them."""
     report = Diagnosis()
     report.facts["versions"] = _versions()
     report.facts["environment"] = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
@@ -228,7 +224,6 @@ def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str
 
     Args:
         make: Returns the second env.
-        tape: The episode.
         pictures: Its frames, from the reset on; the last one may be missing.
     """
     try:
@@ -247,11 +242,7 @@ def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str
 
 
 def _try_auto(make: Callable[[], Any]) -> str:
-    """Return whether ``render="auto"`` uses tapes: it gives resets no seed.
-
-    Args:
-        make: Returns an env.
-    """
+    """Return whether ``render="auto"`` uses tapes: it gives resets no seed."""
     envs = []
     try:
         envs.append(make())

@@ -35,11 +35,6 @@ _PARTS = ("series", "every", "values", "metrics", "actions")
 def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
     """Return everything known of a clip's episode.
 
-    Args:
-        trial: The trial.
-        line: The clip's line of the index.
-        with_steps: Whether to read the trajectory, too.
-
     Returns:
         ``record`` (the index line), ``series`` (lists of numbers by name; the rewards are among them), ``every`` (the
         stride of thinned series), ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers
@@ -67,9 +62,7 @@ def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any
     """Return what ``episode_details`` returns, of an episode that has a tape and need not have a clip.
 
     Args:
-        trial: The trial.
         report: The path of the episode's report in the index.
-        episode: Its id.
 
     Returns:
         None if the report has no tape of such an episode, or cannot be read.

@@ -58,7 +58,6 @@ class EpisodeFiles:
         """Return the table of the episodes that the trials have not left behind.
 
         Args:
-            trials: The trials.
             patience: Seconds to wait for files that have not been read yet; then the table has those that were read.
                 None: until all are.
         """
@@ -102,7 +101,7 @@ class EpisodeFiles:
                         with self._lock:
                             self._take(part, tables)
                             self._lock.notify_all()
-        finally:  # after an error nobody waits for ever
+        finally:  # after an error, no thread waits for ever
             with self._lock:
                 if self._thread is threading.current_thread():
                     self._end()
@@ -248,7 +247,7 @@ class _Episodes:
         ]
         columns["trial"] = trial_names(path, names)
         ordered = {name: columns.pop(name) for name in _SHOWN} | columns
-        if np.isnan(own["success"]).all():  # nobody says whether episodes succeed
+        if np.isnan(own["success"]).all():  # episodes do not say whether they succeed
             del ordered["success"]
         ordered["episode_id"] = Texts(np.arange(self._count, dtype=np.int32), self._ids[0])
         counting: Mask | None = None

@@ -37,7 +37,6 @@ class EpisodeTable:
         counting: Which rows count; the others were left behind. None: all.
         read: The share of the trials whose episodes are in the table.
         tapes: The number of the report that has the tape of each episode, -1 without a tape. None: there are no tapes.
-        reports: The path of each report.
 
     >>> table = EpisodeTable({"episode_return": np.array([3.0, 1.0, 2.0])})
     >>> table.rows("return > 1", "return")["rows"]
@@ -104,9 +103,6 @@ class EpisodeTable:
         Args:
             where: See ``viewing.conditions``. The last part of a column's name is enough.
             sort: A column. Missing values come last.
-            descending: Whether the largest comes first.
-            offset: The number of the first row.
-            limit: How many rows at most.
 
         Returns:
             ``count``, ``total``, ``read`` (the share of the trials that are in the table yet), ``columns``, ``rows``
@@ -224,7 +220,6 @@ def trial_names(at: npt.NDArray[np.int32], names: Sequence[str]) -> Texts:
 
     Args:
         at: For each row the number of its trial.
-        names: The name of each trial.
 
     >>> column = trial_names(np.array([0, 1], np.int32), ["PPO_a1b2c_00000_0_lr=0.1_2026-11-26", "other"])
     >>> [column.equal(name).tolist() for name in ("a1b2c_00000", "PPO_a1b2c_00000", "other")]

@@ -43,7 +43,6 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
     Under each frame is the env step that it shows, or the number of the frame if the stride of the frames is not known.
 
     Args:
-        strips: The clips.
         frames: Frames of each clip, evenly spread; fewer if it has fewer, or if they would be narrower than 16 pixels.
         width: Width of the picture, pixels.
 

@@ -54,11 +54,9 @@ class Gallery:
     """The clips and pictures of an experiment that go into a gallery.
 
     Attributes:
-        title: The name of the experiment.
-        trials: Its trials.
         only: Keys or sections, or parts of keys; clips under others are left out. Empty: all.
         missing: Files that could not be read, after ``write``.
-        statuses: What became of each trial; empty: nobody knows.
+        statuses: What became of each trial; empty: unknown.
         lines: The index lines of the clips by the id of their trial; of others, all that ``only`` lets in.
 
     Example:
@@ -80,7 +78,6 @@ class Gallery:
         """Read an experiment.
 
         Args:
-            path: A folder or a URI.
             only: Keys or sections, or parts of keys such as ``"best"``; clips under others are left out. Empty: all.
             errors: Whether to say why trials failed: the last line of the traceback, see ``published``.
 
@@ -88,18 +85,18 @@ class Gallery:
             FileNotFoundError: There is no such folder.
         """
         folder = find_folders(path)[0]
-        found = Trials([LogDirectory(folder)])
-        trials = found.all()
-        found.metrics_of(trials)
-        statuses = found.statuses_of(trials)
+        folder_trials = Trials([LogDirectory(folder)])
+        trials = folder_trials.all()
+        folder_trials.metrics_of(trials)
+        statuses = folder_trials.statuses_of(trials)
         shown = [published(status) if errors else TrialStatus(status.word) for status in statuses]
         return cls(folder.name, trials, only, statuses=shown)
 
     @property
     def unknown(self) -> dict[str, str]:
         """The names in ``only`` that no medium has, each with the end of a message: which names there are."""
-        known = sorted({name for trial in self.trials for line in trial.lines for name in _names_of(line)})
-        return {name: did_you_mean(name, known) for name in self.only if name not in known}
+        names = sorted({name for trial in self.trials for line in trial.lines for name in _names_of(line)})
+        return {name: did_you_mean(name, names) for name in self.only if name not in names}
 
     @property
     def files(self) -> dict[tuple[str, str], tuple[TrialFiles, Line]]:
@@ -121,12 +118,7 @@ class Gallery:
         """Write the folder. Files that an earlier run has copied already are not copied again.
 
         Args:
-            output: The folder.
             progress: Called with the number of files that have been copied since the last call.
-            steps: Whether to write the steps of trajectories, too.
-
-        Returns:
-            The page to open.
 
         Raises:
             FileExistsError: The folder has files and is not a gallery.
@@ -147,8 +139,8 @@ class Gallery:
     def _content(self, trial: TrialFiles, path: str) -> bytes | None:
         """Return the content of a clip; None, and note it, if it cannot be read."""
         with contextlib.suppress(OSError, ValueError, pa.ArrowException):  # a storage that does not answer
-            found = trial.media_file(path)
-            content = read_if_there(*found) if found else None
+            place = trial.media_file(path)
+            content = read_if_there(*place) if place else None
             if content is not None:
                 return content
         self.missing.append(f"{trial.name}/{path}")
@@ -166,11 +158,7 @@ class Gallery:
             _write_poster(target, content)
 
     def data(self, *, steps: bool) -> Iterator[tuple[str, bytes]]:
-        """Yield the data that the page reads, as JSON, each with its name.
-
-        Args:
-            steps: Whether to add the steps of trajectories.
-        """
+        """Yield the data that the page reads, as JSON, each with its name."""
         metrics = [trial.last_metrics for trial in self.trials]
         more = {"posters": POSTER}
         yield (
@@ -182,12 +170,12 @@ class Gallery:
         yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | more)
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
-        known = known_returns(name for found in metrics for name in found)
-        yield "curves", json_content({name: curves.of(self.trials, name) for name in known})
+        returns = known_returns(name for trial_metrics in metrics for name in trial_metrics)
+        yield "curves", json_content({name: curves.of(self.trials, name) for name in returns})
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
-        names = sorted({name for found in metrics for name in found}.difference(known))
+        names = sorted({name for trial_metrics in metrics for name in trial_metrics}.difference(returns))
         others = names if len(names) * len(self.trials) <= _MAX_JUDGED else []
-        wanted = [(name, "") for name in (*known, *others)] + [(CLIP, section) for section in sections]
+        wanted = [(name, "") for name in (*returns, *others)] + [(CLIP, section) for section in sections]
         judged = {
             configurations_key(name, section, sign): configurations_payload(
                 self.trials, self.statuses, name, section, sign=sign
@@ -225,7 +213,7 @@ def published(status: TrialStatus) -> TrialStatus:
 
 
 def default_folder(experiment: str) -> Path:
-    """Return where a gallery is written unless it is told: next to nothing else, in the working directory.
+    """Return the default folder of a gallery, in the working directory.
 
     Example:
         >>> default_folder("s3://bucket/sweep/").as_posix()
@@ -238,7 +226,6 @@ def wanted_lines(lines: Iterable[Line], only: Collection[str] = ()) -> list[Line
     """Return the index lines of the clips and pictures that the page shows.
 
     Args:
-        lines: Index lines.
         only: As of ``Gallery``.
 
     >>> wanted_lines([{"kind": "histogram", "path": "media/a.json"}])

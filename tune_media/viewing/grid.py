@@ -25,8 +25,6 @@ class WrittenGrid:
     """A grid that has been written.
 
     Attributes:
-        path: Its file.
-        clips: Number of clips in it.
         problems: The clips that could not be read, or not to their end, each as a sentence.
     """
 
@@ -134,8 +132,6 @@ class _Player:
     """Decodes one clip as far as it is needed.
 
     Attributes:
-        tile: The clip.
-        fps: Its frames per second.
         can_play: Whether its first frame can be decoded.
         error: Why it cannot be read, or not to its end; empty if it can.
     """

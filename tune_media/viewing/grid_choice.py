@@ -27,7 +27,6 @@ class Tile:
     """A clip of a grid.
 
     Attributes:
-        row: The clip.
         title: The first line of its label, such as ``lr=0.001  gamma=0.98``.
         mark: ``"winner"`` for the trial with the highest score, ``"best"`` for the best clip of one trial, or ``""``.
 
@@ -61,7 +60,6 @@ def choose_tiles(
     """Choose the clips of a grid.
 
     Args:
-        catalog: What was recorded.
         trials: The names of the trials to show, or a part of each that no other trial has. Empty: all.
         step: ``"best"`` for the clip with the best return of each trial, ``"last"`` for its last one, or a step: its
             last clip up to that step. Clips that were rolled back are chosen only if there are no others.
@@ -90,10 +88,10 @@ def choose_tiles(
     rows = [row for row in clips if row["key"] == key and (not trials or row["trial"] in trials)]
     chosen = _over_training(rows, over_training) if over_training else _one_each(rows, step)
     if not chosen:
-        own = [row for row in rows if not over_training or row["trial"] == over_training]
-        if not own:
+        candidates = [row for row in rows if not over_training or row["trial"] == over_training]
+        if not candidates:
             raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {name_some(keys)}.")
-        raise ValueError(f"There is no clip with key {key!r} up to step {step}; {_first_step(own)}")
+        raise ValueError(f"There is no clip with key {key!r} up to step {step}; {_first_step(candidates)}")
     if over_training:
         marked, mark = max(chosen, key=clip_rank), "best"
     else:
@@ -127,10 +125,10 @@ def _one_each(rows: Sequence[CatalogRow], step: str | int) -> list[CatalogRow]:
 
 def _over_training(rows: Sequence[CatalogRow], trial: str) -> list[CatalogRow]:
     """Return a trial's clips; if there are too many, evenly spread ones, the first and the last among them."""
-    own = [row for row in rows if row["trial"] == trial]
-    if len(own) <= MAX_TILES:
-        return own
-    return [own[round(at * (len(own) - 1) / (MAX_TILES - 1))] for at in range(MAX_TILES)]
+    clips = [row for row in rows if row["trial"] == trial]
+    if len(clips) <= MAX_TILES:
+        return clips
+    return [clips[round(at * (len(clips) - 1) / (MAX_TILES - 1))] for at in range(MAX_TILES)]
 
 
 def _first_step(rows: Sequence[CatalogRow]) -> str:
@@ -166,5 +164,5 @@ def strip_of_file(path: Path) -> Strip:
 def _facts_of(path: Path) -> Mapping[str, Any]:
     """Return the index line of a clip in the folder of a trial; nothing of a clip that is elsewhere."""
     trial = next((parent.parent for parent in path.parents if parent.name == "media"), None)
-    found: Catalog | tuple[()] = load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else ()
-    return next((row for row in found if posixpath.basename(row["path"]) == path.name), {})
+    rows: Catalog | tuple[()] = load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else ()
+    return next((row for row in rows if posixpath.basename(row["path"]) == path.name), {})

@@ -9,8 +9,8 @@ hyperparameters together, so that one that does not matter is called important i
 begins where it would with a hyperparameter that goes with this one in the model: two that cannot be told apart are both
 not called important. `tests/benchmarks/bench_importance.py` simulates that.
 
-With fewer, nobody may say that one matters, but the page has to begin with one: the unit is then a trial, and each
-hyperparameter is in a model of its own.
+With fewer, none can be said to matter, but the page has to begin with one: the unit is then a trial, and each
+hyperparameter has its own model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tune_media.viewing.statistics import LEVEL, Estimate, ranks_of
 
 FEWEST = 20
 """Configurations that are needed to say what matters."""
-_FEWEST_TRIALS = 8  # with a score: of fewer, nobody can say which hyperparameter comes first
+_FEWEST_TRIALS = 8  # with a score: with fewer, hyperparameters cannot be ordered
 _STEPS = 10  # a share counts in tenths, so that the order of a running sweep does not change with each result
 _MOST_GROUPS = 6  # of texts; the rarest are one
 _FEWEST_IN_GROUP = 2
@@ -46,10 +46,7 @@ class Importance:
     """How much of the differences between scores a hyperparameter explains.
 
     Attributes:
-        name: The hyperparameter.
         share: The share of the variance of the scores' ranks, from 0 to 1; NaN if each configuration has its own text.
-        low: The lower end of its interval.
-        high: The upper end.
     """
 
     name: str
@@ -71,25 +68,16 @@ def by_importance(
     Those that chance does not explain come first, the most important one at the front, and training seeds come last.
     The others stay in their order.
 
-    Args:
-        names: The hyperparameters.
-        params: The hyperparameters of each trial.
-        scores: The score of each trial, or None.
-
     >>> params = [{"batch": n % 2, "lr": n // 4, "seed": n} for n in range(8)]
     >>> by_importance(["batch", "lr", "seed"], params, [n // 4 for n in range(8)])
     ['lr', 'batch', 'seed']
     """
-    shares = {one.name: round(_STEPS * one.share) for one in importances(params, scores) if one.low > 0}
+    shares = {part.name: round(_STEPS * part.share) for part in importances(params, scores) if part.low > 0}
     return sorted(names, key=lambda name: (is_seed(name), -shares.get(name, 0)))
 
 
 def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]) -> list[Importance]:
     """Return the importance of each hyperparameter that differs but for training seeds, the largest share first.
-
-    Args:
-        params: The hyperparameters of each trial.
-        scores: The score of each trial, or None.
 
     Returns:
         The importances. Below 20 configurations with a score, they are good for an order only, and below eight trials
@@ -99,14 +87,14 @@ def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | No
     >>> [(one.name, one.matters) for one in found], round(found[0].share, 2)
     ([('lr', True), ('odd', False)], 0.97)
     """
-    found = scored_configurations(params, scores)
-    if len(found) >= FEWEST:
-        shares = _shares_together([own for own, _ in found], [mean for _, mean in found])
+    scored = scored_configurations(params, scores)
+    if len(scored) >= FEWEST:
+        shares = _shares_together([own for own, _ in scored], [mean for _, mean in scored])
     else:
         trials = [(own, score) for own, score in zip(params, scores, strict=True) if score is not None]
         if len(trials) < _FEWEST_TRIALS:
             return []
-        names = found[0][0]
+        names = scored[0][0]
         shares = _shares_alone([{name: own.get(name) for name in names} for own, _ in trials], [s for _, s in trials])
     rows = [Importance(name, part.value, part.low, part.high) for name, part in shares.items()]
     return sorted(rows, key=lambda one: (-one.matters, -one.share if one.share == one.share else 1.0))
@@ -120,24 +108,24 @@ def scored_configurations(
     >>> scored_configurations([{"lr": 1}, {"lr": 2}, {"lr": 1}, {"lr": 3}], [1.0, 2.0, 3.0, None])
     [({'lr': 1}, 2.0), ({'lr': 2}, 2.0)]
     """
-    found = []
-    for one in configurations(params):
-        known = [score for number in one.trials if (score := scores[number]) is not None]
-        found += [(one.params, float(np.mean(known)))] if known else []
-    return found
+    scored = []
+    for configuration in configurations(params):
+        numbers = [score for number in configuration.trials if (score := scores[number]) is not None]
+        scored += [(configuration.params, float(np.mean(numbers)))] if numbers else []
+    return scored
 
 
 def _shares_alone(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Estimate]:
     """Return the share of each hyperparameter, as if there were no other one."""
     y = _centred_scores(scores)
-    return {name: _part(y, _columns([own[name] for own in params]), [], 1 - LEVEL) for name in params[0]}
+    return {name: _part(y, _columns([config[name] for config in params]), [], 1 - LEVEL) for name in params[0]}
 
 
 def _shares_together(params: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Estimate]:
     """Return the share of each hyperparameter besides the others that matter; NaN if each has its own text."""
     columns = {name: _columns([own[name] for own in params]) for name in params[0]}
     keys = {name: _key(own) for name, own in columns.items()}
-    first = {key: name for name, key in reversed(keys.items())}  # nobody tells the others with this key from it
+    first = {key: name for name, key in reversed(keys.items())}  # others with this key cannot be told from it
     tested = {name: own for name, own in columns.items() if _basis(own).size and first[keys[name]] == name}
     y = _centred_scores(scores)
     level = (1 - LEVEL) / max(1, len(tested))
@@ -197,8 +185,8 @@ def _noncentrality(ratio: float, count: int, freedom: int, probability: float) -
     from scipy import special  # when it is needed: it takes longer to import than all of tune_media.load
 
     def chance(noncentrality: float) -> float:
-        own = (count + noncentrality) ** 2 / (count + 2 * noncentrality)
-        return float(special.fdtr(own, freedom, ratio / (1 + noncentrality / count)))
+        shifted = (count + noncentrality) ** 2 / (count + 2 * noncentrality)
+        return float(special.fdtr(shifted, freedom, ratio / (1 + noncentrality / count)))
 
     return _zero_of(lambda noncentrality: chance(noncentrality) - probability, 2 * count * (ratio + 10) + 100)
 
@@ -226,20 +214,20 @@ def _basis(columns: Values, scale: Values | None = None) -> Values:
 def _columns(values: Sequence[Any]) -> Values:
     """Return the columns of a hyperparameter in the model, with the mean zero; none if nothing can be said."""
     is_number = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in values]
-    known = [as_number(value) for value, does in zip(values, is_number, strict=True) if does]
-    numbers = [value for value in known if math.isfinite(value)]
+    given = [as_number(value) for value, does in zip(values, is_number, strict=True) if does]
+    numbers = [value for value in given if math.isfinite(value)]
     others = {comparable(value) for value, does in zip(values, is_number, strict=True) if not does}
     if len(set(numbers)) > 2 and len(numbers) + sum(value is None for value in values) == len(values):
         ranks = np.zeros(len(values))
         ranks[np.array(is_number)] = _standard(ranks_of(np.array(numbers)))
-        found = [ranks, np.where(is_number, ranks**2 - np.mean(ranks[np.array(is_number)] ** 2), 0.0)]
-        found += [np.where(is_number, 0.0, 1.0)] if others else []
+        parts = [ranks, np.where(is_number, ranks**2 - np.mean(ranks[np.array(is_number)] ** 2), 0.0)]
+        parts += [np.where(is_number, 0.0, 1.0)] if others else []
     else:
         texts = [comparable(value) for value in values]
         counts = Counter(texts).most_common(_MOST_GROUPS)
         kept = [text for text, count in counts if count >= _FEWEST_IN_GROUP]
-        found = [np.array([text == one for text in texts], float) for one in kept]
-    columns = np.array(found, float).T.reshape(len(values), -1)
+        parts = [np.array([text == kept_text for text in texts], float) for kept_text in kept]
+    columns = np.array(parts, float).T.reshape(len(values), -1)
     return np.asarray(columns - columns.mean(axis=0)) if columns.size else columns
 
 

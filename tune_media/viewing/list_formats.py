@@ -28,7 +28,6 @@ def as_csv(catalog: Catalog, of: str) -> str:
     """Return a table as CSV, with all digits; a list of names is one text with semicolons between them.
 
     Args:
-        catalog: What was recorded.
         of: What one line is: ``trials``, ``configurations`` or ``media``.
     """
     frame = _without_secrets(catalog.to_pandas()) if of == MEDIA else _frame(catalog, of)
@@ -43,7 +42,6 @@ def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator
     """Yield a table as JSON objects, one a line; a number that is not finite is null.
 
     Args:
-        catalog: What was recorded.
         of: As in ``as_csv``.
         with_config: Whether a medium has the whole config of its trial.
     """

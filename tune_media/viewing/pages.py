@@ -25,10 +25,6 @@ _LEVEL = 6
 class Page:
     """A page's content, and the same compressed.
 
-    Attributes:
-        content: The page.
-        etag: A digest of it.
-
     Example:
         >>> page = Page(b"[1]")
         >>> page.content, page.compressed
@@ -43,11 +39,6 @@ class Page:
 
 class TrialPages:
     """The pages about all trials. Any thread may ask; a page is made once, not once a request.
-
-    Args:
-        trials: The trials.
-        title: Shown at the top of the page.
-        plays: Whether the page may play tapes.
 
     Example:
         >>> pages = TrialPages(Trials([]), "nothing")
@@ -114,7 +105,6 @@ class TrialPages:
 
         Args:
             metric: A metric of the results, or ``clip`` for the best return of a clip in ``section``.
-            section: The section of that clip.
             sign: -1 if the lowest score is the best.
         """
         trials = self._trials.all()

@@ -56,11 +56,6 @@ def index_payload(
 ) -> dict[str, Any]:
     """Return the trials and their clips.
 
-    Args:
-        trials: The trials.
-        title: Shown at the top of the page.
-        lines_of: Returns the index lines of a trial's clips.
-
     Example:
         >>> index_payload([], "nothing")["clips"]["count"]
         0
@@ -101,12 +96,14 @@ def index_payload(
 
 def _verdicts(trials: Sequence[TrialFiles]) -> list[dict[str, str]]:
     """Return what a gate said of its two policies, if these trials are their episodes."""
-    one = next((trial for trial in trials if posixpath.basename(trial.name).partition("_")[0] == "base"), None)
-    if one is None or len({trial.experiment for trial in trials}) > 1:
+    base = next((trial for trial in trials if posixpath.basename(trial.name).partition("_")[0] == "base"), None)
+    if base is None or len({trial.experiment for trial in trials}) > 1:
         return []
-    known = json_file(one.filesystem, posixpath.join(one.experiment, "gate.json")).get("conditions")
-    found = [verdict for verdict in known if isinstance(verdict, dict)] if isinstance(known, list) else []
-    return [{name: str(verdict.get(name) or "") for name in ("condition", "verdict", "sentence")} for verdict in found]
+    conditions = json_file(base.filesystem, posixpath.join(base.experiment, "gate.json")).get("conditions")
+    verdicts = [verdict for verdict in conditions if isinstance(verdict, dict)] if isinstance(conditions, list) else []
+    return [
+        {name: str(verdict.get(name) or "") for name in ("condition", "verdict", "sentence")} for verdict in verdicts
+    ]
 
 
 def _tapes(trial: TrialFiles) -> list[dict[str, Any]]:
@@ -141,24 +138,20 @@ def first_payload(
     the first of these.
 
     Args:
-        trials: The trials.
-        title: Shown at the top of the page.
-        metrics: The last metrics of each trial.
-        lines_of: Returns the index lines of a trial's clips.
-        statuses: What became of each trial; empty if nobody knows yet.
+        statuses: What became of each trial; empty if not read yet.
         is_judged: Whether to rank the configurations; without, the page may come a second earlier.
 
     Example:
         >>> first_payload([], "nothing", [])["metrics"]
         {'trials': [], 'metrics': {}}
     """
-    known = known_returns(name for found in metrics for name in found)
-    scores = [{name: found[name] for name in known if name in found} for found in metrics]
+    returns = known_returns(name for values in metrics for name in values)
+    scores = [{name: values[name] for name in returns if name in values} for values in metrics]
     payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     first = {**payload, "metrics": metrics_payload(trials, scores, statuses)}
-    if known and is_judged:
-        found = configurations_payload(trials, statuses, known[0], with_pairs=False)
-        first["judged"] = {configurations_key(known[0], "", 1): found}
+    if returns and is_judged:
+        ranking = configurations_payload(trials, statuses, returns[0], with_pairs=False)
+        first["judged"] = {configurations_key(returns[0], "", 1): ranking}
     return first
 
 
@@ -225,10 +218,7 @@ def metrics_payload(
     since 1970.
 
     Args:
-        trials: The trials.
-        metrics: The last metrics of each trial.
-        statuses: What became of each trial. Empty: nobody knows yet.
-        pending: How many trials have no folder yet.
+        statuses: What became of each trial. Empty: not read yet.
 
     Example:
         >>> import pyarrow.fs
@@ -236,14 +226,14 @@ def metrics_payload(
         >>> metrics_payload([trial], [{"loss": 1.0}])["metrics"]
         {'loss': [1.0]}
     """
-    names = sorted({name for found in metrics for name in found})
+    names = sorted({name for values in metrics for name in values})
     payload: dict[str, Any] = {
         "trials": [trial.id for trial in trials],
-        "metrics": {name: [found.get(name) for found in metrics] for name in names},
+        "metrics": {name: [values.get(name) for values in metrics] for name in names},
     }
     if trials:
-        known = known_returns(names)
-        payload["main"] = main = [*known, *(name for name in main_metrics(names) if name not in known)]
+        returns = known_returns(names)
+        payload["main"] = main = [*returns, *(name for name in main_metrics(names) if name not in returns)]
         scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
         payload["params"] = by_importance(shown_params(trials), [trial.config for trial in trials], scores)
         payload["newest"] = max(trial.results_version[1] if trial.results_version else 0 for trial in trials) / 1e9
@@ -268,10 +258,8 @@ def configurations_payload(
     ``importance`` has the same of each hyperparameter, after its name, see ``Catalog.importance``.
 
     Args:
-        trials: The trials.
-        statuses: What became of each trial; empty if nobody knows yet.
+        statuses: What became of each trial; empty if not read yet.
         metric: The score: a metric of the results, or ``clip`` for the best return of a clip in ``section``.
-        section: The section of that clip.
         sign: -1 if the lowest score is the best.
         with_pairs: Whether to compare the first two by a return on equal evaluation seeds, for which episodes are read.
 
@@ -279,38 +267,38 @@ def configurations_payload(
         >>> configurations_payload([], [], "loss")
         {'names': [], 'configurations': [], 'paired': None, 'importance': []}
     """
-    known, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
-    found = judged(trials, known, scores, sign=sign, metric=metric) if trials else []
-    names = list(found[0].configuration.params) if found else []
-    importance, _ = importances_of(trials, known, scores)
+    all_statuses, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
+    ranking = judged(trials, all_statuses, scores, sign=sign, metric=metric) if trials else []
+    names = list(ranking[0].configuration.params) if ranking else []
+    importance, _ = importances_of(trials, all_statuses, scores)
     param = ShownParams()
     paired = None
-    if with_pairs and metric in (CLIP, *RETURNS) and len(found) > 1 and found[1].n:
-        first, second = (_counting(one, trials) for one in found[:2])
+    if with_pairs and metric in (CLIP, *RETURNS) and len(ranking) > 1 and ranking[1].n:
+        first, second = (_counting(entry, trials) for entry in ranking[:2])
         estimate, count = paired_difference(returns_by_seed(first), returns_by_seed(second))
         paired = {"difference": _ends(estimate), "seeds": count} if count else None
     return {
         "names": names,
         "configurations": [
             {
-                "params": {name: param(name, value) for name, value in one.configuration.params.items()},
-                "trials": [trials[number].id for number in one.configuration.trials],
-                "left_out": [trials[number].id for number in one.left_out],
-                "n": one.n,
-                "mean": _ends(one.mean),
-                "behind": one.behind and _ends(one.behind),
-                "success": (rate := success_over_runs(_counting(one, trials))) and _ends(rate),
+                "params": {name: param(name, value) for name, value in entry.configuration.params.items()},
+                "trials": [trials[number].id for number in entry.configuration.trials],
+                "left_out": [trials[number].id for number in entry.left_out],
+                "n": entry.n,
+                "mean": _ends(entry.mean),
+                "behind": entry.behind and _ends(entry.behind),
+                "success": (rate := success_over_runs(_counting(entry, trials))) and _ends(rate),
             }
-            for one in found
+            for entry in ranking
         ],
         "paired": paired,
-        "importance": [[one.name, *_ends(Estimate(one.share, one.low, one.high))] for one in importance],
+        "importance": [[entry.name, *_ends(Estimate(entry.share, entry.low, entry.high))] for entry in importance],
     }
 
 
-def _counting(one: Judged, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
+def _counting(entry: Judged, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
     """Return the runs of a configuration that count."""
-    return [trials[number] for number in one.configuration.trials if number not in one.left_out]
+    return [trials[number] for number in entry.configuration.trials if number not in entry.left_out]
 
 
 def _ends(estimate: Estimate) -> list[float | None]:
@@ -365,11 +353,7 @@ def config_payload(trial: TrialFiles) -> dict[str, Any]:
 
 
 class ShownParams:
-    """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once.
-
-    Args:
-        most: The characters of a text.
-    """
+    """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once."""
 
     def __init__(self, most: int = _MAX_TEXT) -> None:
         self._most = most

@@ -38,10 +38,6 @@ _REQUESTS = 64  # at a time: nearly all of a request to an object store is waiti
 class Folder:
     """A folder on a filesystem.
 
-    Attributes:
-        filesystem: A pyarrow filesystem.
-        path: The folder's path on it.
-
     >>> Folder(pyarrow.fs.LocalFileSystem(), "results/experiment/trial_1").name
     'trial_1'
     """
@@ -105,7 +101,7 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
     if isinstance(path, str):  # a ResultGrid
         return find_folders(path, filesystem or source.filesystem)
     if isinstance(source, Sequence) and source and not isinstance(source, (bytes, bytearray)):
-        folders = [folder for one in source for folder in find_folders(one, filesystem)]
+        folders = [folder for part in source for folder in find_folders(part, filesystem)]
         return [folder for at, folder in enumerate(folders) if folder not in folders[:at]]
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
 

@@ -18,12 +18,8 @@ def save_medium(
     """Write a medium to a file: as it is stored, or a clip as a GIF that plays at its speed.
 
     Args:
-        content: The content of the medium's file.
         stored_as: The name of that file, or its path.
         output, width, fps: See ``CatalogRow.save``.
-
-    Returns:
-        The path of the file.
 
     Raises:
         ValueError: The medium cannot be saved in this format, width or frame rate, or the clip is broken.

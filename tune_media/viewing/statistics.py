@@ -35,9 +35,7 @@ class Estimate:
     """A statistic and its 95 % interval.
 
     Attributes:
-        value: The statistic.
         low: The lower end of the interval; NaN if there is one run only.
-        high: The upper end.
 
     >>> Estimate(2.0, -1.0, 5.0).has_zero, Estimate(2.0, 1.0, 3.0).has_zero
     (True, False)
@@ -49,7 +47,7 @@ class Estimate:
 
     @property
     def has_zero(self) -> bool:
-        """Whether zero may be the true value: nobody can say if it is positive or negative."""
+        """Whether zero may be the true value: its sign is unknown."""
         return not (self.low > 0 or self.high < 0)
 
 
@@ -58,10 +56,8 @@ class Spread:
     """How far the runs of a configuration lie from its mean.
 
     Attributes:
-        mean: The mean of all scores.
         variance: The variance that one run contributes to the mean; the mean's is this divided by the runs.
         freedom: The degrees of freedom of the variance.
-        runs: The number of runs.
     """
 
     mean: float
@@ -257,9 +253,7 @@ def _estimate(value: float, found: Sequence[Spread], largest: float, most: float
     """Return a mean, or a difference of means, with its t interval; what floats are rounded by counts as nothing.
 
     Args:
-        value: The mean or the difference.
         found: The spreads of the configurations that it is made of.
-        largest: The largest score.
         most: The most degrees of freedom.
     """
     value = 0.0 if abs(value) <= _NOISE * largest else value

@@ -21,7 +21,6 @@ class StatusLine:
 
     Args:
         file: The stream. None: the standard output.
-        clock: Returns seconds.
 
     Example:
         >>> with StatusLine(clock=lambda: 0.0) as line:

@@ -34,16 +34,12 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
 
     If the lines do not fit, they have no column for the clip's file. The errors of failed trials stand below. If
     nothing was recorded, a line has what became of the trial, and its last metrics.
-
-    Args:
-        catalog: What was recorded.
-        width: As in ``laid_out``.
     """
     failed = [trial for trial in catalog.trials if trial.status.word == FAILED]
-    told = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
+    errors = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
     # A path that is cut is of no use; `--all` and `--json` have it.
     optional = -1 if len(catalog) else None
-    return "\n".join([laid_out(lines_of_trials(catalog), width, optional=optional), *map(printable, told)])
+    return "\n".join([laid_out(lines_of_trials(catalog), width, optional=optional), *map(printable, errors)])
 
 
 def lines_of_trials(catalog: Catalog) -> list[list[str]]:
@@ -58,17 +54,17 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     ranks_by_clip = label == CLIP_LABEL
     rows = []
     for trial, score, best in videos.best_first():
-        told = [_setting(trial, name) for name in params]
-        told += [] if ranks_by_clip else ["" if score is None else short(score)]
-        told += [_rate(trial)] if tells else []
+        cells = [_setting(trial, name) for name in params]
+        cells += [] if ranks_by_clip else ["" if score is None else short(score)]
+        cells += [_rate(trial)] if tells else []
         clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == FAILED else ""
         if best is None:
-            rows.append([name, *told, "", "", "", clips, "unknown" if counts[trial.name] else "no clip"])
+            rows.append([name, *cells, "", "", "", clips, "unknown" if counts[trial.name] else "no clip"])
             continue
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
-        rows.append([name, *told, *shown, clips, _relative(best, catalog)])
+        rows.append([name, *cells, *shown, clips, _relative(best, catalog)])
     header = ["trial", *params, *([] if ranks_by_clip else [label]), *(["success"] if tells else [])]
     return [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
 
@@ -114,12 +110,7 @@ def _rate(trial: TrialFiles) -> str:
 
 
 def configuration_table(catalog: Catalog, width: float | None = None) -> str:
-    """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing.
-
-    Args:
-        catalog: What was recorded.
-        width: As in ``laid_out``.
-    """
+    """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing."""
     table = catalog.compare()
     if len(table) < 2 or table["n"].max() < 2:
         return ""
@@ -153,23 +144,19 @@ def _shown(name: str, value: Any) -> str:
 
 
 def importance_line(catalog: Catalog) -> str:
-    """Return which hyperparameters matter, as a line; nothing if nobody can say, see ``Catalog.importance``.
-
-    Args:
-        catalog: What was recorded.
-    """
-    found, count = importances_of(catalog.trials, catalog.statuses, catalog.scores.values)
-    if not found:
+    """Return which hyperparameters matter, as a line; empty if unknown, see ``Catalog.importance``."""
+    importances, count = importances_of(catalog.trials, catalog.statuses, catalog.scores.values)
+    if not importances:
         return ""
     sure = [
-        f"{one.name} ({100 * one.share:.0f} %, {100 * one.low:.0f} to {100 * one.high:.0f} %)"
-        for one in found
-        if one.matters
+        f"{entry.name} ({100 * entry.share:.0f} %, {100 * entry.low:.0f} to {100 * entry.high:.0f} %)"
+        for entry in importances
+        if entry.matters
     ]
-    unsure = [one.name for one in found if not one.matters]
-    told = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
+    unsure = [entry.name for entry in importances if not entry.matters]
+    explained = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
     more = f"{'; not surely' if sure else 'No hyperparameter surely matters:'} {name_some(unsure)}" if unsure else ""
-    return printable(f"{told}{more} ({count} configurations)")
+    return printable(f"{explained}{more} ({count} configurations)")
 
 
 def media_table(catalog: Catalog) -> str:

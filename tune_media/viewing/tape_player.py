@@ -1,4 +1,4 @@
-"""Plays tapes for the viewer: an episode that somebody clicks on is rendered in a process of its own."""
+"""Plays tapes for the viewer: a click renders an episode in its own process."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ class TapePlayer:
         """Begin to render an episode, unless it is there or under way; return its name for ``state``.
 
         Args:
-            trial: Its trial.
             report: The path of its report in the index.
-            episode_id: Its id.
 
         Raises:
             ValueError: Too many episodes wait already.
@@ -74,10 +72,10 @@ class TapePlayer:
             if known is not None and known.problem is None:
                 self._playing.move_to_end(name)
                 return name
-            if sum(not one.is_over for one in self._playing.values()) >= _MOST_WAITING:
+            if sum(not episode.is_over for episode in self._playing.values()) >= _MOST_WAITING:
                 raise ValueError(f"{_MOST_WAITING} episodes are being rendered; wait for one of them")
             playing = self._playing[name] = _Playing()
-            for old in [old for old, one in self._playing.items() if one.is_over][:-_MOST_KEPT]:
+            for old in [old for old, episode in self._playing.items() if episode.is_over][:-_MOST_KEPT]:
                 del self._playing[old]
         threading.Thread(target=self._render, args=(playing, trial, report, episode_id), daemon=True).start()
         return name

@@ -213,7 +213,6 @@ class Rendered:
     """What became of an episode that was to be rendered.
 
     Attributes:
-        episode: The episode.
         clips: Its clip by view; the name of the only view is the empty string.
         problem: Why there is none; empty if there is.
     """
@@ -224,14 +223,7 @@ class Rendered:
 
 
 class ClipFolder:
-    """A folder that clips are written into, as ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``.
-
-    Args:
-        folder: The folder; it is made.
-
-    Attributes:
-        files: The files that were written.
-    """
+    """A folder that clips are written into, as ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -255,11 +247,9 @@ def render_each(
     options: RenderOptions,
     progress: Callable[[int], None] = lambda steps: None,
 ) -> Iterator[Rendered]:
-    """Render episodes one after the other, those of a recipe in a row: each recipe has a process of its own.
+    """Render episodes one after the other, sorted by recipe: each recipe has its own process.
 
     Args:
-        episodes: The episodes.
-        options: How they are rendered.
         progress: Told the number of steps that have been played since the last call.
     """
     by_recipe: dict[Any, list[TapedEpisode]] = {}
@@ -329,7 +319,6 @@ def ids_matching(rows: Sequence[Mapping[Any, Any]], where: str) -> set[str]:
 
     Args:
         rows: The rows of ``Catalog.episodes``.
-        where: The comparisons.
 
     Raises:
         ValueError: They cannot be read, or have a name that no episode has.
@@ -353,13 +342,13 @@ def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
     Raises:
         KeyError: There is none, or several.
     """
-    found = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(str(id))}
-    if id in found:
-        return found[id]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
-        raise KeyError(f"{len(found)} episodes with a tape have ids that begin with {id!r}")
+    matching = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(str(id))}
+    if id in matching:
+        return matching[id]
+    if len(matching) == 1:
+        return next(iter(matching.values()))
+    if matching:
+        raise KeyError(f"{len(matching)} episodes with a tape have ids that begin with {id!r}")
     raise KeyError(
         f"no episode with a tape has the id {id!r}; the ids are in the column episode_id of load(...).episodes()"
     )

@@ -103,7 +103,7 @@ def file_infos(filesystem: pyarrow.fs.FileSystem, paths: Sequence[str]) -> list[
 
 
 def in_parts(items: Sequence[_Item], filesystem: pyarrow.fs.FileSystem) -> list[Sequence[_Item]]:
-    """Return the items in parts that one request each asks about; far away, the requests go out side by side."""
+    """Return the items in parts that one request each asks about; on remote storage, requests run in parallel."""
     size = 1000 if is_local(filesystem) else 8
     return [items[start : start + size] for start in range(0, len(items), size)]
 

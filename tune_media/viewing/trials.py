@@ -40,7 +40,6 @@ class LogDirectory:
     """A folder in which trials are looked for.
 
     Attributes:
-        folder: The folder.
         prefix: What TensorBoard puts before the names of its runs (``--logdir_spec prefix:path``), or ``""``.
 
     Example:
@@ -66,18 +65,61 @@ class LogDirectory:
     @classmethod
     def of_spec(cls, spec: str) -> list[LogDirectory]:
         """Return the folders of TensorBoard's ``--logdir_spec``: ``name:path`` or ``path``, separated by commas."""
-        found = []
+        folders = []
         for part in filter(None, spec.split(",")):
             named = re.match(r"(?![a-zA-Z]:\\)([^/:][^:]*):(?!//)(.+)$", part)
-            found.append(cls.of(named[2], named[1]) if named else cls.of(part))
-        return found
+            folders.append(cls.of(named[2], named[1]) if named else cls.of(part))
+        return folders
+
+
+class _FirstRead:
+    """The first read of all trials: other threads see those that are read so far, and may wait for some."""
+
+    def __init__(self) -> None:
+        self.trials: list[TrialFiles] = []
+        self.is_over = False
+        self._changed = threading.Condition()  # guards all of these
+        self._begun_at: float | None = None
+        self._expected = 0
+
+    def begin(self) -> bool:
+        """Note that a thread reads the trials; return whether it is the first one."""
+        with self._changed:
+            is_first, self._begun_at = self._begun_at is None, self._begun_at or time.monotonic()
+            return is_first
+
+    def expect(self, count: int) -> None:
+        """Add trials that were found and are not read yet."""
+        with self._changed:
+            self._expected += count
+
+    def add(self, trial: TrialFiles) -> None:
+        """Add a trial that was read."""
+        with self._changed:
+            self.trials.append(trial)
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """All trials are read, or the read failed."""
+        with self._changed:
+            self.is_over, self.trials = True, []
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait for all trials, or after ``_PATIENCE`` for any."""
+        with self._changed:
+            while not (self.is_over or (self.trials and time.monotonic() - (self._begun_at or 0.0) > _PATIENCE)):
+                self._changed.wait(_PATIENCE / 10)
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """How many trials are read, and how many there are; None before and after."""
+        with self._changed:
+            return None if self.is_over or self._begun_at is None else (len(self.trials), self._expected)
 
 
 class Trials:
     """All trials below some folders. Any thread may ask; one at a time reads.
-
-    Args:
-        roots: The folders.
 
     Example:
         >>> Trials([LogDirectory.of("/tmp/no/such/folder")]).all()
@@ -94,17 +136,13 @@ class Trials:
         self._snapshots = Snapshots(self._listings)
         self._known_statuses: list[TrialStatus] = []
         self._read_at = self._metrics_at = float("-inf")
-        self._come = threading.Condition()  # guards what follows, which the first read fills
-        self._begun_at: float | None = None
-        self._coming: list[TrialFiles] = []
-        self._expected = 0
-        self._is_read = False
+        self._first_read = _FirstRead()
         self._pause = _PAUSE_LOCAL if all(is_local(root.folder.filesystem) for root in self.roots) else _PAUSE_REMOTE
 
     @property
     def has_any(self) -> bool:
-        """Whether a trial was known when somebody looked last; asks no filesystem."""
-        return bool(self._trials or self._coming)
+        """Whether the last read has seen a trial; asks no filesystem."""
+        return bool(self._trials or self._first_read.trials)
 
     def all(self, max_age: float | None = None) -> list[TrialFiles]:
         """Return the trials in the order of their names, read again if that was a while ago.
@@ -114,62 +152,38 @@ class Trials:
         """
         with self._lock:
             if time.monotonic() - self._read_at > (self._pause if max_age is None else max_age):
-                self._begin()
-                is_first = not self._is_read
+                self._first_read.begin()
+                is_first = not self._first_read.is_over
                 try:
                     self._refresh()
                     if is_first:  # the metrics were read with the trials
                         self._mark_abandoned(list(self._trials.values()))
                         self._metrics_at = time.monotonic()
                 finally:
-                    self._tell(is_read=True)
+                    self._first_read.end()
                 self._read_at = time.monotonic()
             return [self._trials[name] for name in sorted(self._trials)]
 
     def known(self) -> list[TrialFiles]:
-        """Return the trials as somebody saw them last, without asking a filesystem; look at them if nobody did.
+        """Return the trials of the last read, without asking a filesystem; if there was none, read them now.
 
-        While they are read for the first time, return those that are read by now, the newest, see ``reading``.
+        During the first read, return the newest of those that are read so far, see ``reading``.
         """
-        if not self._is_read:
-            if self._begin():
+        if not self._first_read.is_over:
+            if self._first_read.begin():
                 threading.Thread(target=self._read_first, name="tune_media-trials", daemon=True).start()
-            with self._come:
-                while not (self._is_read or (self._coming and self._waited() > _PATIENCE)):
-                    self._come.wait(_PATIENCE / 10)
-        trials = self._trials or {trial.name: trial for trial in list(self._coming)}
+            self._first_read.wait()
+        trials = self._trials or {trial.name: trial for trial in list(self._first_read.trials)}
         return [trials[name] for name in sorted(trials)] if trials else self.all()
 
     @property
     def reading(self) -> tuple[int, int] | None:
-        """How many trials are read, and how many there are, while they are read for the first time; otherwise None."""
-        with self._come:
-            return None if self._is_read or self._begun_at is None else (len(self._coming), self._expected)
+        """How many trials are read, and how many there are, during the first read; otherwise None."""
+        return self._first_read.progress
 
     def _read_first(self) -> None:
-        with contextlib.suppress(Exception):  # who waits asks again, and is told
+        with contextlib.suppress(Exception):  # the next caller gets the error
             self.all()
-
-    def _begin(self) -> bool:
-        """Note that somebody reads the trials; return whether nobody did before."""
-        with self._come:
-            is_first, self._begun_at = self._begun_at is None, self._begun_at or time.monotonic()
-            return is_first
-
-    def _waited(self) -> float:
-        return time.monotonic() - (self._begun_at or 0.0)
-
-    def _tell(self, trial: TrialFiles | None = None, *, expected: int = 0, is_read: bool = False) -> None:
-        """Wake those that wait for trials: one more is read, more are found, or all are read."""
-        with self._come:
-            if trial is not None:
-                self._coming.append(trial)
-                self._ids[trial.id] = trial
-            self._expected += expected
-            self._is_read |= is_read
-            if self._is_read:
-                self._coming = []
-            self._come.notify_all()
 
     def metrics_of(self, trials: Sequence[TrialFiles]) -> list[dict[str, float]]:
         """Return the last metrics of some trials, read again only if their results have changed.
@@ -202,10 +216,10 @@ class Trials:
         )
 
     def known_statuses(self) -> list[TrialStatus]:
-        """Return what became of the trials of ``known``, as somebody saw it last; nothing if nobody did."""
+        """Return what became of the trials of ``known``, as it was last read; empty if it never was."""
         statuses = self._known_statuses
-        is_told = len(statuses) == len(self._trials) and any(status.word for status in statuses)
-        return statuses if is_told else []
+        is_complete = len(statuses) == len(self._trials) and any(status.word for status in statuses)
+        return statuses if is_complete else []
 
     def read_ahead(self) -> None:
         """Read all trials and their metrics before the first page asks for them; a failure is only logged."""
@@ -219,8 +233,8 @@ class Trials:
     def _read_metrics(self, trials: Sequence[TrialFiles]) -> None:
         with ThreadPoolExecutor(_THREADS) as pool:
             for filesystem in {id(trial.filesystem): trial.filesystem for trial in trials}.values():
-                own = [trial for trial in trials if trial.filesystem is filesystem]
-                list(pool.map(partial(_read_metrics, filesystem), in_parts(own, filesystem)))
+                there = [trial for trial in trials if trial.filesystem is filesystem]
+                list(pool.map(partial(_read_metrics, filesystem), in_parts(there, filesystem)))
         self._mark_abandoned(trials)
 
     def _mark_abandoned(self, trials: Sequence[TrialFiles]) -> None:
@@ -237,8 +251,8 @@ class Trials:
         errors: dict[str, Exception] = {}
         self._listings.forget()
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = [trial for root in self.roots for trial in self._refreshed(root, pool, errors)]
-        self._trials = {trial.name: trial for trial in found}
+            trials = [trial for root in self.roots for trial in self._refreshed(root, pool, errors)]
+        self._trials = {trial.name: trial for trial in trials}
         self._ids = {trial.id: trial for trial in self._trials.values()}
         self._warn(errors)
 
@@ -254,8 +268,8 @@ class Trials:
         for trial in trials.values():
             trial.tune_view = view
         fresh = [(trials[path], version) for path, version in versions.items() if not isinstance(version, OSError)]
-        fresh.sort(key=lambda item: -item[1][1])  # the newest first, while somebody waits for them
-        self._tell(expected=len(fresh))
+        fresh.sort(key=lambda item: -item[1][1])  # the newest first, the first page waits for them
+        self._first_read.expect(len(fresh))
         is_far = not is_local(root.folder.filesystem)  # threads do not speed up a local disk, and slow down the answers
         read = (pool.map if is_far else map)(lambda item: self._error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
@@ -278,9 +292,10 @@ class Trials:
         """Read a trial, with its metrics if the page waits for it; return why that failed."""
         try:
             trial.refresh(version)
-            if not self._is_read:
+            if not self._first_read.is_over:
                 _read_metrics(trial.filesystem, [trial])
-                self._tell(trial)
+                self._ids[trial.id] = trial
+                self._first_read.add(trial)
         except Exception as error:  # of one trial; the others are shown
             return error
         return None

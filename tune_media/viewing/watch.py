@@ -33,7 +33,6 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
 
     Args:
         path: The experiment, a folder of experiments, or one trial; a local path or a URI.
-        host: The address to listen on.
         port: The port; 0 takes a free one.
         wait: Whether the folder may come later; until then, the page has no trials.
 
@@ -79,20 +78,15 @@ def reachable_at(host: str, port: int) -> str:
     if host in LOCAL_HOSTS:
         name = "localhost"
     elif host in _ALL_ADDRESSES:
-        own = socket.getfqdn()
-        name = own if _is_known(own) else "localhost"
+        hostname = socket.getfqdn()
+        name = hostname if _is_known(hostname) else "localhost"
     else:
         name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}"
 
 
 def ssh_line(host: str, port: int) -> str | None:
-    """Return the command that brings the page to another machine; None if this one has a display.
-
-    Args:
-        host: The address that the server listens on.
-        port: Its port.
-    """
+    """Return the command that brings the page to another machine; None if this one has a display."""
     has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if has_display and not os.environ.get("SSH_CONNECTION"):
         return None
@@ -111,11 +105,7 @@ def _is_known(name: str) -> bool:
 
 
 def only_local(app: WSGIApplication) -> WSGIApplication:
-    """Refuse requests that name another host: a page from the internet must not read local clips by a DNS trick.
-
-    Args:
-        app: The application that answers the others.
-    """
+    """Refuse requests that name another host: a page from the internet must not read local clips by a DNS trick."""
 
     def checked(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         host = _HOST.fullmatch(str(environ.get("HTTP_HOST", "")))

@@ -9,7 +9,7 @@ data/configurations.json?metric=NAME&section=SECTION&mode=min|max
 data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&histogram=COLUMN&histogram_where=FILTER
                                             a page of all episodes; a histogram of a column
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
-data/played.json?trial=ID&report=PATH&episode=ID   how far it is; nothing if nobody has played it lately
+data/played.json?trial=ID&report=PATH&episode=ID   how far it is; empty if it was not played lately
 played/NAME/VIEW.mp4                        its clip
 data/trial.json?trial=ID                    one trial's metrics over training, and why it failed
 data/config.json?trial=ID                   one trial's whole config, without keys and passwords
@@ -74,12 +74,11 @@ _ONE_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))"
 
 
 class ViewerApp:
-    """Answers the front end's requests; each request may come on a thread of its own.
+    """Answers the front end's requests; each request may come on its own thread.
 
     Args:
         trials: The trials that are shown. Nothing else is served.
-        title: Shown at the top of the page.
-        player: Plays tapes, which runs code of the experiment. None: nobody does.
+        player: Plays tapes, which runs code of the experiment. None: tapes are not played.
 
     Example:
         >>> from werkzeug.test import Client
@@ -104,11 +103,11 @@ class ViewerApp:
         return response(environ, start_response)
 
     def read_ahead(self) -> None:
-        """Read all trials and make the first page before somebody asks for it."""
+        """Read all trials and make the first page before the first request."""
         self.trials.read_ahead()
         try:
             self._all.first()
-        except Exception as error:  # who asks for the page is told
+        except Exception as error:  # the next request gets the error
             logger.info("tune_media: the first page is not ready: %s", error_text(error))
         # Arrow imports pandas with its first value, which takes a second; the table of episodes would wait for it.
         threading.Thread(target=pa.scalar, args=(0,), name="tune_media-arrow", daemon=True).start()
@@ -140,7 +139,7 @@ class ViewerApp:
             "index.json": lambda request: self._all.index(),
             "metrics.json": lambda request: self._all.metrics(),
             "curves.json": lambda request: self._all.curves(request.args.get("metric", "")),
-            "configurations.json": self._configurations,
+            "configurations.json": lambda request: self._all.configurations(*_comparison(request)),
             "episodes.json": self._episodes,
             "trial.json": self._one_trial,
             "config.json": self._config,
@@ -149,9 +148,6 @@ class ViewerApp:
             "played.json": self._played,
         }
 
-    def _configurations(self, request: Request) -> Page:
-        return self._all.configurations(*_comparison(request))
-
     def _episodes(self, request: Request) -> Page:
         args = request.args
         limit = min(args.get("limit", 100, int), _MAX_ROWS)
@@ -159,7 +155,7 @@ class ViewerApp:
             trials = {trial.name: trial for trial in self.trials.all()}
             table = self._episode_files.table(list(trials.values()), _PATIENCE)
             where = args.get("where", "")
-            found = table.rows(
+            page = table.rows(
                 where,
                 args.get("sort", ""),
                 descending="descending" in args,
@@ -167,16 +163,16 @@ class ViewerApp:
                 limit=limit,
             )
             if args.get("histogram") and table.names:  # there are none without episodes
-                found["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
+                page["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
         except ValueError as error:
             raise BadRequest(str(error)) from error
-        at = found["columns"].index("episode_id") if found["rows"] else 0
-        ids = [row[at] for row in found["rows"]]
-        found["places"] = [
+        at = page["columns"].index("episode_id") if page["rows"] else 0
+        ids = [row[at] for row in page["rows"]]
+        page["places"] = [
             [name, _clip_of(trials[name], id, clip), tape]
-            for (name, clip, tape), id in zip(found["places"], ids, strict=True)
+            for (name, clip, tape), id in zip(page["places"], ids, strict=True)
         ]
-        return Page(json_content(found))
+        return Page(json_content(page))
 
     def _play(self, request: Request) -> Page:
         """Begin to render an episode. Pages of other sites cannot send the header: the browser asks us first."""
@@ -243,10 +239,10 @@ class ViewerApp:
         return trial
 
     def _media(self, request: Request, id: str, path: str) -> Response:
-        found = self._trial(id).media_file(path)
-        if found is None:
+        place = self._trial(id).media_file(path)
+        if place is None:
             raise NotFound("The index of this trial names no such file.")
-        filesystem, full = found
+        filesystem, full = place
         suffix = posixpath.splitext(path)[1].lower()
         mimetype = SHOWN.get(suffix, "application/octet-stream")
         try:
@@ -315,10 +311,10 @@ def _keep_one_range(environ: WSGIEnvironment, size: int) -> None:
     It may be malformed, of another unit, of several parts, of no byte, or longer than the file; Werkzeug answers 416 to
     most of these. A range that begins behind the end of the file is kept: 416 is the answer to it.
     """
-    found = _ONE_RANGE.fullmatch(environ.get("HTTP_RANGE", "").strip())
-    first, last, tail = found.groups() if found else (None, None, None)
+    match = _ONE_RANGE.fullmatch(environ.get("HTTP_RANGE", "").strip())
+    first, last, tail = match.groups() if match else (None, None, None)
     is_part = (
-        bool(found) and not (first and last and int(last) < int(first)) and not (tail and not 0 < int(tail) <= size)
+        bool(match) and not (first and last and int(last) < int(first)) and not (tail and not 0 < int(tail) <= size)
     )
     if environ["REQUEST_METHOD"] != "GET" or not is_part:
         environ.pop("HTTP_RANGE", None)
