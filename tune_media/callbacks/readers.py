@@ -157,7 +157,7 @@ class BackendReader(Reader, Context):
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
         self.wait_for_storage()
-        return read_index(trial.location.filesystem, trial.location.path)[0]
+        return [line.fields() for line in read_index(trial.location.filesystem, trial.location.path)[0]]
 
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""

@@ -11,12 +11,13 @@ import contextlib
 import functools
 import posixpath
 import re
+from dataclasses import replace
 
 import pyarrow.fs
 
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import local_path
-from tune_media.storage.index_lines import INDEX_VERSION, Line
+from tune_media.storage.index_lines import INDEX_VERSION, Line, MediumLine
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
@@ -57,7 +58,7 @@ def is_clip_name(path: str) -> bool:
     return _PLACED.fullmatch(path) is not None
 
 
-def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Line]:
+def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[MediumLine]:
     """Return an index line for each clip in a folder without an index, of what its name and its header say.
 
     Its step is the number in its name, of an episode or a step. Its return, length and seed are not known.
@@ -74,9 +75,9 @@ def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Line]:
     for path, info in _files(filesystem, folder).items():
         here = local_path(filesystem, posixpath.join(folder, path))
         header = _header(here, info.size, info.mtime_ns) if here is not None else {}
-        lines.append(header | _line(path, info))
-    ordered = sorted(lines, key=lambda line: (line["step"], line["path"]))
-    return [{**line, "row": row} for row, line in enumerate(ordered, 1)]
+        lines.append(_line(path, info, header))
+    ordered = sorted(lines, key=lambda line: (line.facts["step"], line.path))
+    return [replace(line, row=row) for row, line in enumerate(ordered, 1)]
 
 
 def bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[int, int] | None:
@@ -116,21 +117,20 @@ def _header(path: str, size: int, written: int) -> Line:
         return {"note": error_text(error)}
 
 
-def _line(path: str, info: pyarrow.fs.FileInfo) -> Line:
-    place, name = posixpath.split(path)
-    known = _CLIP.fullmatch(name)
-    assert known is not None
-    line: Line = {
+def _line(path: str, info: pyarrow.fs.FileInfo, header: Line) -> MediumLine:
+    folder, name = posixpath.split(path)
+    parts = _CLIP.fullmatch(name)
+    assert parts is not None
+    facts: Line = {
+        **header,
         "v": INDEX_VERSION,
-        "id": name_digest(path),
         "kind": Video.kind,
-        "section": section_of(posixpath.basename(place) or known["prefix"]),
-        "key": KEY,
-        "path": path,
-        "status": STORED,
-        "step": int(known["episode"] or known["step"]),
+        "step": int(parts["episode"] or parts["step"]),
         "time": (info.mtime_ns or 0) / 1e9,
         "bytes": info.size or 0,
         "format": "mp4",
     }
-    return line | ({} if known["env"] is None else {"env_index": int(known["env"])})
+    if parts["env"] is not None:
+        facts["env_index"] = int(parts["env"])
+    section = section_of(posixpath.basename(folder) or parts["prefix"])
+    return MediumLine(id=name_digest(path), section=section, key=KEY, path=path, row=0, status=STORED, facts=facts)

@@ -100,10 +100,9 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
         False
     """
     experiment, name = posixpath.split(folder.rstrip("/"))
-    lines, _ = read_index(filesystem, folder)
-    lines = lines or read_log(filesystem, experiment).lines.get(name, [])  # the index comes at the trial's end
-    found = lines[0].get("trial_id") if lines else None
-    return isinstance(found, str) and found in list(trial_ids)
+    index, _ = read_index(filesystem, folder)
+    lines = index or read_log(filesystem, experiment).lines.get(name, [])  # the index comes at the trial's end
+    return bool(lines) and lines[0].trial_id is not None and lines[0].trial_id in list(trial_ids)
 
 
 def path_of(place: str) -> str:
