@@ -179,11 +179,6 @@ def until_it_works(
 ) -> None:
     """Make a call, and again while its error is one that will pass.
 
-    Args:
-        call: The call.
-        will_pass: Says whether an error will pass.
-        patience: How long to try, seconds.
-
     Raises:
         Exception: The last error.
     """

@@ -15,7 +15,7 @@ from tune_media.storage.filesystem import for_small_files, place_name
 
 
 @dataclass(frozen=True)
-class Delivered:
+class Delivery:
     """What became of an outbox.
 
     Attributes:
@@ -31,27 +31,22 @@ class Delivered:
     is_gone: bool = False
 
 
-def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) -> list[Delivered]:
+def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) -> list[Delivery]:
     """Store what waits on this machine for the storage of an experiment.
 
-    What waits for trackers stays, and so do tapes: ``Tuner.restore`` goes on with both.
+    What waits for trackers stays, and so do tapes: ``Tuner.restore`` continues with both.
 
     Args:
-        filesystem: The storage.
-        experiment: The experiment's folder on it.
         seconds: How long each outbox may take.
-
-    Returns:
-        What became of each outbox of the experiment; nothing if there is none.
 
     Raises:
         OSError: The folder of all outboxes cannot be read.
     """
-    found = []
+    deliveries = []
     for folder in outboxes_of(place_name(filesystem, experiment)):
         outbox = Outbox.adopt(folder)
         if outbox is None:
-            found.append(Delivered(folder))
+            deliveries.append(Delivery(folder))
             continue
         services = Services(outbox, for_small_files(filesystem), experiment, staging=None, name="")
         services.summary.begins()
@@ -66,5 +61,5 @@ def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) 
             pass
         is_whole, is_gone = is_whole and not outbox.has_parked, not outbox.read(0, 1)
         outbox.close(remove=is_gone)
-        found.append(Delivered(folder, services.summary.line(), is_whole, is_gone))
-    return found
+        deliveries.append(Delivery(folder, services.summary.line(), is_whole, is_gone))
+    return deliveries

@@ -33,7 +33,7 @@ class AlreadyThereError(Exception):
 
 
 @dataclass
-class Exported:
+class ExportSummary:
     """What an export has logged.
 
     Attributes:
@@ -112,18 +112,12 @@ class FinishedTrial:
         return cls(files, results, info, status, chosen)
 
 
-def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patience: float = 60.0) -> None:
+def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, patience: float = 60.0) -> None:
     """Log a finished trial with a backend: its results that count, its media, its end.
 
     Results and media that were rolled back are left out. Times, steps and names are those of the files, so that a
     backend whose calls are repeatable may be given the same trial again. A result or medium that cannot be read, or
-    that the tracker refuses, is skipped alone.
-
-    Args:
-        backend: The backend, with a context.
-        trial: The trial.
-        exported: Gets the counts and the problems.
-        patience: How long a call is repeated while the tracker is away, seconds.
+    that the tracker refuses, is skipped alone. While the tracker is away, a call is repeated for ``patience`` seconds.
 
     Raises:
         AlreadyThereError: The tracker has the trial already.
@@ -147,10 +141,7 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, .
     """Yield the calls for a trial's results and media that count, as a backend got them while it ran.
 
     Of each call: the kind of row that asks for it, a name for what it logs, and the arguments after the trial.
-
-    Args:
-        trial: The trial.
-        problems: Gets a sentence for each medium that cannot be read, and for results that are not there.
+    ``problems`` gets a sentence for each medium that cannot be read, and for results that are missing.
     """
     files, name = trial.files, trial.info.name
     lines = [line for line in (*files.lines, *files.report_lines) if not line.get("rolled_back")]

@@ -42,9 +42,6 @@ class JsonBackend(Backend):
     """Writes result.json and params.json as Ray does, in Tune's loop, before Tune copies them.
 
     Media need nothing more: they are files already.
-
-    Args:
-        rays: Ray's callback.
     """
 
     name = "JSON"

@@ -28,9 +28,6 @@ class Maker:
     """One thread that makes contents, and gives them to the rows that wait for them.
 
     Tune's loop calls ``adopt``, ``room``, ``make`` and ``close``.
-
-    Args:
-        services: The outbox, the options, and the count of faults.
     """
 
     def __init__(self, services: Services) -> None:

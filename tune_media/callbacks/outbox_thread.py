@@ -127,10 +127,6 @@ def in_threads(jobs: Sequence[Callable[[], None]], count: int) -> list[BaseExcep
     It waits for the rest when one has failed, too: a request that is still under way could undo a later one. The
     threads are daemons, since a storage may hang.
 
-    Args:
-        jobs: The jobs.
-        count: How many at a time; 1: in this thread.
-
     Example:
         >>> in_threads([lambda: None, lambda: 1 / 0], 2)
         [None, ZeroDivisionError('division by zero')]

@@ -26,11 +26,6 @@ _WITH_A_LOOP = "in a loop of your own, report what RecordEpisodes.take() returns
 class Summary:
     """Counts for the last line. Any thread calls any method.
 
-    Args:
-        faults: The faults on the driver, and the problems of recording, which the last line names.
-        folder: The experiment's folder.
-        argument: The same, as the command line takes it.
-
     Attributes:
         has_new: Whether media have come.
         had_media: Whether media were recorded before the experiment was restored.

@@ -62,11 +62,8 @@ def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[MediumLin
     """Return an index line for each clip in a folder without an index, of what its name and its header say.
 
     Its step is the number in its name, of an episode or a step. Its return, length and seed are not known.
-    Headers are read on this machine only: elsewhere each would take several requests.
-
-    Args:
-        filesystem: Any pyarrow filesystem.
-        folder: The folder. One of Tune's has none: what lies beside Tune's files is no trial's.
+    Headers are read on this machine only: elsewhere each would take several requests. A folder of Tune's has no bare
+    clips: files beside Tune's are no trial's.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -82,8 +79,8 @@ def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[MediumLin
 
 def bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[int, int] | None:
     """Return the size of all clips of ``bare_clips``, and when the last was written, in ns; None if there are none."""
-    found = _files(filesystem, folder).values()
-    return (sum(info.size or 0 for info in found), max(info.mtime_ns or 0 for info in found)) if found else None
+    files = _files(filesystem, folder).values()
+    return (sum(info.size or 0 for info in files), max(info.mtime_ns or 0 for info in files)) if files else None
 
 
 def _files(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
@@ -91,11 +88,11 @@ def _files(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.
     here = _listed(filesystem, folder)
     if any(name.startswith(_TUNES) for name in here):
         return {}
-    found = dict(here)
+    files = dict(here)
     for run in RUNS if _INNER in here else ():
         inner = _listed(filesystem, posixpath.join(folder, run))
-        found |= {posixpath.join(run, name): info for name, info in inner.items()}
-    return {path: info for path, info in found.items() if info.is_file and is_clip_name(path)}
+        files |= {posixpath.join(run, name): info for name, info in inner.items()}
+    return {path: info for path, info in files.items() if info.is_file and is_clip_name(path)}
 
 
 def _listed(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.fs.FileInfo]:

@@ -39,8 +39,8 @@ def _is_there(filesystem: pyarrow.fs.FileSystem, path: str, size: int) -> bool:
     here = _pyarrows_path(filesystem, path)
     if here is not None:
         with contextlib.suppress(OSError):
-            found = Path(here).stat()
-            return found.st_size == size and stat.S_ISREG(found.st_mode)
+            file = Path(here).stat()
+            return file.st_size == size and stat.S_ISREG(file.st_mode)
         return False
     info = filesystem.get_file_info(path)
     return bool(info.type == pyarrow.fs.FileType.File and info.size == size)

@@ -26,14 +26,7 @@ _SETTINGS = ("AWS_", "GOOGLE_")  # of environment variables that say how an obje
 
 @dataclass(frozen=True)
 class TrialLocation:
-    """Where a trial's files are.
-
-    Attributes:
-        filesystem: The filesystem that results end up on.
-        path: The trial's folder on it.
-        local_path: The trial's folder on the driver, which Tune syncs to ``path``.
-        trial_id: The trial's id.
-    """
+    """Where a trial's files are."""
 
     filesystem: pyarrow.fs.FileSystem
     path: str

@@ -98,11 +98,6 @@ class Log:
 class LogWriter:
     """The parts of an experiment's log that one process writes. One thread calls all methods.
 
-    Args:
-        filesystem: The storage.
-        experiment: The experiment's folder on it.
-        owner: Letters and digits that tell who writes.
-
     Example:
         >>> import tempfile
         >>> from tune_media.storage.index_lines import AgainEvent

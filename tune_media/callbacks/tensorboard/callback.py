@@ -63,11 +63,7 @@ class TBXMediaLoggerCallback(MediaLoggerCallback, TBXLoggerCallback):
 
 
 class TensorBoardBackend(Backend):
-    """Writes event files: scalars with Ray's own code, in Tune's loop; media in files of their own.
-
-    Args:
-        rays: Ray's callback, which has the writers of the trials.
-    """
+    """Writes event files: scalars with Ray's own code, in Tune's loop; media in files of their own."""
 
     name = "TensorBoard"
     in_loop = frozenset({"start", "metrics", "end"})

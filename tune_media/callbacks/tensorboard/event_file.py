@@ -40,9 +40,6 @@ class EventFile:
     It needs neither a thread nor an open file; tensorboardX keeps both for each trial, and a sweep has a thousand. All
     values of a step are one event.
 
-    Args:
-        folder: Its folder; the file is made at the first ``flush``.
-
     Attributes:
         wall_time: The time of the values that are added, seconds since 1970; 0: now.
 
@@ -129,9 +126,6 @@ class MediaFile:
 
     On this machine's disk it is one file, which grows. Elsewhere it is one of several objects, each of which is
     replaced until it has 64 kB.
-
-    Args:
-        location: Where the trial's files are.
     """
 
     def __init__(self, location: TrialLocation) -> None:
@@ -202,8 +196,8 @@ def _record(event: Event) -> bytes:
 
 
 def _masked(data: bytes) -> int:
-    found = crc32c(data)
-    return (((found >> 15) | (found << 17)) + _MASK) & 0xFFFFFFFF
+    checksum = crc32c(data)
+    return (((checksum >> 15) | (checksum << 17)) + _MASK) & 0xFFFFFFFF
 
 
 _BETWEEN = _record(Event(step=_LATE_STEP, summary=Summary()))

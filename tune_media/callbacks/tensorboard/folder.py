@@ -28,9 +28,6 @@ class TensorBoardFolder(TensorBoardBackend):
     """Writes the event file of each trial to ``<folder>/<trial>``, with the times of the results.
 
     The file is replaced as a whole when the trial ends, so that an export that is made again doubles nothing.
-
-    Args:
-        folder: The log directory.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -94,11 +91,11 @@ class TensorBoardFolder(TensorBoardBackend):
 
 def _stand_in(trial: TrialInfo, folder: Path) -> Any:
     """Return as much of Ray's trial as its TensorBoard callback asks for."""
-    return _Trial(trial.trial_id, dict(trial.config), dict(trial.searched), str(folder))
+    return _RayTrial(trial.trial_id, dict(trial.config), dict(trial.searched), str(folder))
 
 
 @dataclasses.dataclass(eq=False)
-class _Trial:
+class _RayTrial:
     """A stand-in for Ray's trial."""
 
     trial_id: str

@@ -70,13 +70,7 @@ def trial_line(
 ) -> Any:
     """Return a ``wandb.Table`` of one line. W&B's workspace shows the lines of all runs as one table.
 
-    Args:
-        wandb: The module.
-        trial: The trial's name.
-        searched: The hyperparameters that Tune chose for it.
-        best: Its best clip, as ``best_item`` returns it.
-        clip: The ``wandb.Video`` of it; None if there is no file any more.
-        metrics: Its last metrics.
+    ``best`` is what ``best_item`` returns, ``clip`` the ``wandb.Video`` of it, or None if it has no file.
     """
     scores = Scores.of([metrics], [best["best_return"]])
     facts = {name: best[name] for name in ("section", "best_return", "episode_length")}

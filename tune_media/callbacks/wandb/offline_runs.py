@@ -24,10 +24,6 @@ def wait_until_whole(run_folder: Path, seconds: float) -> bool:
     With wandb 0.31, ``finish()`` returns up to 0.1 s before the last of its records are in the file. W&B's own process
     writes the file in blocks of 32 KiB, and at the end what is left: until then the file ends with a block, or has only
     its header of 7 bytes.
-
-    Args:
-        run_folder: The folder of the run, ``offline-run-<time>-<id>``.
-        seconds: How long to wait at most.
     """
     deadline = time.monotonic() + seconds
     while not all(file.stat().st_size % _BLOCK > _FILE_HEADER for file in run_folder.glob("*.wandb")):
@@ -41,10 +37,6 @@ def copy_runs(folder: Path, location: TrialLocation) -> None:
     """Move a trial's offline runs to its folder on the storage; they are deleted when the storage has all of them.
 
     A run takes the place, and the name, of the last one with its id that the storage has.
-
-    Args:
-        folder: Where W&B keeps the trial's files.
-        location: The trial's folders.
 
     Raises:
         OSError: The storage does not take a file, or W&B's own process has gone on writing it.
