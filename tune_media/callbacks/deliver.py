@@ -19,10 +19,9 @@ class Delivery:
     """What became of an outbox.
 
     Attributes:
-        folder: Its folder.
         line: What was stored, and what the storage did not take; empty if another process has the outbox.
         is_whole: Whether the storage has everything that waited for it.
-        is_gone: Whether nothing waits any more, for nobody.
+        is_gone: Whether nothing is left in it.
     """
 
     folder: Path
@@ -49,7 +48,7 @@ def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) 
             deliveries.append(Delivery(folder))
             continue
         services = Services(outbox, for_small_files(filesystem), experiment, staging=None, name="")
-        services.summary.begins()
+        services.summary.has_new = True
         maker, writer = Maker(services), StorageWriter(services, {})
         maker.adopt()
         writer.begin()

@@ -16,16 +16,7 @@ from tune_media.storage.entry import ONLY_TAPE, STORED, WAITING
 from tune_media.storage.episode_files import FOLDER as EPISODE_FOLDER
 from tune_media.storage.filesystem import delete_half_written, write_atomically
 from tune_media.storage.fold import as_failed, fold
-from tune_media.storage.index_lines import (
-    INDEX_PATH,
-    Key,
-    LogLine,
-    MediumLine,
-    as_json,
-    content_of,
-    parsed,
-    read_index,
-)
+from tune_media.storage.index_lines import INDEX_PATH, Key, LogLine, MediumLine, as_json, content_of, parsed, read_index
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.log import FOLDER as LOG_FOLDER
 from tune_media.storage.log import Log, LogWriter, Part, list_parts, read_log

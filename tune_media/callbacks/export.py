@@ -11,13 +11,7 @@ from typing import Any
 
 from tune_media.callbacks.backend import ROW_KINDS, STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
 from tune_media.experiment.params import plain_config, searched_params
-from tune_media.experiment.results import (
-    json_object,
-    result_step,
-    result_time,
-    results_of_trial,
-    without_lists,
-)
+from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial, without_lists
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
@@ -37,8 +31,6 @@ class ExportSummary:
     """What an export has logged.
 
     Attributes:
-        trials: How many trials.
-        results: How many results.
         media: How many media: clips, pictures, histograms, files, reports of episodes.
         left_alone: Trials that the tracker has already, or that were abandoned: why, by their names.
         problems: What could not be logged, each in a sentence.
@@ -54,13 +46,7 @@ class ExportSummary:
 @dataclass(frozen=True)
 class FinishedTrial:
     """A trial that is over, as its files and Tune's snapshots tell of it.
-
-    Attributes:
-        files: Its files.
-        results: The lines of its results that count.
-        info: The trial, as Tune started it.
-        status: How it ended.
-        chosen: What Tune chose for it, see ``nested_choice``.
+    ``results`` are the lines of those that count; for ``chosen`` see ``nested_choice``.
     """
 
     files: TrialFiles
@@ -74,10 +60,8 @@ class FinishedTrial:
         """Read a trial.
 
         Args:
-            files: Its files.
             differing: The hyperparameters that differ between the trials, which are taken as those that Tune chose if
                 no snapshot tells.
-            state: Tune's snapshots.
 
         Raises:
             OSError: The storage does not answer.

@@ -49,8 +49,6 @@ class TrialIntake:
     """Per-trial state between results.
 
     Attributes:
-        trial: Ray's own object.
-        known: Its media that were seen.
         members: The ids of the callbacks that have begun its last start.
         windows: The lists of its last result, of the old API stack.
         repeats: The places of its results that were a window of RLlib's.
@@ -75,9 +73,6 @@ class ResultIntake:
     """What a result held.
 
     Attributes:
-        report: The result, for all callbacks.
-        rows: What is to be appended to the outbox.
-        entries: The media that are new.
         went_back: Whether the trial goes back with this result.
         unpackable: Values that are no plain data.
         held_as: The name by which the row of the result knows them; empty: there are none.
@@ -110,10 +105,6 @@ def take_media(
     could not be read is reported, and so are the problems of recording that the result has.
 
     Args:
-        result: The result; changed in place.
-        intake: The state of its trial; changed in place.
-        faults: Takes faults and problems.
-        raw_fps: Frames per second of raw arrays.
         room: How many bytes of media may wait in memory until they are encoded.
         after: The number of the last row before it.
         has_row: Whether a tracker gets the result by a row.

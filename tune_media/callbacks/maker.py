@@ -47,7 +47,6 @@ class Maker:
         """Begin to make the content of a row, if there is room for what waits.
 
         Args:
-            seq: The row's number.
             entry: The medium in memory. None: the row holds its raw array.
         """
         if entry is not None and entry.medium.nbytes > self.room:

@@ -86,7 +86,6 @@ class NewRow:
     """A row that is to be appended.
 
     Attributes:
-        trial: The trial's id.
         kind: ``start`` and ``end`` of a trial; ``result``, its numbers, and ``checkpoint``, which the storage passes;
             ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered;
             ``back``, the trial went back; ``again``, a known medium was recorded again. Tune's loop appends all but
@@ -113,13 +112,7 @@ class Row:
 
     Attributes:
         seq: Its number, which grows over all processes of an experiment, and is never given twice.
-        trial: The trial's id.
-        kind: As in ``NewRow``.
-        data: Plain data; see ``NewRow``.
         small: The content, if it is in the row.
-        file: The file with the content, or None.
-        nbytes: The size of that file.
-        ready: Whether the content has been made.
         recipe: The hash of a tape's recipe; empty for other rows. See ``Outbox.recipe``.
     """
 
@@ -175,7 +168,6 @@ class Outbox:
         >>> outbox.close(remove=True)
 
     Attributes:
-        folder: Its folder.
         is_adopted: Whether an earlier process made it.
         began: The number of the last row before this process.
         last: The number of the last row.
@@ -213,7 +205,6 @@ class Outbox:
         """Open the outbox of an experiment: that of a process that is gone, or a new one.
 
         Args:
-            root: The folder of all outboxes.
             storage: The experiment's folder on the storage.
             timestamp: Tune's own time stamp of the experiment, which a restore keeps.
 

@@ -95,7 +95,7 @@ class BackendReader(Reader, Context):
         self.backend, self._services, self._storage, self._key = backend, services, storage, key
         methods = {kind.method for kind in ROW_KINDS.values()} - backend.in_loop
         self.reads = any(getattr(type(backend), name) is not getattr(Backend, name) for name in methods)
-        if self.reads:  # nobody would advance another one's cursor, and all rows would stay
+        if self.reads:  # else its cursor would not move, and all rows would stay
             services.outbox.add_reader(key, services.outbox.began)
         self._infos: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended

@@ -55,17 +55,13 @@ _SESSIONS: dict[str, MediaSession] = {}  # by the experiment's local folder
 _LOCK = threading.Lock()
 
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
-_EXIT_SECONDS = 20.0  # how long a process that is told to end waits
+_EXIT_SECONDS = 20.0  # how long a process waits on SIGTERM
 _LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its lines
 _MAX_UNPACKABLE = 1000  # results whose values that are no plain data are held in memory
 
 
 class Member(Protocol):
-    """A callback of an experiment, as its session knows it.
-
-    Attributes:
-        given_options: The options that the user gave to it.
-    """
+    """A callback of an experiment, as its session knows it."""
 
     given_options: MediaOptions | None
 
@@ -86,9 +82,6 @@ class MediaSession:
 
     Attributes:
         key: The experiment's folder on the driver.
-        services: What it shares with the threads.
-        storage: The storage's reader.
-        running: The trials that run.
     """
 
     def __init__(self, key: str, trial: Trial, state: dict[str, Any]) -> None:
@@ -113,7 +106,7 @@ class MediaSession:
         self._is_settled = True
         self._last: Report | None = None  # Tune shows a result to all callbacks, then the next one
         if any(row.seq > outbox.position(STORAGE) for row in outbox.read_kinds(0, ("media",))):
-            self._summary.begins()
+            self._summary.has_new = True
         self._maker.adopt()
         self._render(outbox.read_kinds(0, (TAPE,)))
 
@@ -131,7 +124,7 @@ class MediaSession:
         return session
 
     def reader(self, backend: Backend) -> BackendReader:
-        """Return a reader for a backend, which goes on where one of the same name was when its process was killed."""
+        """Return a reader for a backend; it continues at the cursor that a killed process left under its name."""
         name, number = backend.name or type(backend).__name__, 1
         key = name
         while key in self._readers:
@@ -145,7 +138,7 @@ class MediaSession:
     # -- a trial's life -----------------------------------------------------------------------------------------------
 
     def begin(self, trial: Trial, member: Member) -> None:
-        """A trial starts, for the first time or again: one row, whichever callback is told first."""
+        """Append one row for the start of a trial, at the first callback that reports it."""
         started = self._intakes[trial.trial_id].members if trial.trial_id in self._intakes else set()
         if started and id(member) not in started:
             started.add(id(member))
@@ -274,13 +267,9 @@ class MediaSession:
             self.append([NewRow(trial.trial_id, "checkpoint", CheckpointRow(path).packed())])
 
     def end_trial(self, trial_id: str, status: Status) -> None:
-        """A trial is over: one row, whichever callback is told first; hold nothing of it any longer."""
+        """Append one row for the end of a trial, and forget its state."""
         if self.running.pop(trial_id, None) is not None:
             self._append_end(trial_id, status)
-
-    def failed_early(self, trial: Trial) -> None:
-        """A trial failed before its first result, or Tune could not start it."""
-        self._summary.failed_early(trial.trial_id, str(trial))
 
     def _append_end(self, trial_id: str, status: Status) -> None:
         self._intakes.pop(trial_id, None)
@@ -306,7 +295,7 @@ class MediaSession:
         for row in rows:
             if row.kind in ("media", TAPE, "episodes"):
                 self._last_media[row.trial] = last
-                self._summary.begins()
+                self._summary.has_new = True
         self._begin_readers()
         if any(row.kind == TAPE for row in rows):
             self._render([row for row in self._outbox.read(last - len(rows), len(rows)) if row.kind == TAPE])
@@ -319,14 +308,13 @@ class MediaSession:
                 reader.begin()
 
     def _render(self, rows: Sequence[Row]) -> None:
-        """Begin to render tapes."""
         if not rows:
             return
         if self._renderer is None:
             from tune_media.callbacks.tape_renderer import TapeRenderer  # loads the encoder
 
             self._renderer = TapeRenderer(self.services)
-        self._summary.begins()
+        self._summary.has_new = True
         self._renderer.add(rows)
 
     # -- state and end ------------------------------------------------------------------------------------------------
@@ -407,7 +395,7 @@ class MediaSession:
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
                 self._summary.lost(read_media_row(row.kind, row.data).path)
-        with contextlib.suppress(OSError, ValueError):  # nobody reads the standard output, or it is closed
+        with contextlib.suppress(OSError, ValueError):  # the standard output is closed
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)
         self.services.faults.raise_first()

@@ -45,7 +45,6 @@ class StorageWriter(Reader):
     writer's own thread does the rest. A turn raises if the storage does not answer, and is then taken again.
 
     Args:
-        services: The outbox, the storage, the options, and the counts of faults and files.
         reached: If an earlier process's outbox is lost: the last row with media that it had appended, of each trial.
     """
 
@@ -191,7 +190,6 @@ class StorageWriter(Reader):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _write_log(self) -> None:
-        """Write a part with the lines of all rows of this turn."""
         if not self._is_logged:
             first = self._rows[0].row.seq if self._rows else self._at
             self._log.append(first, self._read_to, [line for row in self._rows for line in row.lines])
@@ -232,7 +230,6 @@ class StorageWriter(Reader):
         self._summary.left_in_outbox(row.files.path, len(row.files.lines))
 
     def _pass(self) -> None:
-        """Advance the cursor."""
         self._log.forget_ended()
         self._rows, self._is_logged = [], False
         self._at = self._read_to

@@ -1,8 +1,8 @@
 """Renders the clips that came as tapes, beside training, and appends each finished clip to the outbox.
 
-A clip that is still to be rendered is a row of its own kind, which stays in the outbox until it is known what becomes
-of the clip. So the renderer has no cursor, and holds up no reader. The clips of a trial and key are rendered in the
-order in which they came.
+A clip that is still to be rendered is a row of the kind ``tape``, which stays in the outbox until the clip is made or
+given up. So the renderer has no cursor, and holds up no reader. The clips of a trial and key are rendered in the order
+in which they came.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger("tune_media")
 _STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
 _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
-_IN_A_ROW = 8  # tapes of one recipe, while others wait: each recipe has a process of its own
+_IN_A_ROW = 8  # tapes of one recipe, while others wait: a process serves one recipe
 _KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
 _PROCESS_NAME = "the render process"
 
@@ -147,7 +147,6 @@ class TapeRenderer(OutboxThread):
         return not self._waiting
 
     def _make_room(self) -> None:
-        """Leave the oldest tapes if too many wait."""
         waiting = self._all()
         nbytes = sum(clip.row.nbytes for clip in waiting)
         most = _SHARE * self._services.options.max_spilled_bytes
@@ -182,7 +181,6 @@ class TapeRenderer(OutboxThread):
         return self.is_empty
 
     def _all(self) -> list[_WaitingClip]:
-        """Return all clips that wait, the oldest first."""
         with self._lock:
             return [self._waiting[seq] for seq in sorted(self._waiting)]
 
@@ -211,7 +209,7 @@ class TapeRenderer(OutboxThread):
         return bool(same)
 
     def _work(self) -> None:
-        """Render the tape that was chosen; a thread of its own."""
+        """Render the tape that was chosen, in the worker's thread."""
         try:
             self._render(self._rendering)
         except BaseException as error:
@@ -238,7 +236,7 @@ class TapeRenderer(OutboxThread):
             self._lose(first, FAILED, str(error))
             return
         except Exception as error:
-            if not self._is_over:  # else this process must end, and the tape waits for a restore
+            if not self._is_over:  # else the experiment ends, and the tape waits for a restore
                 for clip in waiting:
                     self._give_up(clip, error)
             return

@@ -84,7 +84,6 @@ def bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[int, i
 
 
 def _files(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
-    """Return the clips by their paths in the folder."""
     here = _listed(filesystem, folder)
     if any(name.startswith(_TUNES) for name in here):
         return {}

@@ -97,7 +97,6 @@ class FileSet:
     """The files that the media of one row become, and their index lines.
 
     Attributes:
-        lines: The index lines.
         files: The content of each file by its path relative to the trial's folder, in the order of writing. A recipe,
             which other trials may have, too, is beside that folder.
         problems: What could not be made of the values, and why; or None.

@@ -48,10 +48,8 @@ class EpisodeReport:
     """The episodes that one result of a trial reported.
 
     Attributes:
-        trial_id: The trial.
         training_iteration: That of the result; None if they belong to none.
         step: The step that TensorBoard shows for it.
-        parts: Its sections and recorders.
         clips: The clips of episodes: for each episode id, the id of each clip by its path.
     """
 

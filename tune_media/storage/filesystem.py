@@ -108,7 +108,7 @@ def write_new(path: str, content: bytes) -> None:
 
 
 def _partial_name(path: str) -> str:
-    """Return a name of its own, since two processes may write the same file; TensorBoard reads each "tfevents"."""
+    """Return a unique name, since two processes may write one file; without "tfevents", which TensorBoard reads."""
     folder, name = posixpath.split(path)
     return posixpath.join(folder, f"{name.replace('tfevents', 'events')}.{uuid.uuid4().hex[:8]}{_PARTIAL}")
 

@@ -59,10 +59,6 @@ class TrialLocation:
 def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
-    Args:
-        filesystem: Any pyarrow filesystem.
-        folder: The folder.
-
     Returns:
         A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call
         ``filesystem_of_trial`` before its files are shown. And the trial id that the pointer names, or "" if none leads
@@ -110,11 +106,6 @@ def path_of(place: str) -> str:
 
 def filesystem_of_trial(place: str, here: pyarrow.fs.FileSystem, trial_ids: frozenset[str]) -> pyarrow.fs.FileSystem:
     """Return the filesystem of what ``media_folder`` returned, if the folder is one of these trials'.
-
-    Args:
-        place: The folder.
-        here: The filesystem that the trial was read from.
-        trial_ids: The trial ids that its index may have.
 
     Raises:
         FileNotFoundError: The folder on the object store has no index of these trials.

@@ -2,7 +2,7 @@
 
 ``<experiment>/.tune_media_log/<first row>-<last row>-<owner>-<writer>-<number>-<level>.jsonl`` holds lines and events
 as ``index_lines`` has them, each with ``trial``, the name of the trial's folder. A part is never changed, and its name
-is used once; what a killed process has half written stays under another name, and nobody reads it.
+is used once; what a killed process has half written stays under another name, which no reader takes.
 ``<writer>.done.json`` names parts whose lines are all in the trials' indexes: readers leave them out, unless a trial's
 index is lost, empty or damaged.
 """
@@ -51,7 +51,6 @@ class Part:
     """A file of the log.
 
     Attributes:
-        path: Its path.
         last: The last row that it is about.
         owner: Who wrote it: the id of a driver's outbox.
         writer: The process that wrote it.
@@ -304,7 +303,6 @@ def _part(path: str, written: float, are_done: Collection[str]) -> Part:
 
 
 def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
-    """Return the lines of a part; None if it is gone."""
     key = str(filesystem.type_name), part.path
     with _lock:
         cached = _parts.pop(key, None)

@@ -113,7 +113,7 @@ class MlflowBackend(Backend):
         self._try("logging hyperparameters", lambda: run.log_params(config))
 
     def _try(self, what: str, work: Callable[[], None]) -> None:
-        """Do something that a run can do without: if it fails for good, the run still goes on and ends."""
+        """Do something that a run can do without: if it fails for good, the run continues, and ends."""
         try:
             work()
         except Exception as error:

@@ -18,10 +18,8 @@ class MlflowRuns:
     """The runs of a sweep on an MLflow server, or in a database. The backend's thread calls all its methods.
 
     Args:
-        uris: The ``tracking_uri`` and the ``registry_uri``.
         experiment: The ``name`` of the MLflow experiment, which is created if there is none, and its
             ``artifact_location``.
-        sweep: The name of the Tune experiment.
         folder: Where files are until MLflow has them. None: the system's folder for temporary files.
     """
 

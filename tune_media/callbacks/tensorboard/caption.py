@@ -33,7 +33,7 @@ def caption_of(facts: Mapping[str, Any], step: int) -> str:
 def caption_strip(text: str, width: int) -> npt.NDArray[np.uint8] | None:
     """Draw a caption as a strip of pixels, HWC uint8; None if Pillow is not installed, which draws it.
 
-    If it is wider than the clip, each of its parts, which commas divide, begins a line of its own.
+    A caption that is wider than the clip is broken at its commas.
     """
     try:
         from PIL import Image, ImageDraw

@@ -121,8 +121,8 @@ class EventWriter(SummaryWriter):
 class MediaFile:
     """The media of a trial, directly in its folder on the storage.
 
-    TensorBoard's reader in Python reads one file after the other, in the order of their names, and goes on with the
-    last one. The names of these files are the first ones, so that it goes on with the scalars.
+    TensorBoard's reader in Python reads one file after the other, in the order of their names, and then follows the
+    last one. The names of these files sort first, so that it follows the scalars.
 
     On this machine's disk it is one file, which grows. Elsewhere it is one of several objects, each of which is
     replaced until it has 64 kB.
@@ -180,7 +180,6 @@ class MediaFile:
 
 
 def _first_record(wall_time: float) -> bytes:
-    """Return the first record of a file."""
     return _record(Event(wall_time=wall_time, file_version="brain.Event:1"))
 
 

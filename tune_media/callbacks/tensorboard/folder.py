@@ -1,4 +1,4 @@
-"""A TensorBoard log directory of an experiment that is over, in a folder of its own."""
+"""A TensorBoard log directory of a finished experiment, outside of its folder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class TensorBoardFolder(TensorBoardBackend):
             )
         temporary = Path(tempfile.mkdtemp(prefix="tune_media-events-"))
         place = TrialLocation(pyarrow.fs.LocalFileSystem(), str(temporary), temporary, trial.trial_id)
-        self._written[trial.trial_id] = dataclasses.replace(trial, location=place, ray=_stand_in(trial, temporary))
+        rays: Any = _RayTrial(trial.trial_id, dict(trial.config), dict(trial.searched), str(temporary))
+        self._written[trial.trial_id] = dataclasses.replace(trial, location=place, ray=rays)
         super().start(self._written[trial.trial_id])
 
     @override
@@ -89,14 +90,9 @@ class TensorBoardFolder(TensorBoardBackend):
         """Print nothing: the trials' folders are temporary."""
 
 
-def _stand_in(trial: TrialInfo, folder: Path) -> Any:
-    """Return as much of Ray's trial as its TensorBoard callback asks for."""
-    return _RayTrial(trial.trial_id, dict(trial.config), dict(trial.searched), str(folder))
-
-
 @dataclasses.dataclass(eq=False)
 class _RayTrial:
-    """A stand-in for Ray's trial."""
+    """As much of Ray's trial as its TensorBoard callback asks for."""
 
     trial_id: str
     config: dict[str, Any]

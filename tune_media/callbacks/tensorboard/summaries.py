@@ -40,7 +40,6 @@ def add_texts(writer: Any, tag: str, batch: EpisodeBatch, step: int) -> None:
 
 
 def _cell(text: str) -> str:
-    """Return a text as a cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")[:_MAX_CHARACTERS]
 
 

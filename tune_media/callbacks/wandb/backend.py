@@ -79,7 +79,7 @@ class WandbBackend(Backend):
             kind = DirectHelper if self._exports else WandbHelper
             self._helper = kind(self.context.scratch(), self.context.seconds_left)
         if trial.trial_id in self._configs:
-            return  # paused, cloned or retried: it goes on in the run that it has
+            return  # paused, cloned or retried: its run is open already
         if not (trial.is_restored and self._is_offline):  # else its run is written at its end
             self._helper.begin(trial.trial_id, self._settings(trial))
         self._configs[trial.trial_id] = trial.config
@@ -191,7 +191,7 @@ class WandbBackend(Backend):
         init = {
             "id": trial.trial_id,
             "name": trial.name,
-            "resume": "allow",  # a restored trial goes on in its run
+            "resume": "allow",  # a restored trial continues its run
             "allow_val_change": True,
             "group": rays.group or trial.experiment,
             "project": rays.project,

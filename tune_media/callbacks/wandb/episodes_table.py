@@ -41,7 +41,6 @@ class WandbTable:
         """Return the ``wandb.Table``.
 
         Args:
-            wandb: The module.
             trial: The id of the run, in a column that tells trials apart when W&B joins their tables.
         """
         metrics = list(dict.fromkeys(name for row in self._rows for name in row["metrics"]))[:_MAX_METRICS]

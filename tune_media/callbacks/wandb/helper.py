@@ -113,7 +113,7 @@ class WandbHelper:
         if self._actor is not None:
             import ray
 
-            if ray.is_initialized():  # else it is gone, and the call would start a cluster of its own
+            if ray.is_initialized():  # else the actor is gone, and the call would start a cluster
                 ray.kill(self._actor)
             self._actor = None
 

@@ -46,7 +46,7 @@ def copy_runs(folder: Path, location: TrialLocation) -> None:
         for file in sorted(path for path in run.rglob("*") if path.is_file()):  # the rows come last
             content = file.read_bytes()
             write_atomically(location.filesystem, f"{place}/{file.relative_to(run).as_posix()}", content)
-            now, is_log = file.stat().st_size, file.parent.name == "logs"  # which W&B's own process goes on writing
+            now, is_log = file.stat().st_size, file.parent.name == "logs"  # to which W&B's own process still writes
             if now != len(content) and not is_log:
                 raise OSError(f"{file} had {len(content)} bytes when it was copied, and has {now}")
     shutil.rmtree(folder, ignore_errors=True)
