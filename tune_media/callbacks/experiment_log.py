@@ -84,7 +84,7 @@ class ExperimentLog:
 
     def __init__(self, services: Services) -> None:
         self._services, self._filesystem, self._experiment = services, services.filesystem, services.experiment
-        self._log = LogWriter(self._filesystem, self._experiment, services.outbox.id)
+        self._log = LogWriter(self._filesystem, self._experiment, services.outbox.folder.name)
         self._began = time.time()
         self._earlier: Log | None = None  # the parts of other processes that are not done
         self._has_log = False

@@ -71,8 +71,8 @@ class FinishedTrial:
         folder = posixpath.basename(files.path.rstrip("/"))
         by_folder = state.find((), files.path)
         id = str(first.get("trial_id") or (by_folder and by_folder.trial_id) or min(files.trial_ids, default=folder))
-        known = state.trials.get(id)
-        chosen = known.searched if known is not None else {}
+        saved = state.trials.get(id)
+        chosen = saved.searched if saved is not None else {}
         config = first.get("config")
         config = plain_config(config if isinstance(config, dict) and config else files.read_config(), chosen)
         if chosen:
@@ -81,7 +81,7 @@ class FinishedTrial:
             searched = {name: files.config[name] for name in differing if name in files.config}
         info = TrialInfo(
             id,
-            known.name if known else trial_name(folder, id) or folder,
+            saved.name if saved else trial_name(folder, id) or folder,
             posixpath.basename(files.experiment),
             config,
             TrialLocation(files.filesystem, files.path, Path(files.path), id),
@@ -89,8 +89,8 @@ class FinishedTrial:
             time=result_time(first) or files.newest,
         )
         status: Status = "finished" if last.get("done") is True else "interrupted"
-        if known is not None and known.status in STATUS_OF:
-            status = STATUS_OF[known.status]
+        if saved is not None and saved.status in STATUS_OF:
+            status = STATUS_OF[saved.status]
         elif read_if_there(files.filesystem, posixpath.join(files.path, "error.txt")) is not None:
             status = "failed"
         return cls(files, results, info, status, chosen)

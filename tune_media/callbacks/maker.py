@@ -100,8 +100,7 @@ class Maker:
             data = row.packed()
         except BaseException as error:
             name = f"a raw array (row {seq})" if entry is None else entry.path
-            known = error if isinstance(error, Exception) else RuntimeError(error_text(error))
-            self._faults.report("the store", f"writing {name}", known)
+            self._faults.report("the store", f"writing {name}", error)
             self._lose(seq, FAILED, error_text(error))
         else:
             try:

@@ -141,10 +141,10 @@ class BackendReader(Reader, Context):
 
         def copy() -> None:
             with self._lock:
-                covered = [one for one in self._to_copy if one[0] == key]
+                covered = [(waiting, row) for waiting, row in self._to_copy if waiting == key]
             work()
             with self._lock:
-                self._to_copy = [one for one in self._to_copy if one not in covered]
+                self._to_copy = [waiting for waiting in self._to_copy if waiting not in covered]
             self._commit()
 
         self._storage.put_chore(what, copy, key)
@@ -169,13 +169,13 @@ class BackendReader(Reader, Context):
 
     def call_in_loop(self, kind: str, trial: Trial, *arguments: Any) -> None:
         """Call the backend as a row of a kind would have it called, if Tune's loop calls that method itself."""
-        known = ROW_KINDS[kind]
-        if known.method in self.backend.in_loop:
-            with self.guard(known.doing):
+        row_kind = ROW_KINDS[kind]
+        if row_kind.method in self.backend.in_loop:
+            with self.guard(row_kind.doing):
                 info = self._infos.get(trial.trial_id)
                 if info is None or info.ray is not trial or kind == "start":
                     info = self._infos[trial.trial_id] = self._services.live_info(trial)
-                known.call(self.backend, info, *arguments)
+                row_kind.call(self.backend, info, *arguments)
         if kind == "end":
             self._infos.pop(trial.trial_id, None)
 
@@ -195,26 +195,25 @@ class BackendReader(Reader, Context):
             waited = f" The end of the experiment waited {seconds:.1f} s for it, and may wait {allowed:g} s."
             for trial, kind, count in self._outbox.count_after(self._at):
                 self._lacks_rows(trial, kind, count)
-            own = patience is not None
             logger.warning(
                 "tune_media: %s had not finished when the experiment ended, so its last data may be missing. To wait "
                 "longer, increase %s. What waits for it stays on the driver's disk; Tuner.restore goes on with it.",
                 self.name,
-                "its own time limit" if own else f"MediaOptions(flush_seconds={self.options.flush_seconds:g})",
+                f"MediaOptions(flush_seconds={allowed:g})" if patience is None else "its own time limit",
             )
         self._name_lacks(waited)
 
     def _lacks_rows(self, trial_id: str, kind: str, count: int = 1) -> None:
         """Count rows that the backend does not get, if it lacks anything without them."""
-        known = self._called_for(kind)
-        if known is not None and known.noun:
+        row_kind = self._called_for(kind)
+        if row_kind is not None and row_kind.noun:
             with self._lock:
-                self._lacks[trial_id, known.noun] += count
+                self._lacks[trial_id, row_kind.noun] += count
 
     def _called_for(self, kind: str) -> RowKind | None:
         """Return how this thread calls the backend for rows of a kind; None if it does not."""
-        known = ROW_KINDS.get(kind)
-        return None if known is None or known.method in self.backend.in_loop else known
+        row_kind = ROW_KINDS.get(kind)
+        return None if row_kind is None or row_kind.method in self.backend.in_loop else row_kind
 
     def _name_lacks(self, more: str) -> None:
         """Warn of everything that the backend does not have, once, with one sentence more; of nothing if it has all."""

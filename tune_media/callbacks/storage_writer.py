@@ -219,8 +219,7 @@ class StorageWriter(Reader):
     def _park(self, row: StorageRow, error: BaseException) -> None:
         """Leave in the outbox what the storage refuses again and again, and list that."""
         assert row.files is not None, "nothing else fails"
-        reported = error if isinstance(error, Exception) else RuntimeError(error_text(error))
-        self._faults.report("the store", f"writing {row.files.path}", reported)
+        self._faults.report("the store", f"writing {row.files.path}", error)
         command = f"tune-media deliver {as_argument(self._services.filesystem, self._services.experiment)}"
         note = f"the storage refused it ({error_text(error)}); `{command}` tries again"
         self._outbox.park(row.row.seq)
