@@ -205,7 +205,7 @@ def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
     Raises:
         OSError: The storage does not answer, or has not taken all that was reported before.
     """
-    found = [
+    clips = [
         line
         for line in context.lines(trial)
         if line.get("trial_id", trial.trial_id) == trial.trial_id
@@ -213,7 +213,7 @@ def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
         and math.isfinite(as_number(line.get("episode_return")))
         and does_count(line)
     ]
-    return sorted(found, key=clip_rank, reverse=True)
+    return sorted(clips, key=clip_rank, reverse=True)
 
 
 class Backend:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, STORED, WAITING
-from tune_media.storage.index_lines import AgainEvent, BackEvent, Key, LogLine, MediumLine
+from tune_media.storage.index_lines import AgainEvent, BackEvent, LogLine, MediumLine
 
 _RANK = {WAITING: 0, ONLY_TAPE: 1, FAILED: 2, DROPPED: 2, STORED: 3}
 
@@ -28,12 +28,12 @@ def fold(lines: Iterable[LogLine]) -> list[MediumLine]:
         >>> [line.rolled_back for line in fold([BackEvent("train_0", "t1", 5, training_iteration=2), line, line])]
         [True]
     """
-    media: dict[tuple[Key, str | None], MediumLine] = {}
+    media: dict[tuple[str, str, str, str | None], MediumLine] = {}
     backs: dict[str | None, set[tuple[int, int]]] = {}
     again: dict[tuple[str | None, str], int] = {}  # the last row of ``again``, by trial and medium
     for line in lines:
         if isinstance(line, MediumLine):
-            place = line.place, line.trial_id
+            place = line.id, line.section, line.key, line.trial_id
             media[place] = _joined(media[place], line) if place in media else line
         elif isinstance(line, BackEvent):
             backs.setdefault(line.trial_id, set()).add((line.row, line.training_iteration))

@@ -179,19 +179,18 @@ def _medium_line(line: Line) -> MediumLine | None:
 
     The line keeps the object, without the fields that have an attribute.
     """
-    path = line.get("path")
-    texts = all(isinstance(line.get(name), str) for name in ("id", "section", "key"))
-    if not texts or not isinstance(path, str) or not path.isprintable() or "\\" in path:
+    take = line.pop
+    id, section, key, path = take("id", None), take("section", None), take("key", None), take("path", None)
+    if not (isinstance(id, str) and isinstance(section, str) and isinstance(key, str) and isinstance(path, str)):
         return None
     may_leave = "/." in path or "//" in path or path.startswith(("/", ".")) or path.endswith("/") or not path
-    if may_leave and {"", ".", ".."} & set(path.split("/")):
+    if not path.isprintable() or "\\" in path or (may_leave and {"", ".", ".."} & set(path.split("/"))):
         return None
-    take = line.pop
     return MediumLine(
-        id=take("id"),
-        section=take("section"),
-        key=take("key"),
-        path=take("path"),
+        id=id,
+        section=section,
+        key=key,
+        path=path,
         row=take("row"),
         status=_typed(take("status", None), str),
         trial_id=_typed(take("trial_id", None), str),
