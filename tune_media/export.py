@@ -19,7 +19,7 @@ from tune_media.viewing.catalog import load
 if TYPE_CHECKING:
     from tune_media.callbacks.backend import Backend
     from tune_media.callbacks.callback import MediaLoggerCallback
-    from tune_media.callbacks.export import Exported
+    from tune_media.callbacks.export import ExportSummary
 
 
 def to_tracker(
@@ -28,7 +28,7 @@ def to_tracker(
     *,
     filesystem: pyarrow.fs.FileSystem | None = None,
     progress: Callable[[str], None] = lambda trial: None,
-) -> Exported:
+) -> ExportSummary:
     """Log a finished experiment to W&B, MLflow or a tracker of your own, as if the tracker had been there all the time.
 
     Each trial is logged from its files: the results in ``result.json``, the hyperparameters, and the media if there are
@@ -72,7 +72,7 @@ def to_tensorboard(
     options: MediaOptions | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
     progress: Callable[[str], None] = lambda trial: None,
-) -> Exported:
+) -> ExportSummary:
     """Write a TensorBoard log directory of a finished experiment: scalars, clips, pictures, histograms, HParams.
 
     Args:
@@ -109,11 +109,11 @@ def _export(
     backend: Backend,
     options: MediaOptions,
     progress: Callable[[str], None],
-) -> Exported:
+) -> ExportSummary:
     from tune_media.callbacks.backend import Context
-    from tune_media.callbacks.export import AlreadyThereError, Exported, FinishedTrial, log_trial
+    from tune_media.callbacks.export import AlreadyThereError, ExportSummary, FinishedTrial, log_trial
 
-    exported = Exported()
+    exported = ExportSummary()
     catalog = load(path, filesystem)
     snapshots = Snapshots()
     backend.prepare_export()

@@ -52,7 +52,7 @@ def test_callbacks_that_two_experiments_at_once_share_serve_both_and_warn_once(t
         callbacks.on_experiment_end(trials=[trial])
     for trial in trials:
         lines, _ = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
-        assert [line["step"] for line in lines] == list(range(1, 11))
+        assert [line.facts["step"] for line in lines] == list(range(1, 11))
     assert session._SESSIONS == {}
     assert caplog.text.count("give each Tuner callbacks of its own") == 2  # one a callback
 
@@ -104,7 +104,7 @@ def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monk
     trial = FakeTrial(tmp_path)
     run([tm.JsonMediaLoggerCallback()], trial, [{"score": 1}])
     ((line,), _) = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
-    assert line["status"] == "failed"
+    assert line.status == "failed"
     assert "1 could not be stored" in capsys.readouterr().out
 
 
@@ -145,7 +145,7 @@ def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
         trial.storage.storage_filesystem = filesystem
         run([tm.JsonMediaLoggerCallback()], trial, [{"clip": frames.copy()}])
     ((line,), _) = read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)
-    assert not line.get("rolled_back")
+    assert not line.rolled_back
 
 
 @pytest.mark.parametrize("is_everywhere", [True, False])

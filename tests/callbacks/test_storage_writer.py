@@ -273,7 +273,7 @@ def test_a_file_is_in_the_log_before_it_is_there(tmp_path, monkeypatch):
 
     def listed():
         log = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage"), done=True)
-        return {line["path"] for line in log.lines.get("t1", [])}
+        return {line.path for line in log.lines.get("t1", [])}
 
     sweep = Sweep(tmp_path)
     write = filesystem.link_once
@@ -282,7 +282,7 @@ def test_a_file_is_in_the_log_before_it_is_there(tmp_path, monkeypatch):
         seen.append(str(target.relative_to(sweep.path)) in listed())
         return write(source, target)
 
-    monkeypatch.setattr("tune_media.callbacks.storage_writer.link_once", watched)
+    monkeypatch.setattr("tune_media.callbacks.row_files.link_once", watched)
     for iteration in range(1, 6):
         sweep.report(iteration, weights=blob(iteration))
         sweep.settle()

@@ -82,7 +82,7 @@ def test_without_a_reason_the_last_line_says_what_to_add(tmp_path, capsys, monke
 @pytest.mark.parametrize("count", [1, 5, 7])
 def test_what_was_lost_is_counted_and_the_first_are_named(count):
     summary = Summary(Faults(strict=False), "/results", "/results")
-    summary.begins()
+    summary.has_new = True
     for number in range(count):
         summary.lost(f"media/{number}.mp4")
     assert f"{count} could not be stored (media/0.mp4" in summary.line()

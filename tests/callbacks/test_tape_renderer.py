@@ -119,7 +119,7 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
     wait_until(lambda: ("metrics", 2) in notes.calls)
     assert not (sweep.path / shown).exists()
     logged = read_log(sweep.trial.storage.storage_filesystem, str(tmp_path / "storage")).lines["t1"]
-    assert [(line["key"], line["status"], line["path"], line["episode_return"]) for line in logged] == [
+    assert [(line.key, line.status, line.path, line.facts["episode_return"]) for line in logged] == [
         ("best", "waiting", shown, 7.0),
         ("worst", "waiting", shown, 7.0),
     ]

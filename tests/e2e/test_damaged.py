@@ -11,7 +11,7 @@ from werkzeug.test import Client
 
 import tune_media as tm
 from tests.support.damage import WAYS
-from tests.support.index_lines import valid_lines
+from tests.support.index_lines import typed, valid_lines
 from tests.support.stores import LOCAL, StoredTrial
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.cli import main
@@ -51,7 +51,7 @@ def whole(tmp_path_factory):
     log = []
     for number, name in enumerate(("bad", "good", "other")):
         folder = write_trial(experiment / name, number)
-        log += [line | {"trial": name} for line in valid_lines((folder / "media" / "index.jsonl").read_bytes())]
+        log += [typed(line | {"trial": name}) for line in valid_lines((folder / "media" / "index.jsonl").read_bytes())]
     write_snapshot(experiment, bad="ERROR", good="TERMINATED", other="TERMINATED")
     LogWriter(LOCAL, str(experiment), "box").append(1, 99, log)
     return experiment

@@ -35,7 +35,7 @@ def test_the_index_is_read_again_only_if_its_file_has_changed(trial):
     assert (len(trial.lines), len(trial.reports)) == (4, 2)
     assert trial.config == {"lr": 0.1, "env": "E", "nested/size": 3}
     with Path(f"{trial.path}/{INDEX_PATH}").open("ab") as file:
-        file.write(json.dumps({**trial.lines[0], "status": "deleted"}).encode() + b"\n")
+        file.write(json.dumps({**trial.lines[0], "status": "failed", "try": 1}).encode() + b"\n")
     first = trial.lines[0]["path"]
     assert trial.refresh(version(trial))
     assert len(trial.lines) == 3

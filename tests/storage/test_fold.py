@@ -4,9 +4,15 @@ import random
 
 import pytest
 
-from tune_media.storage.fold import as_failed, fold
+from tests.support.index_lines import typed
+from tune_media.storage import fold as fold_module
 
 KEYS = ("best", "worst", "last")
+
+
+def fold(lines):
+    """Return the fold of lines as JSON objects."""
+    return [line.fields() for line in fold_module.fold(map(typed, lines))]
 
 
 def history(seed):
@@ -55,18 +61,10 @@ def history(seed):
         stored = [key for key, known in truth.items() if known["status"] == "stored"]
         if stored and rng.random() < 0.08:  # its file is not there; perhaps it comes in the end
             key = rng.choice(stored)
-            lost = as_failed(truth[key]["line"], "lost")
-            write(*key, "failed", **{"try": lost["try"], "note": "lost"})
+            lost = fold_module.as_failed(typed(truth[key]["line"]), "lost")
+            write(*key, "failed", **{"try": lost.tries, "note": "lost"})
             if rng.random() < 0.5:
-                write(*key, "stored", **{"try": lost["try"] + 1})
-        elif stored and rng.random() < 0.08:
-            path = truth[rng.choice(stored)]["line"]["path"]
-            if all(known["status"] == "stored" for known in truth.values() if known["line"]["path"] == path):
-                row += 1
-                owner = next(known["trial"] for known in truth.values() if known["line"]["path"] == path)
-                lines.append({"event": "deleted", "row": row, "trial_id": owner, "path": path})
-                for known in truth.values():
-                    known["status"] = "deleted" if known["line"]["path"] == path else known["status"]
+                write(*key, "stored", **{"try": lost.tries + 1})
     return lines, {(*key, known["trial"]): (known["status"], known["back"]) for key, known in truth.items()}
 
 
@@ -104,12 +102,6 @@ def line(**more):
 def test_of_two_lines_with_the_same_try_and_status_the_same_one_is_valid_in_any_order():
     one, other = line(compared="steps"), line(compared="steps, pictures", note="why")
     assert fold([one, other]) == fold([other, one, other]) == fold([*fold([one]), other])
-
-
-def test_a_file_that_is_recorded_under_another_key_after_it_was_deleted_is_there_again():
-    deleted = {"event": "deleted", "row": 5, "trial_id": "t1", "path": "media/x.mp4"}
-    found = fold([line(), deleted, line(key="other", row=7)])
-    assert [(one["key"], one["status"]) for one in found] == [("k", "deleted"), ("other", "stored")]
 
 
 def test_lines_of_another_trial_in_the_folder_are_untouched():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
+from tune_media.storage.index_lines import MediumLine
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.names import ID_DIGITS
 
@@ -16,15 +17,15 @@ def known_of(*lines):
 
 
 def line_of(medium, path, key="k", **more):
-    found = {"id": medium.id, "section": "train", "key": key, "path": path, "status": "stored", "trial_id": "t1"}
-    return {**found, **more}
+    fields = {"section": "train", "key": key, "path": path, "row": 1, "status": "stored", "trial_id": "t1", **more}
+    return MediumLine(id=medium.id, **fields)
 
 
 def blob(number):
     return tm.Artifact(bytes([number]), name="x.bin")
 
 
-@pytest.mark.parametrize("status", ["stored", "deleted"])
+@pytest.mark.parametrize("status", ["stored", "waiting"])
 def test_what_an_earlier_process_recorded_is_not_recorded_again(status):
     medium = blob(1)
     known = known_of(line_of(medium, "media/train/k/step_000000001-x.bin", status=status))
@@ -87,7 +88,7 @@ def test_lines_of_another_trial_reserve_their_files_only():
 
 
 def test_the_lineage_is_that_of_the_last_line_until_the_trial_descends_from_another():
-    known = known_of(line_of(blob(1), "media/a.bin", lineage=["t0@3"]), line_of(blob(2), "media/b.bin"))
+    known = known_of(line_of(blob(1), "media/a.bin", lineage=("t0@3",)), line_of(blob(2), "media/b.bin"))
     assert known.lineage == ("t0@3",)
     known.descends_from([f"t{n}@1" for n in range(100)])
     assert len(known.lineage) == 50

@@ -66,7 +66,7 @@ class Sweep:
 
     def lines(self):
         """Return the valid lines of the trial."""
-        return read_lines(pyarrow.fs.LocalFileSystem(), str(self.path))[0]
+        return [line.fields() for line in read_lines(pyarrow.fs.LocalFileSystem(), str(self.path))[0]]
 
 
 def blob(number):

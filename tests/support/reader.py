@@ -45,7 +45,7 @@ class PlainContext(Context):
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         self.wait_for_storage()
-        return read_index(trial.location.filesystem, trial.location.path)[0]
+        return [line.fields() for line in read_index(trial.location.filesystem, trial.location.path)[0]]
 
 
 def a_trial(folder: Path, **config: Any) -> TrialInfo:

@@ -13,7 +13,7 @@ from tune_media.callbacks.rows import episodes_row
 from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.filesystem import write_atomically, write_once
 from tune_media.storage.fold import fold
-from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, event_line, read_index
+from tune_media.storage.index_lines import INDEX_PATH, BackEvent, LogLine, content_of, read_index
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch
@@ -31,9 +31,10 @@ class StoredTrial:
 
     def __init__(self, location: TrialLocation) -> None:
         self.location = location
-        self.lines: list[Line] = read_index(location.filesystem, location.path)[0]
+        index, _ = read_index(location.filesystem, location.path)
+        self.lines: list[LogLine] = [*index]
         self.known = KnownMedia(location.trial_id)
-        self.known.load(self.lines)
+        self.known.load(index)
         self.known.complete()
         self._clips: dict[str, dict[str, str]] = {}  # of each episode: the id of each clip by its path
         self._count = 0
@@ -74,10 +75,10 @@ class StoredTrial:
         if self.known.note_iteration_went_back(iteration):
             self._count += 1
             trial_id = self.location.trial_id
-            self.lines.append(event_line("back", "", trial_id, self._count, training_iteration=iteration))
+            self.lines.append(BackEvent(None, trial_id, self._count, iteration))
 
     def finish(self) -> None:
         """Write the index, and the file that leads readers of the driver's folder to the storage."""
-        self.lines = fold(self.lines)
+        self.lines = [*fold(self.lines)]
         write_atomically(self.location.filesystem, self.location.on_storage(INDEX_PATH), content_of(self.lines))
         self.location.write_pointer()

@@ -35,11 +35,11 @@ def experiment(tmp_path):
     batch = EpisodeBatch(episodes, recipes={one.recipe.hash: one.recipe.content for one in clips})
     store.add(batch, "evaluation", "episodes/data", 7)
     entry = MediaEntry(clips[0], "evaluation", "episodes/best", "media/not-there.mp4", 7, 7, time.time())
-    store.lines.append(line_of(entry, "id_trial", 9, {**clips[0].facts(), "status": ONLY_TAPE}))
+    store.lines.append(line_of(entry, "id_trial", 9, ONLY_TAPE, clips[0].facts()))
     older = tm.Video(moving_bar(5), fps=10, episode=tm.EpisodeRecord("older", 0.0, 5))
     store.add(older, "evaluation", "episodes/worst", 3)
     entry = MediaEntry(clips[0], "evaluation", "episodes/worst", "media/nor-there.mp4", 7, 7, time.time())
-    store.lines.append(line_of(entry, "id_trial", 9, {**clips[0].facts(), "status": ONLY_TAPE}))
+    store.lines.append(line_of(entry, "id_trial", 9, ONLY_TAPE, clips[0].facts()))
     store.finish()
     return tmp_path / "sweep"
 

@@ -60,8 +60,8 @@ def left(tmp_path):
     recipes = {one.recipe.hash: one.recipe.content for one in clips}
     store.add(EpisodeBatch(episodes, recipes=recipes), "evaluation", "episodes/data", 7, 1)
     entry = MediaEntry(clips[1], "evaluation", "episodes/best", "media/evaluation/best.mp4", 7, 1, 5.0)
-    facts = {**clips[1].facts(), "status": ONLY_TAPE, "note": "not rendered: the trial ended first"}
-    store.lines.append(line_of(entry, store.location.trial_id, 9, facts))
+    facts = {**clips[1].facts(), "note": "not rendered: the trial ended first"}
+    store.lines.append(line_of(entry, store.location.trial_id, 9, ONLY_TAPE, facts))
     store.finish()
     return tmp_path / "sweep"
 

@@ -167,14 +167,14 @@ def test_files_that_a_remote_index_does_not_name_yet_are_found(experiment, monke
     (experiment / ".tune_media_log").mkdir()
     (experiment / ".tune_media_log" / PART.format(1)).write_text(json.dumps(line) + "\n")
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 4], "one LIST for two seconds"
-    monkeypatch.setattr(log_module, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(log_module, "_LIST_SECONDS", 0.0)
     assert [len(trial.lines) for trial in trials.all(max_age=0)] == [4, 5]
     assert pages.index().content != before.content
 
 
 def test_a_remote_trial_that_goes_on_is_not_asked_for_its_index_again(tmp_path, monkeypatch):
     """It is not there, and to find that out takes a LIST of each trial at each look."""
-    monkeypatch.setattr(log_module, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(log_module, "_LIST_SECONDS", 0.0)
     trial = write_trial(tmp_path / "experiment" / "trial_0", 0)
     index, log = trial / "media/index.jsonl", tmp_path / "experiment" / ".tune_media_log"
     log.mkdir()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from tune_media.ray_compat import callbacks_of_experiment
-from tune_media.storage.entry import DELETED, STORED, MediaEntry
+from tune_media.storage.entry import STORED, MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_media import read_trial
@@ -179,11 +179,6 @@ def until_it_works(
 ) -> None:
     """Make a call, and again while its error is one that will pass.
 
-    Args:
-        call: The call.
-        will_pass: Says whether an error will pass.
-        patience: How long to try, seconds.
-
     Raises:
         Exception: The last error.
     """
@@ -205,20 +200,20 @@ class StorageAwayError(OSError):
 def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
     """Return the index lines of a trial's clips that count and have a return, as ``clip_rank`` has them.
 
-    They include those of earlier processes, and those whose status is ``deleted``.
+    They include those of earlier processes.
 
     Raises:
         OSError: The storage does not answer, or has not taken all that was reported before.
     """
-    found = [
+    clips = [
         line
         for line in context.lines(trial)
         if line.get("trial_id", trial.trial_id) == trial.trial_id
-        and line.get("status") in (STORED, DELETED)
+        and line.get("status") == STORED
         and math.isfinite(as_number(line.get("episode_return")))
         and does_count(line)
     ]
-    return sorted(found, key=clip_rank, reverse=True)
+    return sorted(clips, key=clip_rank, reverse=True)
 
 
 class Backend:

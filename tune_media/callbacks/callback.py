@@ -138,7 +138,7 @@ class MediaLoggerCallback(LoggerCallback):
         session, reader = self._open(trial)
         status: Status = "failed" if failed else "finished"
         if failed and not (trial.last_result or {}).get("training_iteration"):  # Tune may never have started it
-            session.failed_early(trial)
+            session.services.summary.failed_early(trial.trial_id, str(trial))
         session.end_trial(trial.trial_id, status)
         reader.call_in_loop("end", trial, status)
 
@@ -200,7 +200,6 @@ class MediaLoggerCallback(LoggerCallback):
             )
 
     def _open(self, trial: Trial) -> tuple[MediaSession, BackendReader]:
-        """Join the session of the trial's experiment."""
         session, reader = self._session, self._reader
         if session is not None and reader is not None and session.running.get(trial.trial_id) is trial:
             return session, reader  # Ray makes the experiment's path anew each time

@@ -15,14 +15,13 @@ from tune_media.storage.filesystem import for_small_files, place_name
 
 
 @dataclass(frozen=True)
-class Delivered:
+class Delivery:
     """What became of an outbox.
 
     Attributes:
-        folder: Its folder.
         line: What was stored, and what the storage did not take; empty if another process has the outbox.
         is_whole: Whether the storage has everything that waited for it.
-        is_gone: Whether nothing waits any more, for nobody.
+        is_gone: Whether nothing is left in it.
     """
 
     folder: Path
@@ -31,30 +30,25 @@ class Delivered:
     is_gone: bool = False
 
 
-def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) -> list[Delivered]:
+def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) -> list[Delivery]:
     """Store what waits on this machine for the storage of an experiment.
 
-    What waits for trackers stays, and so do tapes: ``Tuner.restore`` goes on with both.
+    What waits for trackers stays, and so do tapes: ``Tuner.restore`` continues with both.
 
     Args:
-        filesystem: The storage.
-        experiment: The experiment's folder on it.
         seconds: How long each outbox may take.
-
-    Returns:
-        What became of each outbox of the experiment; nothing if there is none.
 
     Raises:
         OSError: The folder of all outboxes cannot be read.
     """
-    found = []
+    deliveries = []
     for folder in outboxes_of(place_name(filesystem, experiment)):
         outbox = Outbox.adopt(folder)
         if outbox is None:
-            found.append(Delivered(folder))
+            deliveries.append(Delivery(folder))
             continue
         services = Services(outbox, for_small_files(filesystem), experiment, staging=None, name="")
-        services.summary.begins()
+        services.summary.has_new = True
         maker, writer = Maker(services), StorageWriter(services, {})
         maker.adopt()
         writer.begin()
@@ -66,5 +60,5 @@ def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) 
             pass
         is_whole, is_gone = is_whole and not outbox.has_parked, not outbox.read(0, 1)
         outbox.close(remove=is_gone)
-        found.append(Delivered(folder, services.summary.line(), is_whole, is_gone))
-    return found
+        deliveries.append(Delivery(folder, services.summary.line(), is_whole, is_gone))
+    return deliveries

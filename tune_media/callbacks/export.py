@@ -11,13 +11,7 @@ from typing import Any
 
 from tune_media.callbacks.backend import ROW_KINDS, STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
 from tune_media.experiment.params import plain_config, searched_params
-from tune_media.experiment.results import (
-    json_object,
-    result_step,
-    result_time,
-    results_of_trial,
-    without_lists,
-)
+from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial, without_lists
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
@@ -33,12 +27,10 @@ class AlreadyThereError(Exception):
 
 
 @dataclass
-class Exported:
+class ExportSummary:
     """What an export has logged.
 
     Attributes:
-        trials: How many trials.
-        results: How many results.
         media: How many media: clips, pictures, histograms, files, reports of episodes.
         left_alone: Trials that the tracker has already, or that were abandoned: why, by their names.
         problems: What could not be logged, each in a sentence.
@@ -54,13 +46,7 @@ class Exported:
 @dataclass(frozen=True)
 class FinishedTrial:
     """A trial that is over, as its files and Tune's snapshots tell of it.
-
-    Attributes:
-        files: Its files.
-        results: The lines of its results that count.
-        info: The trial, as Tune started it.
-        status: How it ended.
-        chosen: What Tune chose for it, see ``nested_choice``.
+    ``results`` are the lines of those that count; for ``chosen`` see ``nested_choice``.
     """
 
     files: TrialFiles
@@ -74,10 +60,8 @@ class FinishedTrial:
         """Read a trial.
 
         Args:
-            files: Its files.
             differing: The hyperparameters that differ between the trials, which are taken as those that Tune chose if
                 no snapshot tells.
-            state: Tune's snapshots.
 
         Raises:
             OSError: The storage does not answer.
@@ -87,8 +71,8 @@ class FinishedTrial:
         folder = posixpath.basename(files.path.rstrip("/"))
         by_folder = state.find((), files.path)
         id = str(first.get("trial_id") or (by_folder and by_folder.trial_id) or min(files.trial_ids, default=folder))
-        known = state.trials.get(id)
-        chosen = known.searched if known is not None else {}
+        saved = state.trials.get(id)
+        chosen = saved.searched if saved is not None else {}
         config = first.get("config")
         config = plain_config(config if isinstance(config, dict) and config else files.read_config(), chosen)
         if chosen:
@@ -97,7 +81,7 @@ class FinishedTrial:
             searched = {name: files.config[name] for name in differing if name in files.config}
         info = TrialInfo(
             id,
-            known.name if known else trial_name(folder, id) or folder,
+            saved.name if saved else trial_name(folder, id) or folder,
             posixpath.basename(files.experiment),
             config,
             TrialLocation(files.filesystem, files.path, Path(files.path), id),
@@ -105,25 +89,19 @@ class FinishedTrial:
             time=result_time(first) or files.newest,
         )
         status: Status = "finished" if last.get("done") is True else "interrupted"
-        if known is not None and known.status in STATUS_OF:
-            status = STATUS_OF[known.status]
+        if saved is not None and saved.status in STATUS_OF:
+            status = STATUS_OF[saved.status]
         elif read_if_there(files.filesystem, posixpath.join(files.path, "error.txt")) is not None:
             status = "failed"
         return cls(files, results, info, status, chosen)
 
 
-def log_trial(backend: Backend, trial: FinishedTrial, exported: Exported, patience: float = 60.0) -> None:
+def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, patience: float = 60.0) -> None:
     """Log a finished trial with a backend: its results that count, its media, its end.
 
     Results and media that were rolled back are left out. Times, steps and names are those of the files, so that a
     backend whose calls are repeatable may be given the same trial again. A result or medium that cannot be read, or
-    that the tracker refuses, is skipped alone.
-
-    Args:
-        backend: The backend, with a context.
-        trial: The trial.
-        exported: Gets the counts and the problems.
-        patience: How long a call is repeated while the tracker is away, seconds.
+    that the tracker refuses, is skipped alone. While the tracker is away, a call is repeated for ``patience`` seconds.
 
     Raises:
         AlreadyThereError: The tracker has the trial already.
@@ -147,10 +125,7 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, .
     """Yield the calls for a trial's results and media that count, as a backend got them while it ran.
 
     Of each call: the kind of row that asks for it, a name for what it logs, and the arguments after the trial.
-
-    Args:
-        trial: The trial.
-        problems: Gets a sentence for each medium that cannot be read, and for results that are not there.
+    ``problems`` gets a sentence for each medium that cannot be read, and for results that are missing.
     """
     files, name = trial.files, trial.info.name
     lines = [line for line in (*files.lines, *files.report_lines) if not line.get("rolled_back")]

@@ -48,8 +48,10 @@ class Faults:
                 raise
             self.report(name, what, error)
 
-    def report(self, name: str, what: str, error: Exception, kind: str = "") -> None:
+    def report(self, name: str, what: str, error: BaseException, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
+        if not isinstance(error, Exception):  # a SystemExit must not end Tune's loop
+            error = RuntimeError(error_text(error))
         self.count += 1
         self._first = self._first or error
         seen = (name, type(error).__name__, kind)

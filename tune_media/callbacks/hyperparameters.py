@@ -17,10 +17,9 @@ def hyperparameters(trial: Trial, config: Any) -> tuple[dict[str, Any], dict[str
     Tune's own ``evaluated_params`` hold stand-ins for objects, and no value that a function samples.
 
     Args:
-        trial: The trial.
         config: Its hyperparameters; those of a result, if PBT has changed them.
     """
     chosen = nested_choice(trial.evaluated_params, unresolved_config(trial))
-    own = {name: value for name, value in dict(config or {}).items() if name != "callbacks"}
-    plain: dict[str, Any] = plain_config(own, chosen)
+    values = {name: value for name, value in dict(config or {}).items() if name != "callbacks"}
+    plain: dict[str, Any] = plain_config(values, chosen)
     return plain, searched_params(plain, chosen)

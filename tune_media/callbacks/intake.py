@@ -45,21 +45,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Held:
+class TrialIntake:
     """Per-trial state between results.
 
     Attributes:
-        trial: Ray's own object.
-        known: Its media that were seen.
-        told: The ids of the callbacks that were told of its last start.
+        members: The ids of the callbacks that have begun its last start.
         windows: The lists of its last result, of the old API stack.
         repeats: The places of its results that were a window of RLlib's.
-        config: Its last hyperparameters, as text; None: nobody has asked for them.
+        config: Its last hyperparameters, as text; None: not compared yet.
     """
 
     trial: Trial
     known: KnownMedia
-    told: set[int] = field(default_factory=set)
+    members: set[int] = field(default_factory=set)
     windows: Windows = field(default_factory=Windows)
     repeats: set[Place] = field(default_factory=set)
     config: str | None = None
@@ -71,13 +69,10 @@ class Held:
 
 
 @dataclass(eq=False)
-class Taken:
+class ResultIntake:
     """What a result held.
 
     Attributes:
-        report: The result, for all callbacks.
-        rows: What is to be appended to the outbox.
-        entries: The media that are new.
         went_back: Whether the trial goes back with this result.
         unpackable: Values that are no plain data.
         held_as: The name by which the row of the result knows them; empty: there are none.
@@ -93,9 +88,9 @@ class Taken:
     pending: dict[str, int] = field(default_factory=dict)
 
 
-def take(
+def take_media(
     result: dict[str, Any],
-    held: Held,
+    intake: TrialIntake,
     faults: Faults,
     *,
     raw_fps: float = 30.0,
@@ -103,23 +98,19 @@ def take(
     after: int = 0,
     has_row: bool = False,
     is_copy: bool = False,
-) -> Taken:
+) -> ResultIntake:
     """Replace the media of a result by their paths, and return the rows that are to be appended for it.
 
     If a medium cannot be stored, text that says so replaces it: no result keeps its bytes. Nothing is raised: what
     could not be read is reported, and so are the problems of recording that the result has.
 
     Args:
-        result: The result; changed in place.
-        held: The state of its trial; changed in place.
-        faults: Takes faults and problems.
-        raw_fps: Frames per second of raw arrays.
         room: How many bytes of media may wait in memory until they are encoded.
         after: The number of the last row before it.
         has_row: Whether a tracker gets the result by a row.
         is_copy: Whether it is a copy that Tune keeps of a result, rather than the trial's next one.
     """
-    known = held.known
+    known = intake.known
 
     def unclean(place: str, reason: str) -> None:
         error = ValueError(f"{place!r} {reason}; the result is logged with text in its place")
@@ -135,8 +126,8 @@ def take(
     step, iteration = result_step(result), whole_number(result.get("training_iteration"))
     at = (not is_copy and result_time(result)) or time.time()
     new_in_lists: dict[tuple[str, ...], list[Any]] = {}
-    changed = functools.cache(functools.partial(held.has_other_config, result))
-    taken = Taken(Report(step, iteration, result, new_in_lists, at, changed, after))
+    changed = functools.cache(functools.partial(intake.has_other_config, result))
+    taken = ResultIntake(Report(step, iteration, result, new_in_lists, at, changed, after))
     if not is_copy:
         if known.note_iteration_went_back(iteration):
             taken.went_back = True
@@ -145,14 +136,14 @@ def take(
             for problem in take_problems(result):
                 faults.problems.add(problem)
             taken.pending = pending(result)
-    told: set[str] = set()  # sections whose recorder has the episodes that the old API stack repeats
+    placed_legacy: set[str] = set()  # sections whose recorder has the episodes that the old API stack repeats
     own_path = functools.cache(functools.partial(known.report_path, step))  # of all episodes of the result
 
     def place(found: FoundMedium) -> str:
         """Give a medium its path, and return the text that replaces it."""
         medium, is_batch = found.medium, isinstance(found.medium, EpisodeBatch)
         if isinstance(medium, EpisodeBatch) and medium.holds_legacy:
-            told.add(found.section)
+            placed_legacy.add(found.section)
         with faults.guard("the store", f"storing {found.section}/{found.key}", later=True):
             placed = known.register(
                 medium, found.section, found.key, step=step, own_path=own_path if is_batch else None
@@ -167,29 +158,29 @@ def take(
         return f"not stored: {medium.kind} {found.section}/{found.key}"
 
     with faults.guard("the reader", "reading media of a result", later=True):  # all that were found get their rows
-        replace_media(result, place, raw_fps, unread, held.repeats)
-        for new in () if is_copy else new_episodes(result, held.windows, unstored):
+        replace_media(result, place, raw_fps, unread, intake.repeats)
+        for new in () if is_copy else new_episodes(result, intake.windows, unstored):
             is_known, path = False, None
-            if new.batch.episodes and new.section not in told:
+            if new.batch.episodes and new.section not in placed_legacy:
                 is_known = known.knows(new.batch)
                 path = place(FoundMedium(new.section, f"{RECORDER}{DATA_KEY}", new.batch))
             new.put(path)
             new_in_lists.update({where: [] if is_known else values for where, values in new.lists.items()})
     if has_row and not is_copy:
         with faults.guard("the outbox", "reading a result", later=True):
-            taken.rows.append(_result_row(held, taken))
+            taken.rows.append(_result_row(intake, taken))
     taken.rows += _media_rows(known.trial_id, taken.entries, faults, room)
     return taken
 
 
-def _result_row(held: Held, taken: Taken) -> NewRow:
+def _result_row(intake: TrialIntake, taken: ResultIntake) -> NewRow:
     report = taken.report
-    config = None if report.config is None else hyperparameters(held.trial, report.config)[0]
+    config = None if report.config is None else hyperparameters(intake.trial, report.config)[0]
     values, taken.unpackable = pack_each(report.flat)
     taken.held_as = new_id() if taken.unpackable else ""
     live = sorted(map(str, taken.unpackable))
     row = ResultRow(report.step, report.training_iteration, report.time, live, taken.held_as, config, values)
-    return NewRow(held.known.trial_id, "result", row.packed())
+    return NewRow(intake.known.trial_id, "result", row.packed())
 
 
 def _media_rows(trial_id: str, entries: list[MediaEntry], faults: Faults, room: float) -> list[NewRow]:

@@ -42,9 +42,6 @@ class JsonBackend(Backend):
     """Writes result.json and params.json as Ray does, in Tune's loop, before Tune copies them.
 
     Media need nothing more: they are files already.
-
-    Args:
-        rays: Ray's callback.
     """
 
     name = "JSON"
@@ -63,7 +60,7 @@ class JsonBackend(Backend):
     def start(self, trial: TrialInfo) -> None:
         if self.yields_to is not None:
             return
-        if _file_of(trial).exists():  # it goes on after a pause, a retry or an exploit
+        if _file_of(trial).exists():  # paused, retried or cloned
             rays: Any = trial.ray
             self._rays.update_config(rays, rays.config)
             self._open(trial)
@@ -108,7 +105,7 @@ class JsonBackend(Backend):
         content = _file_of(trial).read_bytes() if reported else b"\n"
         if content.endswith(b"\n"):
             return
-        json_files(self._rays)[rays].write("\n" if content else "")  # the next line is a line of its own
+        json_files(self._rays)[rays].write("\n" if content else "")  # so that the next result begins a line
         what = f"trial {trial.trial_id} had {reported} results, and the storage's result.json is cut off"
         why = "the driver was killed while Tune copied it. What is missing in it was only sent to the trackers"
         self.context.fault("restoring result.json", OSError(f"{what}: {why}"), kind=trial.trial_id)

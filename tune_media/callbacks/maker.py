@@ -28,9 +28,6 @@ class Maker:
     """One thread that makes contents, and gives them to the rows that wait for them.
 
     Tune's loop calls ``adopt``, ``room``, ``make`` and ``close``.
-
-    Args:
-        services: The outbox, the options, and the count of faults.
     """
 
     def __init__(self, services: Services) -> None:
@@ -50,7 +47,6 @@ class Maker:
         """Begin to make the content of a row, if there is room for what waits.
 
         Args:
-            seq: The row's number.
             entry: The medium in memory. None: the row holds its raw array.
         """
         if entry is not None and entry.medium.nbytes > self.room:
@@ -104,8 +100,7 @@ class Maker:
             data = row.packed()
         except BaseException as error:
             name = f"a raw array (row {seq})" if entry is None else entry.path
-            known = error if isinstance(error, Exception) else RuntimeError(error_text(error))
-            self._faults.report("the store", f"writing {name}", known)
+            self._faults.report("the store", f"writing {name}", error)
             self._lose(seq, FAILED, error_text(error))
         else:
             try:

@@ -45,7 +45,7 @@ _CLOSE_SECONDS = 5.0  # how long the end waits for a checkpoint that is under wa
 _TIDY_ROWS = 64  # deleted in one transaction
 TAPE = "tape"
 """The kind of the rows of clips that are still to be rendered."""
-_MOST_HELD = 10_000  # rows in memory
+_MOST_IN_MEMORY = 10_000  # rows in memory
 _MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
 DATA_KINDS = ("result", "media", "episodes")
 """The kinds of rows that may be dropped if there is no room; all others are needed to keep order."""
@@ -86,7 +86,6 @@ class NewRow:
     """A row that is to be appended.
 
     Attributes:
-        trial: The trial's id.
         kind: ``start`` and ``end`` of a trial; ``result``, its numbers, and ``checkpoint``, which the storage passes;
             ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered;
             ``back``, the trial went back; ``again``, a known medium was recorded again. Tune's loop appends all but
@@ -113,13 +112,7 @@ class Row:
 
     Attributes:
         seq: Its number, which grows over all processes of an experiment, and is never given twice.
-        trial: The trial's id.
-        kind: As in ``NewRow``.
-        data: Plain data; see ``NewRow``.
         small: The content, if it is in the row.
-        file: The file with the content, or None.
-        nbytes: The size of that file.
-        ready: Whether the content has been made.
         recipe: The hash of a tape's recipe; empty for other rows. See ``Outbox.recipe``.
     """
 
@@ -175,7 +168,6 @@ class Outbox:
         >>> outbox.close(remove=True)
 
     Attributes:
-        folder: Its folder.
         is_adopted: Whether an earlier process made it.
         began: The number of the last row before this process.
         last: The number of the last row.
@@ -213,7 +205,6 @@ class Outbox:
         """Open the outbox of an experiment: that of a process that is gone, or a new one.
 
         Args:
-            root: The folder of all outboxes.
             storage: The experiment's folder on the storage.
             timestamp: Tune's own time stamp of the experiment, which a restore keeps.
 
@@ -286,11 +277,6 @@ class Outbox:
         """Whether a row is parked."""
         return bool(self._select("SELECT 1 FROM rows WHERE state = ? LIMIT 1", _PARKED))
 
-    @property
-    def id(self) -> str:
-        """Its name."""
-        return self.folder.name
-
     def append(self, rows: Sequence[NewRow], most_bytes: float | None = None) -> int:
         """Append rows, all or none, and return the number of the last one; Tune's loop calls this.
 
@@ -306,7 +292,7 @@ class Outbox:
         try:
             return self._with_room(nbytes, most_bytes, lambda: self._append(rows))
         except OutboxFullError:
-            if most_bytes is not None or len(self._in_memory) + len(rows) > _MOST_HELD:
+            if most_bytes is not None or len(self._in_memory) + len(rows) > _MOST_IN_MEMORY:
                 raise
             with self._lock:
                 self._in_memory += rows
@@ -396,21 +382,21 @@ class Outbox:
         Raises:
             ContentLostError: It is not there.
         """
-        found = self._select("SELECT content FROM recipes WHERE hash = ?", hash)
-        if not found:
+        contents = self._select("SELECT content FROM recipes WHERE hash = ?", hash)
+        if not contents:
             raise ContentLostError(f"the recipe {hash} is not in the outbox on the driver's disk")
-        return bytes(found[0][0])
+        return bytes(contents[0][0])
 
     def _drop_recipe(self, hash: str) -> int:
         """Delete a recipe that no row names any more; return how many bytes that frees."""
-        found = self._database.execute(
+        unused = self._database.execute(
             "SELECT length(content) FROM recipes WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM rows WHERE recipe = ?)",
             (hash, hash),
         ).fetchone()
-        if found is None:
+        if unused is None:
             return 0
         self._database.execute("DELETE FROM recipes WHERE hash = ?", (hash,))
-        return int(found[0])
+        return int(unused[0])
 
     def _values(self, row: NewRow, files: list[Path]) -> tuple[Any, ...]:
         """Return the columns of a new row, with a large content written into a file."""
@@ -479,8 +465,8 @@ class Outbox:
         with self._lock:
             return [] if self._is_closed else self._database.execute(query, values).fetchall()
 
-    def _row(self, found: tuple[Any, ...]) -> Row:
-        seq, trial, kind, data, small, name, nbytes, state, recipe = found
+    def _row(self, values: tuple[Any, ...]) -> Row:
+        seq, trial, kind, data, small, name, nbytes, state, recipe = values
         file = self.folder / name if name else None
         return Row(seq, trial, kind, data, small, file, nbytes or 0, state != _TO_BE_MADE, recipe or "")
 
@@ -569,21 +555,23 @@ class Outbox:
                 passed = min(self._cursors.values(), default=self.last)
                 if self._is_closed or passed <= self._tidied_to:
                     return 0
-                found = self._database.execute(
+                passed_rows = self._database.execute(
                     f"SELECT seq, file, {_COST} FROM rows WHERE seq > ? AND seq <= ? AND kind != ? AND state != ? "
                     "ORDER BY seq LIMIT ?",
                     (self._tidied_to, passed, TAPE, _PARKED, _TIDY_ROWS),
                 ).fetchall()
-            _delete([self.folder / name for _, name, _ in found if name])  # first: on a full disk SQLite cannot write
-            upto = found[-1][0] if len(found) == _TIDY_ROWS else passed
+            _delete(
+                [self.folder / name for _, name, _ in passed_rows if name]
+            )  # first: on a full disk SQLite cannot write
+            upto = passed_rows[-1][0] if len(passed_rows) == _TIDY_ROWS else passed
             with self._lock, contextlib.suppress(sqlite3.Error):
                 if not self._is_closed:
                     self._database.execute(
                         "DELETE FROM rows WHERE seq <= ? AND kind != ? AND state != ?", (upto, TAPE, _PARKED)
                     )
-            self._add_bytes(-sum(cost for _, _, cost in found))
+            self._add_bytes(-sum(cost for _, _, cost in passed_rows))
             self._tidied_to = upto
-        return len(found)
+        return len(passed_rows)
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the database file, over a second connection, so that no thread waits."""
@@ -655,12 +643,12 @@ class Outbox:
             if not behind:
                 return False
             slowest = min(behind, key=lambda name: behind[name])
-            found = self._database.execute(
+            skipped = self._database.execute(
                 "SELECT seq, trial, kind FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
                 (behind[slowest], stored, _TIDY_ROWS),
             ).fetchall()
-            self._cursors[slowest] = found[-1][0] if len(found) == _TIDY_ROWS else stored
-            self._skipped.setdefault(slowest, []).extend(found)
+            self._cursors[slowest] = skipped[-1][0] if len(skipped) == _TIDY_ROWS else stored
+            self._skipped.setdefault(slowest, []).extend(skipped)
             with contextlib.suppress(sqlite3.Error):  # a full disk has it later
                 self._save_cursor(slowest)
         return True

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from tune_media.callbacks.outbox import Outbox
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
-_LOOK_SECONDS = 0.5  # how often a thread looks around if nobody wakes it
+_LOOK_SECONDS = 0.5  # how often a thread looks for work that did not wake it
 
 
 class OutboxThread:
@@ -114,7 +114,7 @@ class OutboxThread:
 
 
 def _stand_back(niceness: int) -> None:
-    """Leave the processor to others; on Linux alone each thread has a niceness of its own."""
+    """Leave the processor to others; only Linux has a niceness for each thread."""
     if niceness and sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may forbid it
             thread = threading.get_native_id()
@@ -126,10 +126,6 @@ def in_threads(jobs: Sequence[Callable[[], None]], count: int) -> list[BaseExcep
 
     It waits for the rest when one has failed, too: a request that is still under way could undo a later one. The
     threads are daemons, since a storage may hang.
-
-    Args:
-        jobs: The jobs.
-        count: How many at a time; 1: in this thread.
 
     Example:
         >>> in_threads([lambda: None, lambda: 1 / 0], 2)

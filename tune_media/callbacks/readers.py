@@ -95,7 +95,7 @@ class BackendReader(Reader, Context):
         self.backend, self._services, self._storage, self._key = backend, services, storage, key
         methods = {kind.method for kind in ROW_KINDS.values()} - backend.in_loop
         self.reads = any(getattr(type(backend), name) is not getattr(Backend, name) for name in methods)
-        if self.reads:  # nobody would advance another one's cursor, and all rows would stay
+        if self.reads:  # else its cursor would not move, and all rows would stay
             services.outbox.add_reader(key, services.outbox.began)
         self._infos: dict[str, TrialInfo] = {}  # as Tune's loop hands them to the backend
         self._trials: dict[str, TrialInfo] = {}  # that the backend has started, and not ended
@@ -141,10 +141,10 @@ class BackendReader(Reader, Context):
 
         def copy() -> None:
             with self._lock:
-                covered = [one for one in self._to_copy if one[0] == key]
+                covered = [(waiting, row) for waiting, row in self._to_copy if waiting == key]
             work()
             with self._lock:
-                self._to_copy = [one for one in self._to_copy if one not in covered]
+                self._to_copy = [waiting for waiting in self._to_copy if waiting not in covered]
             self._commit()
 
         self._storage.put_chore(what, copy, key)
@@ -157,7 +157,7 @@ class BackendReader(Reader, Context):
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended: once its last row is stored, they are all in its index."""
         self.wait_for_storage()
-        return read_index(trial.location.filesystem, trial.location.path)[0]
+        return [line.fields() for line in read_index(trial.location.filesystem, trial.location.path)[0]]
 
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk."""
@@ -169,13 +169,13 @@ class BackendReader(Reader, Context):
 
     def call_in_loop(self, kind: str, trial: Trial, *arguments: Any) -> None:
         """Call the backend as a row of a kind would have it called, if Tune's loop calls that method itself."""
-        known = ROW_KINDS[kind]
-        if known.method in self.backend.in_loop:
-            with self.guard(known.doing):
+        row_kind = ROW_KINDS[kind]
+        if row_kind.method in self.backend.in_loop:
+            with self.guard(row_kind.doing):
                 info = self._infos.get(trial.trial_id)
                 if info is None or info.ray is not trial or kind == "start":
                     info = self._infos[trial.trial_id] = self._services.live_info(trial)
-                known.call(self.backend, info, *arguments)
+                row_kind.call(self.backend, info, *arguments)
         if kind == "end":
             self._infos.pop(trial.trial_id, None)
 
@@ -195,26 +195,25 @@ class BackendReader(Reader, Context):
             waited = f" The end of the experiment waited {seconds:.1f} s for it, and may wait {allowed:g} s."
             for trial, kind, count in self._outbox.count_after(self._at):
                 self._lacks_rows(trial, kind, count)
-            own = patience is not None
             logger.warning(
                 "tune_media: %s had not finished when the experiment ended, so its last data may be missing. To wait "
                 "longer, increase %s. What waits for it stays on the driver's disk; Tuner.restore goes on with it.",
                 self.name,
-                "its own time limit" if own else f"MediaOptions(flush_seconds={self.options.flush_seconds:g})",
+                f"MediaOptions(flush_seconds={allowed:g})" if patience is None else "its own time limit",
             )
         self._name_lacks(waited)
 
     def _lacks_rows(self, trial_id: str, kind: str, count: int = 1) -> None:
         """Count rows that the backend does not get, if it lacks anything without them."""
-        known = self._called_for(kind)
-        if known is not None and known.noun:
+        row_kind = self._called_for(kind)
+        if row_kind is not None and row_kind.noun:
             with self._lock:
-                self._lacks[trial_id, known.noun] += count
+                self._lacks[trial_id, row_kind.noun] += count
 
     def _called_for(self, kind: str) -> RowKind | None:
         """Return how this thread calls the backend for rows of a kind; None if it does not."""
-        known = ROW_KINDS.get(kind)
-        return None if known is None or known.method in self.backend.in_loop else known
+        row_kind = ROW_KINDS.get(kind)
+        return None if row_kind is None or row_kind.method in self.backend.in_loop else row_kind
 
     def _name_lacks(self, more: str) -> None:
         """Warn of everything that the backend does not have, once, with one sentence more; of nothing if it has all."""

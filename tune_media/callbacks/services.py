@@ -42,19 +42,12 @@ class Services:
     """What the threads of one experiment share.
 
     Attributes:
-        outbox: What is still to be delivered.
-        filesystem: The storage.
-        experiment: The experiment's folder on it.
         staging: The experiment's folder on the driver; None: it is not known.
-        name: The experiment's name.
         options: The user's options: those of the first callback that was given any.
-        faults: Counts faults.
-        summary: Counts media.
         unpackable: Values of results that only this process has, such as W&B's own classes, by the name in their rows.
         restored: Whether an earlier process began a trial, by its id.
-        has_ended: Whether Tune has ended the experiment.
         waited: How long its end has waited for the storage, seconds.
-        exit_by: When the process must be gone, by the monotonic clock, if it was told to end.
+        exit_by: When the process must be gone, by the monotonic clock, on SIGTERM.
     """
 
     outbox: Outbox
@@ -124,13 +117,13 @@ class Services:
         return values
 
     def patience(self, seconds: float) -> float:
-        """Return how long a part of the end may take: less if the process was told to end."""
+        """Return how long a part of the end may take: less on SIGTERM."""
         return seconds if self.exit_by is None else min(seconds, self.time_left())
 
     def time_left(self) -> float:
         """Return how long the end of the experiment may still wait for the storage; seconds.
 
-        The time that a tracker takes does not count, unless the process was told to end.
+        The time that a tracker takes does not count, except on SIGTERM.
         """
         left = self.options.flush_seconds - self.waited
         if self.faults.strict and self.faults.count:  # the first fault ends it all

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tune_media.callbacks.backend import STATUS_OF, Backend, Report, Status
-from tune_media.callbacks.intake import Held, Taken, take, without_content
+from tune_media.callbacks.intake import ResultIntake, TrialIntake, take_media, without_content
 from tune_media.callbacks.maker import Maker
 from tune_media.callbacks.outbox import (
     DATA_KINDS,
@@ -55,17 +55,13 @@ _SESSIONS: dict[str, MediaSession] = {}  # by the experiment's local folder
 _LOCK = threading.Lock()
 
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
-_EXIT_SECONDS = 20.0  # how long a process that is told to end waits
+_EXIT_SECONDS = 20.0  # how long a process waits on SIGTERM
 _LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its lines
 _MAX_UNPACKABLE = 1000  # results whose values that are no plain data are held in memory
 
 
 class Member(Protocol):
-    """A callback of an experiment, as its session knows it.
-
-    Attributes:
-        given_options: The options that the user gave to it.
-    """
+    """A callback of an experiment, as its session knows it."""
 
     given_options: MediaOptions | None
 
@@ -82,17 +78,10 @@ class MediaSession:
     """The media of one experiment, and the life of the callbacks that log them.
 
     Tune's loop calls all methods; atexit calls ``end_now`` if the process ends before Tune has ended the experiment.
+    ``state`` is what ``settle`` returned before the experiment was restored; {} if it was not.
 
     Attributes:
         key: The experiment's folder on the driver.
-        services: What it shares with the threads.
-        storage: The storage's reader.
-        running: The trials that run.
-
-    Args:
-        key: The experiment's folder on the driver.
-        trial: Any trial of the experiment.
-        state: What ``settle`` returned before the experiment was restored; {} if it was not.
     """
 
     def __init__(self, key: str, trial: Trial, state: dict[str, Any]) -> None:
@@ -102,14 +91,14 @@ class MediaSession:
         self.services = Services(outbox, filesystem, experiment, Path(key), trial.experiment_dir_name)
         self._outbox, self._summary = outbox, self.services.summary
         self.running: dict[str, Trial] = {}
-        known = state.get("outbox") or {}
-        outbox.raise_to(int(known.get("last", 0)))
-        self._last_media: dict[str, int] = dict(known.get("media") or {})  # the last row of each trial
-        self._summary.had_media = bool(known.get("has_media"))
+        before = state.get("outbox") or {}
+        outbox.raise_to(int(before.get("last", 0)))
+        self._last_media: dict[str, int] = dict(before.get("media") or {})  # the last row of each trial
+        self._summary.had_media = bool(before.get("has_media"))
         self.storage = StorageWriter(self.services, {} if outbox.is_adopted else self._last_media)
         self._maker = Maker(self.services)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
-        self._held: dict[str, Held] = {}  # of each trial
+        self._intakes: dict[str, TrialIntake] = {}  # of each trial
         self._readers: dict[str, BackendReader] = {}
         self._rows_of_unpackable: dict[str, int] = {}
         self._members: list[Member] = []
@@ -117,7 +106,7 @@ class MediaSession:
         self._is_settled = True
         self._last: Report | None = None  # Tune shows a result to all callbacks, then the next one
         if any(row.seq > outbox.position(STORAGE) for row in outbox.read_kinds(0, ("media",))):
-            self._summary.begins()
+            self._summary.has_new = True
         self._maker.adopt()
         self._render(outbox.read_kinds(0, (TAPE,)))
 
@@ -135,7 +124,7 @@ class MediaSession:
         return session
 
     def reader(self, backend: Backend) -> BackendReader:
-        """Return a reader for a backend, which goes on where one of the same name was when its process was killed."""
+        """Return a reader for a backend; it continues at the cursor that a killed process left under its name."""
         name, number = backend.name or type(backend).__name__, 1
         key = name
         while key in self._readers:
@@ -149,10 +138,10 @@ class MediaSession:
     # -- a trial's life -----------------------------------------------------------------------------------------------
 
     def begin(self, trial: Trial, member: Member) -> None:
-        """A trial starts, for the first time or again: one row, whichever callback is told first."""
-        told = self._held[trial.trial_id].told if trial.trial_id in self._held else set()
-        if told and id(member) not in told:
-            told.add(id(member))
+        """Append one row for the start of a trial, at the first callback that reports it."""
+        started = self._intakes[trial.trial_id].members if trial.trial_id in self._intakes else set()
+        if started and id(member) not in started:
+            started.add(id(member))
             return
         self.running[trial.trial_id] = trial
         self._summary.has_recorder |= _has_recorder(trial.config)
@@ -161,23 +150,23 @@ class MediaSession:
         with self.services.faults.guard("the recorders", "telling them that a logger callback runs"):
             mark_as_logged(trial)
         with self.services.faults.guard("the outbox", "beginning a trial"):
-            held = self._held_of(trial)
-            held.told = {id(member)}
+            intake = self._intake_of(trial)
+            intake.members = {id(member)}
             start = self.services.start_row(trial)
             self._outbox.remember(trial.trial_id, start)
             self.append([NewRow(trial.trial_id, "start", start.packed())], is_bounded=False)
-            self._look_for_donor(trial, held.known)
+            self._look_for_donor(trial, intake.known)
 
-    def _held_of(self, trial: Trial) -> Held:
-        """Return what is held of a trial; the storage's reader reads the lines of its earlier runs."""
-        held = self._held.get(trial.trial_id)
-        if held is None:
-            held = self._held[trial.trial_id] = Held(trial, KnownMedia(trial.trial_id))
+    def _intake_of(self, trial: Trial) -> TrialIntake:
+        """Return the state of a trial; the storage's reader reads the lines of its earlier runs."""
+        intake = self._intakes.get(trial.trial_id)
+        if intake is None:
+            intake = self._intakes[trial.trial_id] = TrialIntake(trial, KnownMedia(trial.trial_id))
             if self._outbox.trial(trial.trial_id) is None:
                 self._outbox.remember(trial.trial_id, self.services.start_row(trial))
-            self.storage.know(held.known)
-        held.trial = trial
-        return held
+            self.storage.know(intake.known)
+        intake.trial = trial
+        return intake
 
     def _wait_for_known(self, trial: Trial, known: KnownMedia) -> None:
         """Wait until a trial's earlier index is read: at most ``_LOAD_SECONDS`` in total while none is read."""
@@ -204,28 +193,30 @@ class MediaSession:
         self._summary.reported(trial.trial_id)
         if self._last is not None and self._last.result is result:
             return self._last
-        held = self._held_of(trial)
+        intake = self._intake_of(trial)
         with self.services.faults.guard("the store", "reading where a trial goes on"):
-            self._wait_for_known(trial, held.known)
+            self._wait_for_known(trial, intake.known)
         has_row = any(reader.reads and "metrics" not in reader.backend.in_loop for reader in self._readers.values())
-        taken = self._take(result, held, after=self._outbox.last, has_row=has_row)
+        taken = self._take(result, intake, after=self._outbox.last, has_row=has_row)
         self._last = taken.report
         if taken.went_back and self._renderer is not None:  # before its row: what is rendered later is not behind it
             self._renderer.goes_back(trial.trial_id, taken.report.training_iteration)
         self._summary.pending(trial.trial_id, taken.pending)
-        self._keep(held, taken)
+        self._keep(intake, taken)
         return taken.report
 
     def read_copy(self, trial: Trial, result: dict[str, Any]) -> None:
         """Replace the media in a copy of a result, which Tune keeps, by their paths."""
-        held = self._held_of(trial)
-        self._keep(held, self._take(result, held, is_copy=True))
+        intake = self._intake_of(trial)
+        self._keep(intake, self._take(result, intake, is_copy=True))
 
-    def _take(self, result: dict[str, Any], held: Held, **options: Any) -> Taken:
+    def _take(self, result: dict[str, Any], intake: TrialIntake, **options: Any) -> ResultIntake:
         services = self.services
-        return take(result, held, services.faults, raw_fps=services.options.raw_fps, room=self._maker.room, **options)
+        return take_media(
+            result, intake, services.faults, raw_fps=services.options.raw_fps, room=self._maker.room, **options
+        )
 
-    def _keep(self, held: Held, taken: Taken) -> None:
+    def _keep(self, intake: TrialIntake, taken: ResultIntake) -> None:
         """Append the rows of a result, all at once, and have contents made."""
         rows, faults = taken.rows, self.services.faults
         self._hold_unpackable(taken)  # a reader may be faster than this thread
@@ -241,7 +232,7 @@ class MediaSession:
         except (OSError, sqlite3.Error) as error:  # the driver's disk does not even take the names of media
             faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
             for entry in taken.entries:
-                held.known.forget(entry.medium.id, entry.section, entry.key)
+                intake.known.forget(entry.medium.id, entry.section, entry.key)
                 self._summary.lost(entry.path)
             rows, last = [], 0
         for seq, row in enumerate(rows, last - len(rows) + 1):
@@ -259,7 +250,7 @@ class MediaSession:
             rows = [NewRow(row.trial, row.kind) if row.kind == "result" else row for row in rows]
             return self.append(rows, is_bounded=False)
 
-    def _hold_unpackable(self, taken: Taken) -> None:
+    def _hold_unpackable(self, taken: ResultIntake) -> None:
         """Hold the values of a result that are no plain data until all readers have passed its row."""
         if not taken.unpackable:
             return
@@ -276,16 +267,12 @@ class MediaSession:
             self.append([NewRow(trial.trial_id, "checkpoint", CheckpointRow(path).packed())])
 
     def end_trial(self, trial_id: str, status: Status) -> None:
-        """A trial is over: one row, whichever callback is told first; hold nothing of it any longer."""
+        """Append one row for the end of a trial, and forget its state."""
         if self.running.pop(trial_id, None) is not None:
             self._append_end(trial_id, status)
 
-    def failed_early(self, trial: Trial) -> None:
-        """A trial failed before its first result, or Tune could not start it."""
-        self._summary.failed_early(trial.trial_id, str(trial))
-
     def _append_end(self, trial_id: str, status: Status) -> None:
-        self._held.pop(trial_id, None)
+        self._intakes.pop(trial_id, None)
         self._last_media.pop(trial_id, None)
         self.services.restored.pop(trial_id, None)
         self._last = None
@@ -308,7 +295,7 @@ class MediaSession:
         for row in rows:
             if row.kind in ("media", TAPE, "episodes"):
                 self._last_media[row.trial] = last
-                self._summary.begins()
+                self._summary.has_new = True
         self._begin_readers()
         if any(row.kind == TAPE for row in rows):
             self._render([row for row in self._outbox.read(last - len(rows), len(rows)) if row.kind == TAPE])
@@ -321,14 +308,13 @@ class MediaSession:
                 reader.begin()
 
     def _render(self, rows: Sequence[Row]) -> None:
-        """Begin to render tapes."""
         if not rows:
             return
         if self._renderer is None:
             from tune_media.callbacks.tape_renderer import TapeRenderer  # loads the encoder
 
             self._renderer = TapeRenderer(self.services)
-        self._summary.begins()
+        self._summary.has_new = True
         self._renderer.add(rows)
 
     # -- state and end ------------------------------------------------------------------------------------------------
@@ -409,7 +395,7 @@ class MediaSession:
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
                 self._summary.lost(read_media_row(row.kind, row.data).path)
-        with contextlib.suppress(OSError, ValueError):  # nobody reads the standard output, or it is closed
+        with contextlib.suppress(OSError, ValueError):  # the standard output is closed
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)
         self.services.faults.raise_first()
@@ -433,15 +419,15 @@ class MediaSession:
 
         Only a start tells: Tune gives a trial its donor's checkpoint before it shows us the trial's own last result.
         """
-        found = donor_of(trial)
-        if found is None:
+        donation = donor_of(trial)
+        if donation is None:
             return
-        folder, iteration = found
+        folder, iteration = donation
         ids = {start.folder: id for id, start in self._outbox.all_trials().items()}
         donor = ids.get(folder, folder)
         link = f"{donor}@{iteration}"
         if known.lineage[:1] != (link,):
-            others = self._held[donor].known.lineage if donor in self._held else ()
+            others = self._intakes[donor].known.lineage if donor in self._intakes else ()
             known.descends_from((link, *others))
 
 
@@ -460,9 +446,9 @@ def _has_recorder(config: Any) -> bool:
     """Return whether an RLlib config has a recorder among its callbacks."""
     if not isinstance(config, dict):
         return False
-    found = (config.get(name) for name in ("callbacks", "callbacks_class"))
-    each = (one for value in found for one in (value if isinstance(value, (list, tuple)) else [value]))
-    return any(getattr(type(one), "records_episodes", False) for one in each)
+    values = (config.get(name) for name in ("callbacks", "callbacks_class"))
+    callbacks = (item for value in values for item in (value if isinstance(value, (list, tuple)) else [value]))
+    return any(getattr(type(callback), "records_episodes", False) for callback in callbacks)
 
 
 def _opened_outbox(trial: Trial) -> Outbox:

@@ -26,11 +26,6 @@ _WITH_A_LOOP = "in a loop of your own, report what RecordEpisodes.take() returns
 class Summary:
     """Counts for the last line. Any thread calls any method.
 
-    Args:
-        faults: The faults on the driver, and the problems of recording, which the last line names.
-        folder: The experiment's folder.
-        argument: The same, as the command line takes it.
-
     Attributes:
         has_new: Whether media have come.
         had_media: Whether media were recorded before the experiment was restored.
@@ -64,10 +59,6 @@ without a clip).
         self._left_names: list[str] = []
         self._trials: set[str] = set()
         self._pending: dict[str, dict[str, int]] = {}  # of each trial, by the key
-
-    def begins(self) -> None:
-        """Take note that media have come."""
-        self.has_new = True
 
     @property
     def has_media(self) -> bool:
@@ -172,19 +163,16 @@ without a clip).
         if self._lost:
             line += f" {self._lost_text()}: see the lines of the index whose status is not 'stored'."
         if self._left:
-            line += f" {self._left_text()}."
+            names = _names(self._left_names, self._left)
+            line += (
+                f" The storage did not take {self._left} media ({names}); they wait on this machine for a week. "
+                f"`tune-media deliver {self._argument}` stores them, and so does Tuner.restore."
+            )
         if texts:
             line += f" Not recorded: {'; '.join(texts)}."
         if warnings:
             line += f" Warnings: {'; '.join(warnings)}."
         return line + self._fault_text()
-
-    def _left_text(self) -> str:
-        names = _names(self._left_names, self._left)
-        return (
-            f"The storage did not take {self._left} media ({names}); they wait on this machine for a week. "
-            f"`tune-media deliver {self._argument}` stores them, and so does Tuner.restore"
-        )
 
     def _line_without_media(self, reasons: str) -> str:
         if self._lost:
@@ -215,11 +203,10 @@ without a clip).
 
 
 def _names(first: list[str], count: int) -> str:
-    """Return the first names, and whether there are more."""
     return ", ".join(first[:_MAX_NAMES]) + (", ..." if count > _MAX_NAMES else "")
 
 
 def _not_asked() -> str:
-    """Return the reason if nobody recorded; a script that has not imported RLlib reads first what concerns it."""
+    """Return the reason if no recorder was set up; the remedy for what the script uses comes first."""
     remedies = [_WITH_RLLIB, _WITH_A_LOOP] if "ray.rllib" in sys.modules else [_WITH_A_LOOP, _WITH_RLLIB]
     return f"no result held any media: {'; '.join(remedies)}. `tune-media doctor` checks an env"

@@ -1,8 +1,8 @@
 """Renders the clips that came as tapes, beside training, and appends each finished clip to the outbox.
 
-A clip that is still to be rendered is a row of its own kind, which stays in the outbox until it is known what becomes
-of the clip. So the renderer has no cursor, and holds up no reader. The clips of a trial and key are rendered in the
-order in which they came.
+A clip that is still to be rendered is a row of the kind ``tape``, which stays in the outbox until the clip is made or
+given up. So the renderer has no cursor, and holds up no reader. The clips of a trial and key are rendered in the order
+in which they came.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger("tune_media")
 _STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
 _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
-_IN_A_ROW = 8  # tapes of one recipe, while others wait: each recipe has a process of its own
+_IN_A_ROW = 8  # tapes of one recipe, while others wait: a process serves one recipe
 _KILL_SECONDS = 5.0  # until a thread whose process was killed has noticed
 _PROCESS_NAME = "the render process"
 
@@ -52,7 +52,7 @@ def tape_row(trial_id: str, entry: MediaEntry) -> NewRow:
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
+class _WaitingClip:
     """A clip that is still to be rendered; it waits ``since`` then, by the monotonic clock."""
 
     row: Row
@@ -74,9 +74,6 @@ class TapeRenderer(OutboxThread):
     """Renders the tapes of an experiment one at a time, those of each trial and key in order.
 
     Tune's loop calls all methods without an underscore but ``turn``, ``failed`` and ``finished``.
-
-    Args:
-        services: The outbox, the options, and the counts of faults and clips.
     """
 
     niceness = 5
@@ -87,11 +84,11 @@ class TapeRenderer(OutboxThread):
         self._stills = Stills(lambda reason: self._faults.problems.add(Problem(f"{SHOWS_NOTHING}: {reason}")))
         self._pool = RenderPool(niceness=background_niceness())
         self._worker: threading.Thread | None = None  # renders one tape
-        self._rendering: list[_Waiting] = []  # the clips of that tape, one for each key and view; empty: it is done
+        self._rendering: list[_WaitingClip] = []  # the clips of that tape, one for each key and view; empty: it is done
         self._recipe, self._in_a_row = "", 0  # of the last tape, and how many of that recipe came one after the other
         self._error: BaseException | None = None  # what went wrong with the last tape, if that was not expected
         self._is_over = False  # nothing more is rendered
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _WaitingClip] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
         self._has_warned = False
 
@@ -100,10 +97,10 @@ class TapeRenderer(OutboxThread):
     def add(self, rows: Iterable[Row]) -> None:
         """Begin to render tapes."""
         now = time.monotonic()
-        found = [_Waiting(row, row.media().names(row.seq)[0], now) for row in rows]
+        clips = [_WaitingClip(row, row.media().names(row.seq)[0], now) for row in rows]
         with self._lock:  # the keys and views of a tape come together
-            self._waiting |= {one.row.seq: one for one in found}
-        for _ in found:
+            self._waiting |= {clip.row.seq: clip for clip in clips}
+        for _ in clips:
             self._summary.taped()
         self._make_room()
         self.begin()
@@ -150,16 +147,15 @@ class TapeRenderer(OutboxThread):
         return not self._waiting
 
     def _make_room(self) -> None:
-        """Leave the oldest tapes if too many wait."""
         waiting = self._all()
-        nbytes = sum(one.row.nbytes for one in waiting)
+        nbytes = sum(clip.row.nbytes for clip in waiting)
         most = _SHARE * self._services.options.max_spilled_bytes
-        for number, one in enumerate(waiting):
+        for number, clip in enumerate(waiting):
             if nbytes <= most and len(waiting) - number <= _MOST_TAPES:
                 return
-            self._leave(one, "too many clips waited")
+            self._leave(clip, "too many clips waited")
             self._warn()
-            nbytes -= one.row.nbytes
+            nbytes -= clip.row.nbytes
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
@@ -184,8 +180,7 @@ class TapeRenderer(OutboxThread):
     def finished(self) -> bool:
         return self.is_empty
 
-    def _all(self) -> list[_Waiting]:
-        """Return all clips that wait, the oldest first."""
+    def _all(self) -> list[_WaitingClip]:
         with self._lock:
             return [self._waiting[seq] for seq in sorted(self._waiting)]
 
@@ -194,13 +189,13 @@ class TapeRenderer(OutboxThread):
 
         While tapes of other recipes wait, a few of one are taken in a row, unless an older tape has one of their keys.
         """
-        tapes: dict[tuple[str, str, str], list[_Waiting]] = {}
-        for one in self._all():
-            tapes.setdefault(one.episode, []).append(one)
-        first: list[list[_Waiting]] = []  # the tapes that no older one of their keys comes before
+        tapes: dict[tuple[str, str, str], list[_WaitingClip]] = {}
+        for clip in self._all():
+            tapes.setdefault(clip.episode, []).append(clip)
+        first: list[list[_WaitingClip]] = []  # the tapes that no older one of their keys comes before
         older: set[tuple[str, str, str]] = set()
         for clips in tapes.values():
-            groups = {one.group for one in clips}
+            groups = {clip.group for clip in clips}
             if not groups & older:
                 first.append(clips)
             older |= groups
@@ -214,7 +209,7 @@ class TapeRenderer(OutboxThread):
         return bool(same)
 
     def _work(self) -> None:
-        """Render the tape that was chosen; a thread of its own."""
+        """Render the tape that was chosen, in the worker's thread."""
         try:
             self._render(self._rendering)
         except BaseException as error:
@@ -223,7 +218,7 @@ class TapeRenderer(OutboxThread):
             self._rendering = []
             self._outbox.wake()
 
-    def _render(self, waiting: list[_Waiting]) -> None:
+    def _render(self, waiting: list[_WaitingClip]) -> None:
         """Render a tape, and append its clips to the outbox."""
         first = waiting[0]
         try:
@@ -241,15 +236,15 @@ class TapeRenderer(OutboxThread):
             self._lose(first, FAILED, str(error))
             return
         except Exception as error:
-            if not self._is_over:  # else this process was told to end, and the tape waits for a restore
-                for one in waiting:
-                    self._give_up(one, error)
+            if not self._is_over:  # else the experiment ends, and the tape waits for a restore
+                for clip in waiting:
+                    self._give_up(clip, error)
             return
-        for one in waiting:
+        for clip in waiting:
             if not self._gave_up:
-                self._append_clip(one, clips)
+                self._append_clip(clip, clips)
 
-    def _give_up(self, waiting: _Waiting, error: Exception) -> None:
+    def _give_up(self, waiting: _WaitingClip, error: Exception) -> None:
         """Leave a clip that was not rendered; if that is for its tape, its env runners record directly from now on."""
         if isinstance(error, RenderError) and error.is_of_env:
             self._refuse(waiting, error)
@@ -260,7 +255,7 @@ class TapeRenderer(OutboxThread):
             why = f"the process that renders died of it twice ({why})"
         self._leave(waiting, why)
 
-    def _taped(self, waiting: _Waiting) -> TapedClip:
+    def _taped(self, waiting: _WaitingClip) -> TapedClip:
         """Return a clip as its env runner sent it.
 
         Raises:
@@ -270,7 +265,7 @@ class TapeRenderer(OutboxThread):
         recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
         return TapedClip(tape, recipe, episode)
 
-    def _append_clip(self, waiting: _Waiting, clips: dict[str, EncodedVideo]) -> None:
+    def _append_clip(self, waiting: _WaitingClip, clips: dict[str, EncodedVideo]) -> None:
         """Append a clip, one of those that were rendered of its tape."""
         try:
             entry = replace(waiting.entry, medium=self._taped(waiting).finished(clips))
@@ -284,43 +279,43 @@ class TapeRenderer(OutboxThread):
             self._faults.report("the outbox", "keeping media", error, kind=DROPPED)
             self._lose(waiting, DROPPED, no_room(error))
 
-    def _lose(self, waiting: _Waiting, status: str, reason: str) -> bool:
+    def _lose(self, waiting: _WaitingClip, status: str, reason: str) -> bool:
         """Append the line of a clip without a file; return whether there was none yet."""
         row = name_row(waiting.entry, waiting.entry.medium.facts(), tape=waiting.row.seq)
         return self._append(waiting, row.as_lost(status, reason).packed(), None)
 
-    def _refuse(self, waiting: _Waiting, error: RenderError) -> None:
+    def _refuse(self, waiting: _WaitingClip, error: RenderError) -> None:
         """Count a clip that cannot be rendered, and have the env runners record directly."""
         entry, reason = waiting.entry, redacted(str(error))
         try:
             refuse(waiting.row.recipe, reason)
         except Exception as fault:
             self._faults.report(_PROCESS_NAME, "telling the env runners to record directly", fault)
-        told = RuntimeError(
+        advice = RuntimeError(
             f"{reason}. The env runners render the episodes of this env while they run, from their next evaluation on; "
             "to do so from the start, pass render='direct' to the recorder"
         )
-        self._faults.report(_PROCESS_NAME, f"rendering {entry.path}", told, kind=waiting.row.recipe)
+        self._faults.report(_PROCESS_NAME, f"rendering {entry.path}", advice, kind=waiting.row.recipe)
         self._lose(waiting, FAILED, reason)
 
-    def _leave_refused(self, waiting: list[_Waiting], reason: str) -> None:
+    def _leave_refused(self, waiting: list[_WaitingClip], reason: str) -> None:
         """Leave the clips of a tape whose recipe is refused, and count its episode."""
         why = f"episodes of this env cannot be played again, and env runners record directly now ({redacted(reason)})"
-        are_new = [self._leave(one, why, waits=False) for one in waiting]
+        are_new = [self._leave(clip, why, waits=False) for clip in waiting]
         if any(are_new):
             self._faults.problems.add(Problem(f"tapes that waited stay tapes: {why}", lost=1))
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""
         waiting, patience = self._all(), time.monotonic() - _STALE_SECONDS
-        newest = {one.group: one for one in waiting}
+        newest = {clip.group: clip for clip in waiting}
         rendering = self._rendering
-        for one in waiting:
-            if one.since < patience and one is not newest[one.group] and one not in rendering:
-                self._leave(one, "rendering is slower than recording, and newer clips waited")
+        for clip in waiting:
+            if clip.since < patience and clip is not newest[clip.group] and clip not in rendering:
+                self._leave(clip, "rendering is slower than recording, and newer clips waited")
                 self._warn()
 
-    def _leave(self, waiting: _Waiting, why: str, *, waits: bool = True) -> bool:
+    def _leave(self, waiting: _WaitingClip, why: str, *, waits: bool = True) -> bool:
         """List a clip as a tape, and return whether it was not yet; the last line counts it if it ``waits``."""
         episode = waiting.entry.medium.facts().get("episode_id")
         note = f"not rendered: {why}; `tune-media render --episodes {episode}` makes its clip if the replay is the same"
@@ -342,7 +337,7 @@ class TapeRenderer(OutboxThread):
                 self._summary.waiting_text(),
             )
 
-    def _append(self, waiting: _Waiting, data: bytes, content: bytes | None) -> bool:
+    def _append(self, waiting: _WaitingClip, data: bytes, content: bytes | None) -> bool:
         """Replace the tape by the row of its clip, unless that is done; return whether it was not."""
         row = NewRow(waiting.row.trial, "media", data, content)
         is_new = self._outbox.replace_tape(waiting.row.seq, row, self._services.options.max_spilled_bytes)

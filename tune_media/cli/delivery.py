@@ -10,7 +10,7 @@ from tune_media.cli.command import Command, UsersCommand, nothing_recorded
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:
-    from tune_media.callbacks.export import Exported
+    from tune_media.callbacks.export import ExportSummary
 
 _MAX_SHOWN = 20  # problems
 _OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file
@@ -101,7 +101,7 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
     return f"{path} ({path.stat().st_size / 1e6:.1f} MB): {which}"
 
 
-def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> Exported:
+def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> ExportSummary:
     import tune_media as tm
     from tune_media.export import to_tensorboard, to_tracker
 

@@ -51,7 +51,7 @@ class EvaluatedTrial:
         self._lines, _ = read_index(filesystem, folder)
         self._remove_unlisted()
         self._rows: list[dict[str, Any]] = []
-        for name in sorted({str(line["path"]) for line in self._lines if line.get("kind") == EpisodeBatch.kind}):
+        for name in sorted({line.path for line in self._lines if line.facts.get("kind") == EpisodeBatch.kind}):
             self._rows += rows_of_parquet(read_if_there(filesystem, self._path(parquet_name(name))) or b"")
 
     def episodes(self, training_iteration: int) -> list[dict[str, Any]]:
@@ -60,8 +60,8 @@ class EvaluatedTrial:
 
     def clips(self, training_iteration: int) -> list[Line]:
         """Return the index lines of the clips of a checkpoint."""
-        lines = [line for line in self._lines if line.get("kind") == Video.kind]
-        return [line for line in lines if line.get("training_iteration") == training_iteration]
+        lines = [line for line in self._lines if line.facts.get("kind") == Video.kind]
+        return [line.fields() for line in lines if line.training_iteration == training_iteration]
 
     def result(self, training_iteration: int) -> dict[str, Any] | None:
         """Return the result of a checkpoint, which is written when all else is; None if there is none yet."""
@@ -133,7 +133,7 @@ class EvaluatedTrial:
 
     def _remove_unlisted(self) -> None:
         """Remove the files of episodes that the index does not name."""
-        named = {str(line["path"]) for line in self._lines}
+        named = {line.path for line in self._lines}
         named |= {parquet_name(path) for path in named} | {steps_name(path) for path in named}
         selector = pyarrow.fs.FileSelector(self._path(FOLDER), allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):

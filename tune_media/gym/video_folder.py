@@ -22,7 +22,7 @@ from tune_media.storage.bare_clips import KEY, section_of
 from tune_media.storage.entry import STORED, MediaEntry, file_set, line_of
 from tune_media.storage.episode_files import DATA_KEY, EpisodeReport, RecorderEpisodes, file_names
 from tune_media.storage.filesystem import append_whole, write_once
-from tune_media.storage.index_lines import INDEX_PATH, content_of, read_index
+from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of, read_index
 from tune_media.values.checks import as_shown
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory, thinned
 from tune_media.values.medium import new_id
@@ -75,7 +75,7 @@ class VideoFolder:
                 )
             steps_of = {self._section: 0}
             for line in lines:
-                steps_of[line["section"]] = max(steps_of.get(line["section"], 0), whole_number(line.get("step")))
+                steps_of[line.section] = max(steps_of.get(line.section, 0), whole_number(line.facts.get("step")))
             for section, steps in steps_of.items():
                 _STEPS.setdefault((self._folder, section), steps)
 
@@ -106,11 +106,11 @@ class VideoFolder:
             file.write(video.data)
         now = time.time()
         entry = MediaEntry(video, self._section, KEY, path.name, self._step(running), None, now)
-        facts = {**video.facts(), "status": STORED, "bytes": len(video.data), "note": video.note}
+        facts = {**video.facts(), "bytes": len(video.data), "note": video.note}
         facts |= {"env_index": index} if self._count > 1 else {}
         if not whole:
             facts.pop("episode_return", None)
-        _append(self._folder, [line_of(entry, self._folder.name, _row(now), facts)])
+        _append(self._folder, [line_of(entry, self._folder.name, _row(now), STORED, facts)])
         self._episodes().note_clip(video, path.name)
         return path
 
@@ -232,7 +232,7 @@ def _write_params(folder: Path, params: Mapping[str, Any]) -> None:
     write_once(_LOCAL, str(folder / PARAMS), content)
 
 
-def _append(folder: Path, lines: list[dict[str, Any]]) -> None:
+def _append(folder: Path, lines: list[MediumLine]) -> None:
     path = folder / INDEX_PATH
     path.parent.mkdir(exist_ok=True)
     append_whole(path, content_of(lines))

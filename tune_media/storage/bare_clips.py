@@ -11,12 +11,13 @@ import contextlib
 import functools
 import posixpath
 import re
+from dataclasses import replace
 
 import pyarrow.fs
 
 from tune_media.storage.entry import STORED
 from tune_media.storage.filesystem import local_path
-from tune_media.storage.index_lines import INDEX_VERSION, Line
+from tune_media.storage.index_lines import INDEX_VERSION, Line, MediumLine
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
@@ -57,15 +58,12 @@ def is_clip_name(path: str) -> bool:
     return _PLACED.fullmatch(path) is not None
 
 
-def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Line]:
+def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[MediumLine]:
     """Return an index line for each clip in a folder without an index, of what its name and its header say.
 
     Its step is the number in its name, of an episode or a step. Its return, length and seed are not known.
-    Headers are read on this machine only: elsewhere each would take several requests.
-
-    Args:
-        filesystem: Any pyarrow filesystem.
-        folder: The folder. One of Tune's has none: what lies beside Tune's files is no trial's.
+    Headers are read on this machine only: elsewhere each would take several requests. A folder of Tune's has no bare
+    clips: files beside Tune's are no trial's.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -74,27 +72,26 @@ def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Line]:
     for path, info in _files(filesystem, folder).items():
         here = local_path(filesystem, posixpath.join(folder, path))
         header = _header(here, info.size, info.mtime_ns) if here is not None else {}
-        lines.append(header | _line(path, info))
-    ordered = sorted(lines, key=lambda line: (line["step"], line["path"]))
-    return [{**line, "row": row} for row, line in enumerate(ordered, 1)]
+        lines.append(_line(path, info, header))
+    ordered = sorted(lines, key=lambda line: (line.facts["step"], line.path))
+    return [replace(line, row=row) for row, line in enumerate(ordered, 1)]
 
 
 def bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[int, int] | None:
     """Return the size of all clips of ``bare_clips``, and when the last was written, in ns; None if there are none."""
-    found = _files(filesystem, folder).values()
-    return (sum(info.size or 0 for info in found), max(info.mtime_ns or 0 for info in found)) if found else None
+    files = _files(filesystem, folder).values()
+    return (sum(info.size or 0 for info in files), max(info.mtime_ns or 0 for info in files)) if files else None
 
 
 def _files(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
-    """Return the clips by their paths in the folder."""
     here = _listed(filesystem, folder)
     if any(name.startswith(_TUNES) for name in here):
         return {}
-    found = dict(here)
+    files = dict(here)
     for run in RUNS if _INNER in here else ():
         inner = _listed(filesystem, posixpath.join(folder, run))
-        found |= {posixpath.join(run, name): info for name, info in inner.items()}
-    return {path: info for path, info in found.items() if info.is_file and is_clip_name(path)}
+        files |= {posixpath.join(run, name): info for name, info in inner.items()}
+    return {path: info for path, info in files.items() if info.is_file and is_clip_name(path)}
 
 
 def _listed(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
@@ -116,21 +113,20 @@ def _header(path: str, size: int, written: int) -> Line:
         return {"note": error_text(error)}
 
 
-def _line(path: str, info: pyarrow.fs.FileInfo) -> Line:
-    place, name = posixpath.split(path)
-    known = _CLIP.fullmatch(name)
-    assert known is not None
-    line: Line = {
+def _line(path: str, info: pyarrow.fs.FileInfo, header: Line) -> MediumLine:
+    folder, name = posixpath.split(path)
+    parts = _CLIP.fullmatch(name)
+    assert parts is not None
+    facts: Line = {
+        **header,
         "v": INDEX_VERSION,
-        "id": name_digest(path),
         "kind": Video.kind,
-        "section": section_of(posixpath.basename(place) or known["prefix"]),
-        "key": KEY,
-        "path": path,
-        "status": STORED,
-        "step": int(known["episode"] or known["step"]),
+        "step": int(parts["episode"] or parts["step"]),
         "time": (info.mtime_ns or 0) / 1e9,
         "bytes": info.size or 0,
         "format": "mp4",
     }
-    return line | ({} if known["env"] is None else {"env_index": int(known["env"])})
+    if parts["env"] is not None:
+        facts["env_index"] = int(parts["env"])
+    section = section_of(posixpath.basename(folder) or parts["prefix"])
+    return MediumLine(id=name_digest(path), section=section, key=KEY, path=path, row=0, status=STORED, facts=facts)

@@ -18,13 +18,13 @@ from tune_media.storage.episode_files import (
     steps_name,
     steps_parquet,
 )
-from tune_media.storage.index_lines import INDEX_VERSION, Line
+from tune_media.storage.index_lines import INDEX_VERSION, TYPED, MediumLine
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium, joined
 from tune_media.values.secrets import error_text
 
-STORED, FAILED, DROPPED, DELETED = "stored", "failed", "dropped", "deleted"
+STORED, FAILED, DROPPED = "stored", "failed", "dropped"
 LOST = (FAILED, DROPPED)
 WAITING, ONLY_TAPE = "waiting", "tape"
 UNRENDERED = (WAITING, ONLY_TAPE)
@@ -97,14 +97,13 @@ class FileSet:
     """The files that the media of one row become, and their index lines.
 
     Attributes:
-        lines: The index lines.
         files: The content of each file by its path relative to the trial's folder, in the order of writing. A recipe,
             which other trials may have, too, is beside that folder.
         problems: What could not be made of the values, and why; or None.
         episodes: How many episodes they hold.
     """
 
-    lines: list[Line]
+    lines: list[MediumLine]
     files: dict[str, bytes] = field(default_factory=dict, repr=False)
     problems: str | None = None
     episodes: int = 0
@@ -112,7 +111,7 @@ class FileSet:
     @property
     def path(self) -> str:
         """The file that its lines name."""
-        return str(self.lines[0]["path"])
+        return self.lines[0].path
 
     @property
     def nbytes(self) -> int:
@@ -147,30 +146,33 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, row: int) -> FileSet:
         raise errors[-1]
     problems = "; ".join(map(error_text, errors)) or None
     content = files[first.path]
-    facts = {"status": STORED, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    sizes = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     lines = []
     for entry in entries:
         note = (joined(entry.medium.note, problems) or "")[:500] or None
-        lines.append(line_of(entry, trial_id, row, {**entry.medium.facts(), **facts, "note": note}))
+        lines.append(line_of(entry, trial_id, row, STORED, {**entry.medium.facts(), **sizes, "note": note}))
     episodes = sum(len(entry.medium.episodes) for entry in entries if isinstance(entry.medium, EpisodeBatch))
     return FileSet(lines, files, problems, episodes)
 
 
-def line_of(entry: MediaEntry, trial_id: str, row: int, facts: Line) -> Line:
-    """Return the index line of an entry, with more fields; those that are None are left out."""
-    line = {
+def line_of(entry: MediaEntry, trial_id: str, row: int, status: str, facts: Mapping[str, Any]) -> MediumLine:
+    """Return the index line of an entry, with more facts of the medium; those that are None are left out."""
+    fields = {
         **facts,
         "v": INDEX_VERSION,
-        "id": entry.medium.id,
         "kind": entry.medium.kind,
-        "section": entry.section,
-        "key": entry.key,
-        "path": entry.path,
-        "training_iteration": entry.training_iteration,
         "step": entry.step,
         "time": round(entry.time, 3),
-        "trial_id": trial_id,
-        "lineage": list(entry.lineage) or None,
-        "row": row,
     }
-    return {name: value for name, value in line.items() if value is not None}
+    return MediumLine(
+        id=entry.medium.id,
+        section=entry.section,
+        key=entry.key,
+        path=entry.path,
+        row=row,
+        status=status,
+        trial_id=trial_id,
+        training_iteration=entry.training_iteration,
+        lineage=entry.lineage,
+        facts={name: value for name, value in fields.items() if value is not None and name not in TYPED},
+    )

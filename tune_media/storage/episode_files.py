@@ -36,13 +36,7 @@ _MAX_INT = 2**63
 
 @dataclass(frozen=True)
 class RecorderEpisodes:
-    """The episodes of one section, as one recorder reported them.
-
-    Attributes:
-        section: ``train`` or ``evaluation``.
-        recorder: The recorder's name.
-        batch: The episodes.
-    """
+    """The episodes of one section, as one recorder reported them."""
 
     section: str
     recorder: str
@@ -54,10 +48,8 @@ class EpisodeReport:
     """The episodes that one result of a trial reported.
 
     Attributes:
-        trial_id: The trial.
         training_iteration: That of the result; None if they belong to none.
         step: The step that TensorBoard shows for it.
-        parts: Its sections and recorders.
         clips: The clips of episodes: for each episode id, the id of each clip by its path.
     """
 
@@ -99,10 +91,6 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
 
 def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     """Return columns of a report's Parquet file, each of the type that this package gives it.
-
-    Args:
-        file: The open file.
-        columns: Their names.
 
     Raises:
         OSError: It cannot be read.
@@ -149,17 +137,14 @@ def record_of(row: Mapping[str, Any]) -> EpisodeRecord:
 
 def values_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return what a row of a report's Parquet file has by name: ``series``, ``every``, ``values`` and ``metrics``."""
-    found = {name: dict(row[name] or ()) for name in ("series", "every", "metrics")}
+    maps = {name: dict(row[name] or ()) for name in ("series", "every", "metrics")}
     columns = (row[name] or () for name in ("lists", "values"))
     lists, values = ({name: parse_json(text.encode()) for name, text in column} for column in columns)
-    return {**found, "series": found["series"] | lists, "values": values}
+    return {**maps, "series": maps["series"] | lists, "values": values}
 
 
 def taped_rows(file: Any) -> list[dict[str, Any]]:
     """Return the rows of a report's Parquet file whose episodes have tapes, without these; metrics as dicts.
-
-    Args:
-        file: The open file.
 
     Raises:
         ValueError: It is none, or not whole.
@@ -328,10 +313,10 @@ def _steps_table(
     columns = {name: pa.array([value] * count) for name, value in facts.items()}
     fields = [pa.field(name, column.type) for name, column in columns.items()]
     for name, values in trajectory.columns.items():
-        own = "episode_step" if name == "step" else _text(name)
+        title = "episode_step" if name == "step" else _text(name)
         column, shape = _column(values)
-        columns[own] = column
-        fields.append(pa.field(own, column.type, metadata={"shape": json.dumps(shape)} if shape else None))
+        columns[title] = column
+        fields.append(pa.field(title, column.type, metadata={"shape": json.dumps(shape)} if shape else None))
     last = columns["episode_step"].to_pylist()[-1] == episode.record.episode_length
     is_last = [False] * (count - 1) + [last]
     ended = bool(episode.record.terminated)

@@ -39,8 +39,8 @@ def _is_there(filesystem: pyarrow.fs.FileSystem, path: str, size: int) -> bool:
     here = _pyarrows_path(filesystem, path)
     if here is not None:
         with contextlib.suppress(OSError):
-            found = Path(here).stat()
-            return found.st_size == size and stat.S_ISREG(found.st_mode)
+            file = Path(here).stat()
+            return file.st_size == size and stat.S_ISREG(file.st_mode)
         return False
     info = filesystem.get_file_info(path)
     return bool(info.type == pyarrow.fs.FileType.File and info.size == size)
@@ -108,7 +108,7 @@ def write_new(path: str, content: bytes) -> None:
 
 
 def _partial_name(path: str) -> str:
-    """Return a name of its own, since two processes may write the same file; TensorBoard reads each "tfevents"."""
+    """Return a unique name, since two processes may write one file; without "tfevents", which TensorBoard reads."""
     folder, name = posixpath.split(path)
     return posixpath.join(folder, f"{name.replace('tfevents', 'events')}.{uuid.uuid4().hex[:8]}{_PARTIAL}")
 

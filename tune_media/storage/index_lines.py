@@ -1,10 +1,11 @@
-"""The format of the index and of the log: JSON lines, each of a medium or of an event."""
+"""The format of the index and of the log: JSON lines, each of a medium or of an event; one class for each kind."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import pyarrow.fs
 
@@ -16,15 +17,109 @@ INDEX_VERSION = 4
 INDEX_PATH = "media/index.jsonl"
 
 Line = dict[str, Any]
+"""A line as a JSON object, for readers of a trial's media."""
 Key = tuple[str, str, str]
 
 
-def key_of(line: Line) -> Key:
-    """Return the line's unique key within its trial: id, section, key."""
-    return str(line["id"]), str(line["section"]), str(line["key"])
+@dataclass(slots=True, kw_only=True)
+class MediumLine:
+    """A line of a medium. It is never changed, and not frozen: a frozen one takes twice as long to make.
+
+    Attributes:
+        id: The medium's id; with the section and the key it is unique in its trial.
+        path: The file, relative to the trial's folder.
+        row: The number that orders it.
+        status: One of those in ``storage.entry``; None: another program wrote the line.
+        lineage: The checkpoints that the trial descends from.
+        tries: How often the medium was found without its file, or stored again after that.
+        undone: The row at which the trial went back behind it; 0: it did not.
+        again: The row at which it was recorded again; 0: it was not.
+        trial: The name of the trial's folder, in the log.
+        facts: The other fields.
+    """
+
+    id: str
+    section: str
+    key: str
+    path: str
+    row: int
+    status: str | None = None
+    trial_id: str | None = None
+    training_iteration: int | None = None
+    lineage: tuple[str, ...] = ()
+    tries: int = 0
+    undone: int = 0
+    again: int = 0
+    rolled_back: bool = False
+    trial: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Key:
+        """Its unique key within its trial: id, section, key."""
+        return self.id, self.section, self.key
+
+    def fields(self) -> Line:
+        """Return it as JSON; fields that say nothing are left out."""
+        named = {"id": self.id, "section": self.section, "key": self.key, "path": self.path, "row": self.row}
+        optional = {
+            "status": self.status,
+            "trial_id": self.trial_id,
+            "training_iteration": self.training_iteration,
+            "lineage": list(self.lineage) or None,
+            "try": self.tries or None,
+            "undone": self.undone or None,
+            "again": self.again or None,
+            "rolled_back": self.rolled_back or None,
+            "trial": self.trial,
+        }
+        return {**self.facts, **named, **{name: value for name, value in optional.items() if value is not None}}
 
 
-def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Line], bool]:
+@dataclass(frozen=True)
+class Event:
+    """A line that is about a trial.
+
+    Attributes:
+        trial: The name of the trial's folder.
+        row: The number that orders it.
+    """
+
+    trial: str | None
+    trial_id: str | None
+    row: int
+
+    def fields(self) -> Line:
+        """Return it as JSON."""
+        return {"v": INDEX_VERSION, "event": _NAMES[type(self)], **vars(self)}
+
+
+@dataclass(frozen=True)
+class BackEvent(Event):
+    """``back``: the trial went back, and its next result has this iteration."""
+
+    training_iteration: int
+
+
+@dataclass(frozen=True)
+class AgainEvent(Event):
+    """``again``: a medium that is listed was recorded again."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class LaterEvent(Event):
+    """An event that only a later version of this package knows."""
+
+
+LogLine = MediumLine | Event
+_NAMES: dict[type[Event], str] = {BackEvent: "back", AgainEvent: "again"}
+TYPED = frozenset(MediumLine.__dataclass_fields__) - {"tries", "facts"} | {"try"}
+"""The fields of a line that are no facts."""
+
+
+def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool]:
     """Return the lines of a trial's index, and whether it is whole: there, not empty, and without broken lines.
 
     All readers of a trial's index call this function, or ``listed_lines``.
@@ -33,32 +128,32 @@ def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
         OSError: The filesystem does not answer.
     """
     path = posixpath.join(folder, INDEX_PATH)
-    found = [line for _, line in raw_lines(read_if_there(filesystem, path) or b"")]
-    broken = [number for number, line in enumerate(found, 1) if line is None or "event" in line]
+    parsed_lines = [line for _, line in raw_lines(read_if_there(filesystem, path) or b"")]
+    lines = [line for line in parsed_lines if isinstance(line, MediumLine)]
+    broken = [number for number, line in enumerate(parsed_lines, 1) if not isinstance(line, MediumLine)]
     warn_of_broken_lines(path, broken, "an index line")
-    lines = [line for line in found if line is not None and "event" not in line]
     return lines, bool(lines) and not broken
 
 
-def listed_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> Iterator[Line]:
+def listed_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> Iterator[MediumLine]:
     """Yield the lines of a trial's index one by one, for a caller that needs the first ones only.
 
     Raises:
         OSError: The filesystem does not answer.
     """
     for _, line in raw_lines(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b""):
-        if line is not None and "event" not in line:
+        if isinstance(line, MediumLine):
             yield line
 
 
-def raw_lines(content: bytes) -> Iterator[tuple[bytes, Line | None]]:
+def raw_lines(content: bytes) -> Iterator[tuple[bytes, LogLine | None]]:
     """Yield the lines of a file that are not empty, each with what ``parsed`` returns of it."""
     for raw in content.split(b"\n"):
         if raw:
             yield raw, parsed(raw)
 
 
-def parsed(raw: bytes) -> Line | None:
+def parsed(raw: bytes) -> LogLine | None:
     """Return a line of an index or of the log; None if it is none, not whole, or of an older version than this one."""
     try:
         line = parse_json(raw)
@@ -69,40 +164,65 @@ def parsed(raw: bytes) -> Line | None:
     numbers = line.get("v"), line.get("row"), line.get("undone", 0)
     if any(type(number) is not int for number in numbers) or line["v"] < INDEX_VERSION:
         return None
-    return line if (is_event(line) if "event" in line else is_line(line)) else None
+    return _event(line) if "event" in line else _medium_line(line)
 
 
-def is_line(line: Line) -> bool:
-    """Return whether a line is one of a medium, and names a file inside its trial's folder."""
-    path = line.get("path")
-    texts = all(isinstance(line.get(name), str) for name in ("id", "section", "key"))
-    if not texts or not isinstance(path, str) or not path.isprintable() or "\\" in path:
-        return False
-    may_leave = "/." in path or "//" in path or path.startswith(("/", ".")) or path.endswith("/") or not path
-    return not may_leave or not {"", ".", ".."} & set(path.split("/"))
+Plain = TypeVar("Plain")
 
 
-def is_event(event: Line) -> bool:
-    """Return whether an event has the fields that the fold needs; events of a later version are let through."""
-    name = {"again": "id", "deleted": "path", "back": "training_iteration"}.get(str(event["event"]))
-    kind = int if name == "training_iteration" else str
-    return isinstance(event["event"], str) and event["row"] > 0 and (name is None or type(event.get(name)) is kind)
+def _typed(value: object, kind: type[Plain]) -> Plain | None:
+    return value if type(value) is kind else None
 
 
-def event_line(kind: str, trial: str, trial_id: str, row: int, **facts: object) -> Line:
-    """Return an event of the log.
+def _medium_line(line: Line) -> MediumLine | None:
+    """Return a line of a medium, without values of a wrong type; None if it names no file in its trial's folder.
 
-    Args:
-        kind: ``back`` (with ``training_iteration``) or ``again`` (with ``id``).
-        trial: The name of the trial's folder.
-        row: The number that orders it.
-
-    >>> event_line("again", "train_0", "t0", 7, id="ab")["event"]
-    'again'
+    The line keeps the object, without the fields that have an attribute.
     """
-    return {"v": INDEX_VERSION, "event": kind, "trial": trial, "trial_id": trial_id, "row": row, **facts}
+    take = line.pop
+    id, section, key, path = take("id", None), take("section", None), take("key", None), take("path", None)
+    if not (isinstance(id, str) and isinstance(section, str) and isinstance(key, str) and isinstance(path, str)):
+        return None
+    may_leave = "/." in path or "//" in path or path.startswith(("/", ".")) or path.endswith("/") or not path
+    if not path.isprintable() or "\\" in path or (may_leave and {"", ".", ".."} & set(path.split("/"))):
+        return None
+    return MediumLine(
+        id=id,
+        section=section,
+        key=key,
+        path=path,
+        row=take("row"),
+        status=_typed(take("status", None), str),
+        trial_id=_typed(take("trial_id", None), str),
+        training_iteration=_typed(take("training_iteration", None), int),
+        lineage=tuple(map(str, take("lineage"))) if isinstance(line.get("lineage"), list) else (),
+        tries=_typed(take("try", 0), int) or 0,
+        undone=take("undone", 0),
+        again=_typed(take("again", 0), int) or 0,
+        rolled_back=bool(take("rolled_back", False)),
+        trial=_typed(take("trial", None), str),
+        facts=line,
+    )
 
 
-def content_of(lines: Iterable[Line]) -> bytes:
+def _event(line: Line) -> Event | None:
+    """Return an event; None if it lacks what the fold needs of it."""
+    about = _typed(line.get("trial"), str), _typed(line.get("trial_id"), str), int(line["row"])
+    kind, id, iteration = line["event"], line.get("id"), line.get("training_iteration")
+    if not isinstance(kind, str) or line["row"] <= 0:
+        return None
+    if kind == "back":
+        return BackEvent(*about, iteration) if type(iteration) is int else None
+    if kind == "again":
+        return AgainEvent(*about, id) if isinstance(id, str) else None
+    return LaterEvent(*about)
+
+
+def content_of(lines: Iterable[LogLine]) -> bytes:
     """Return lines as the content of a file."""
-    return b"".join(json_bytes(line) + b"\n" for line in lines)
+    return b"".join(as_json(line) + b"\n" for line in lines)
+
+
+def as_json(line: LogLine) -> bytes:
+    """Return a line as JSON."""
+    return json_bytes(line.fields())

@@ -5,18 +5,19 @@ from __future__ import annotations
 import posixpath
 import threading
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from tune_media.storage.entry import DELETED, LOST, STORED, UNRENDERED
+from tune_media.storage.entry import LOST, STORED, UNRENDERED
 from tune_media.storage.episode_files import file_names
-from tune_media.storage.index_lines import Key, Line, key_of
+from tune_media.storage.index_lines import Key, MediumLine
 from tune_media.storage.names import ID_DIGITS, file_name, safe_key
 from tune_media.values.medium import CONTENT_DIGITS, Medium, new_id
 
 _MAX_ANCESTORS = 50
 
 
-class Placed(NamedTuple):
+@dataclass(frozen=True)
+class MediumPlace:
     """The place of a medium in its trial's folder.
 
     Attributes:
@@ -85,14 +86,15 @@ class KnownMedia:
         self._times_back += 1
         return True
 
-    def load(self, lines: Iterable[Line]) -> None:
+    def load(self, lines: Iterable[MediumLine]) -> None:
         """Remember the index lines of earlier runs; may be called again."""
         with self._lock:
             lineage: tuple[str, ...] = ()
             for line in lines:
-                self._know(line)
-                if isinstance(line.get("lineage"), list):
-                    lineage = tuple(map(str, line["lineage"]))
+                (self._lost if line.status in LOST else self._taken).add(line.path)
+                if line.trial_id == self.trial_id and line.status in (STORED, *UNRENDERED):
+                    self._remember(line.place, line.path)
+                lineage = line.lineage or lineage
             self.lineage = self.lineage or lineage
 
     def complete(self) -> None:
@@ -119,13 +121,13 @@ class KnownMedia:
 
     def register(
         self, medium: Medium, section: str, key: str, *, step: int, own_path: Callable[[], str] | None = None
-    ) -> Placed:
+    ) -> MediumPlace:
         """Give a medium its file; ``own_path`` returns the path of a new one that is not named like the others."""
         with self._lock:
             if medium.may_repeat in self._by_content:
                 id = self._by_content[medium.may_repeat]
                 is_earlier = id not in self._seen_in
-                return Placed(id, self._paths[id], False, self._comes_again(id), is_earlier)
+                return MediumPlace(id, self._paths[id], False, self._comes_again(id), is_earlier)
             path = self._paths.get(medium.id)
         if path is None and own_path is not None:
             path = own_path()
@@ -139,7 +141,7 @@ class KnownMedia:
             comes_again = self._comes_again(medium.id)
             self._remember((medium.id, section, key), path)
             self._taken.add(path)
-        return Placed(medium.id, path, is_new, comes_again, is_earlier)
+        return MediumPlace(medium.id, path, is_new, comes_again, is_earlier)
 
     def descends_from(self, lineage: Iterable[str]) -> None:
         """From now on the trial is a clone of the checkpoint that ``lineage`` begins with."""
@@ -158,12 +160,6 @@ class KnownMedia:
         """Note that a medium is recorded now; return whether it was before, and the trial has gone back since."""
         before, self._seen_in[id] = self._seen_in.get(id, 0), self._times_back
         return id in self._paths and before < self._times_back
-
-    def _know(self, line: Line) -> None:
-        path = str(line["path"])
-        (self._lost if line.get("status") in LOST else self._taken).add(path)
-        if line.get("trial_id") == self.trial_id and line.get("status") in (STORED, DELETED, *UNRENDERED):
-            self._remember(key_of(line), path)
 
     def _remember(self, key: Key, path: str) -> None:
         id = key[0]

@@ -26,14 +26,7 @@ _SETTINGS = ("AWS_", "GOOGLE_")  # of environment variables that say how an obje
 
 @dataclass(frozen=True)
 class TrialLocation:
-    """Where a trial's files are.
-
-    Attributes:
-        filesystem: The filesystem that results end up on.
-        path: The trial's folder on it.
-        local_path: The trial's folder on the driver, which Tune syncs to ``path``.
-        trial_id: The trial's id.
-    """
+    """Where a trial's files are."""
 
     filesystem: pyarrow.fs.FileSystem
     path: str
@@ -66,10 +59,6 @@ class TrialLocation:
 def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
-    Args:
-        filesystem: Any pyarrow filesystem.
-        folder: The folder.
-
     Returns:
         A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call
         ``filesystem_of_trial`` before its files are shown. And the trial id that the pointer names, or "" if none leads
@@ -100,10 +89,9 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
         False
     """
     experiment, name = posixpath.split(folder.rstrip("/"))
-    lines, _ = read_index(filesystem, folder)
-    lines = lines or read_log(filesystem, experiment).lines.get(name, [])  # the index comes at the trial's end
-    found = lines[0].get("trial_id") if lines else None
-    return isinstance(found, str) and found in list(trial_ids)
+    index, _ = read_index(filesystem, folder)
+    lines = index or read_log(filesystem, experiment).lines.get(name, [])  # the index comes at the trial's end
+    return bool(lines) and lines[0].trial_id is not None and lines[0].trial_id in list(trial_ids)
 
 
 def path_of(place: str) -> str:
@@ -118,11 +106,6 @@ def path_of(place: str) -> str:
 
 def filesystem_of_trial(place: str, here: pyarrow.fs.FileSystem, trial_ids: frozenset[str]) -> pyarrow.fs.FileSystem:
     """Return the filesystem of what ``media_folder`` returned, if the folder is one of these trials'.
-
-    Args:
-        place: The folder.
-        here: The filesystem that the trial was read from.
-        trial_ids: The trial ids that its index may have.
 
     Raises:
         FileNotFoundError: The folder on the object store has no index of these trials.

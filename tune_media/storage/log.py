@@ -2,7 +2,7 @@
 
 ``<experiment>/.tune_media_log/<first row>-<last row>-<owner>-<writer>-<number>-<level>.jsonl`` holds lines and events
 as ``index_lines`` has them, each with ``trial``, the name of the trial's folder. A part is never changed, and its name
-is used once; what a killed process has half written stays under another name, and nobody reads it.
+is used once; what a killed process has half written stays under another name, which no reader takes.
 ``<writer>.done.json`` names parts whose lines are all in the trials' indexes: readers leave them out, unless a trial's
 index is lost, empty or damaged.
 """
@@ -23,9 +23,8 @@ from dataclasses import dataclass, field
 import pyarrow.fs
 
 from tune_media.storage.filesystem import file_info, is_local, read_if_there, write_atomically
-from tune_media.storage.index_lines import Line, raw_lines
+from tune_media.storage.index_lines import LogLine, as_json, raw_lines
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
-from tune_media.values.strict_json import json_bytes
 
 FOLDER = ".tune_media_log"
 _DONE = ".done.json"
@@ -34,12 +33,12 @@ _MOST_PARTS = 16  # of a level; then they become one of the next
 _LARGEST_PART = 8 * 2**20  # bytes: a larger one is not merged again
 _MERGED_SECONDS = 60.0  # parts stay so long after they were merged: a reader may have listed them before
 _MAX_CACHED = 64 * 2**20  # bytes of parts
-_LOOK_SECONDS = 2.0  # all trials that are read in one look share one LIST of a remote storage
+_LIST_SECONDS = 2.0  # all trials that are read in so long share one LIST of a remote storage
 _MAX_LOGS = 8
 _MAX_NOTES = 1000
 _TRIES = 5
 
-Parsed = list[tuple[bytes, Line | None]]
+Parsed = list[tuple[bytes, LogLine | None]]
 _parts: dict[tuple[str, str], tuple[int, Parsed]] = {}  # size and lines, by storage and path: parts never change
 _listed: dict[tuple[str, str], tuple[float, list[Part]]] = {}  # when, and what, by storage and experiment
 _logs: dict[tuple[str, str, bool], Log] = {}  # by storage, experiment, and whether parts that are done are read
@@ -52,7 +51,6 @@ class Part:
     """A file of the log.
 
     Attributes:
-        path: Its path.
         last: The last row that it is about.
         owner: Who wrote it: the id of a driver's outbox.
         writer: The process that wrote it.
@@ -82,8 +80,8 @@ class Log:
     """
 
     parts: Sequence[Part] = ()
-    lines: dict[str, list[Line]] = field(default_factory=dict)
-    newest: dict[str, list[Line]] = field(default_factory=dict)
+    lines: dict[str, list[LogLine]] = field(default_factory=dict)
+    newest: dict[str, list[LogLine]] = field(default_factory=dict)
 
     @property
     def last_row(self) -> int:
@@ -99,20 +97,16 @@ class Log:
 class LogWriter:
     """The parts of an experiment's log that one process writes. One thread calls all methods.
 
-    Args:
-        filesystem: The storage.
-        experiment: The experiment's folder on it.
-        owner: Letters and digits that tell who writes.
-
     Example:
         >>> import tempfile
+        >>> from tune_media.storage.index_lines import AgainEvent
         >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
         >>> log = LogWriter(local, folder, "example")
-        >>> _ = log.append(7, 7, [{"v": 4, "trial": "t1", "event": "again", "id": "x", "row": 7}])
-        >>> read_log(local, folder).lines["t1"][0]["event"]
-        'again'
+        >>> _ = log.append(7, 7, [AgainEvent("train_0", "t1", 7, id="x")])
+        >>> read_log(local, folder).lines["train_0"]
+        [AgainEvent(trial='train_0', trial_id='t1', row=7, id='x')]
         >>> log.finish()
-        >>> read_log(local, folder).lines, len(read_log(local, folder, done=True).lines["t1"])
+        >>> read_log(local, folder).lines, len(read_log(local, folder, done=True).lines["train_0"])
         ({}, 1)
     """
 
@@ -123,13 +117,13 @@ class LogWriter:
         self._levels: list[list[tuple[str, int, int, bytes]]] = [[]]  # name, rows and content of parts to be merged
         self._merged: list[tuple[float, str]] = []  # when, and the names of parts that were
 
-    def append(self, first: int, last: int, lines: Iterable[Line]) -> list[bytes]:
+    def append(self, first: int, last: int, lines: Iterable[LogLine]) -> list[bytes]:
         """Write lines of the rows ``first`` to ``last`` as a part, unless there are none; return them as JSON.
 
         Raises:
             OSError: The storage does not answer. Try again with the same lines.
         """
-        written = [json_bytes(line) for line in lines]
+        written = list(map(as_json, lines))
         if written:
             self._merge()
             self._write(first, last, b"\n".join([*written, b""]), 0)
@@ -141,8 +135,8 @@ class LogWriter:
         Raises:
             OSError: The storage does not answer.
         """
-        own = [part for part in list_parts(self._filesystem, self._folder) if part.writer == self.writer]
-        names = sorted({posixpath.basename(part.path) for part in (*own, *earlier)})
+        written = [part for part in list_parts(self._filesystem, self._folder) if part.writer == self.writer]
+        names = sorted({posixpath.basename(part.path) for part in (*written, *earlier)})
         if names:
             path = posixpath.join(self._folder, f"{self.writer}{_DONE}")
             write_atomically(self._filesystem, path, json.dumps(names).encode())
@@ -186,7 +180,7 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
     """
     with _turn_of(str(filesystem.type_name), experiment):  # callers at the same time share the LIST and the parts
         for again in range(_TRIES):
-            parts = _looked_up(filesystem, experiment, again=bool(again))
+            parts = _parts_of(filesystem, experiment, again=bool(again))
             wanted = [part for part in parts if done or not part.is_done]
             key = str(filesystem.type_name), experiment, len(wanted) == len(parts)  # if none is done, both logs are one
             log = _logs.get(key)
@@ -209,16 +203,16 @@ def _turn_of(kind: str, experiment: str) -> threading.Lock:
     return threading.Lock()
 
 
-def _looked_up(filesystem: pyarrow.fs.FileSystem, experiment: str, *, again: bool = False) -> list[Part]:
+def _parts_of(filesystem: pyarrow.fs.FileSystem, experiment: str, *, again: bool = False) -> list[Part]:
     """Return the parts of a log; on a remote storage they were listed at most two seconds ago, unless ``again``."""
     place = str(filesystem.type_name), experiment
     with _lock:
-        looked, parts = _listed.get(place, (float("-inf"), []))
-    if again or is_local(filesystem) or time.monotonic() - looked >= _LOOK_SECONDS:
-        looked, parts = time.monotonic(), list_parts(filesystem, posixpath.join(experiment, FOLDER))
+        listed, parts = _listed.get(place, (float("-inf"), []))
+    if again or is_local(filesystem) or time.monotonic() - listed >= _LIST_SECONDS:
+        listed, parts = time.monotonic(), list_parts(filesystem, posixpath.join(experiment, FOLDER))
         with _lock:
             _listed.pop(place, None)
-            _listed[place] = looked, parts
+            _listed[place] = listed, parts
             while len(_listed) > _MAX_LOGS:
                 del _listed[next(iter(_listed))]
     return parts
@@ -231,21 +225,20 @@ def _forget() -> None:
 
 
 def _log_of(parts: list[Part], contents: list[Parsed]) -> Log:
-    lines: dict[str, dict[bytes, Line]] = {}
-    newest: dict[str, list[Line]] = {}
+    lines: dict[str, dict[bytes, LogLine]] = {}
+    newest: dict[str, list[LogLine]] = {}
     last = {part.writer: part.number for part in sorted(parts, key=lambda part: part.number) if not part.level}
     for part, content in zip(parts, contents, strict=True):
         broken = []
         for number, (raw, line) in enumerate(content, 1):
-            trial = None if line is None else line.get("trial")
-            if line is None or not isinstance(trial, str):
+            if line is None or line.trial is None:
                 broken.append(number)
                 continue
-            lines.setdefault(trial, {})[raw] = line
+            lines.setdefault(line.trial, {})[raw] = line
             if not part.level and part.number == last[part.writer]:
-                newest.setdefault(trial, []).append(line)
+                newest.setdefault(line.trial, []).append(line)
         warn_of_broken_lines(part.path, broken, "a line of the log")
-    return Log(parts, {trial: list(found.values()) for trial, found in lines.items()}, newest)
+    return Log(parts, {trial: list(by_json.values()) for trial, by_json in lines.items()}, newest)
 
 
 def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Part]:
@@ -254,10 +247,10 @@ def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Part]:
     Raises:
         OSError: The storage does not answer.
     """
-    found = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
-    notes = [info.path for info in found if info.path.endswith(_DONE)]
+    files = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
+    notes = [info.path for info in files if info.path.endswith(_DONE)]
     are_done = {name for path in notes for name in _named(filesystem, path)}
-    named = [info for info in found if _NAME.fullmatch(posixpath.basename(info.path))]
+    named = [info for info in files if _NAME.fullmatch(posixpath.basename(info.path))]
     there = [info for info in named if info.is_file or file_info(filesystem, info.path)]
     return [_part(info.path, (info.mtime_ns or 0) / 1e9, are_done) for info in there]
 
@@ -266,16 +259,16 @@ def _named(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
     """Return the names of the parts that a note says are done; such a note is never changed."""
     key = str(filesystem.type_name), path
     with _lock:
-        held = _notes.get(key)
-    if held is not None:
-        return held
-    content, found = read_if_there(filesystem, path), None
+        cached = _notes.get(key)
+    if cached is not None:
+        return cached
+    content, note = read_if_there(filesystem, path), None
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(content or b"[]")
-    if not isinstance(found, list):
+        note = json.loads(content or b"[]")
+    if not isinstance(note, list):
         warn_passed_over(path, "it does not name parts of the log")
-        found = []
-    names = [name for name in found if isinstance(name, str)]
+        note = []
+    names = [name for name in note if isinstance(name, str)]
     with _lock:
         while len(_notes) > _MAX_NOTES:
             del _notes[next(iter(_notes))]
@@ -299,29 +292,28 @@ def has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
     Raises:
         OSError: The storage does not answer.
     """
-    return bool(_looked_up(filesystem, experiment))
+    return bool(_parts_of(filesystem, experiment))
 
 
 def _part(path: str, written: float, are_done: Collection[str]) -> Part:
     name = posixpath.basename(path)
-    found = _NAME.fullmatch(name)
-    assert found is not None
-    return Part(path, int(found[2]), found[3], found[4], int(found[5]), int(found[6]), written, name in are_done)
+    match = _NAME.fullmatch(name)
+    assert match is not None
+    return Part(path, int(match[2]), match[3], match[4], int(match[5]), int(match[6]), written, name in are_done)
 
 
 def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
-    """Return the lines of a part; None if it is gone."""
     key = str(filesystem.type_name), part.path
     with _lock:
-        held = _parts.pop(key, None)
-    if held is None:
+        cached = _parts.pop(key, None)
+    if cached is None:
         content = read_if_there(filesystem, part.path)
         if content is None:
             return None
-        held = len(content), list(raw_lines(content))
+        cached = len(content), list(raw_lines(content))
     with _lock:
-        _parts[key] = held
+        _parts[key] = cached
         size = sum(nbytes for nbytes, _ in _parts.values())
         while size > _MAX_CACHED:
             size -= _parts.pop(next(iter(_parts)))[0]
-    return held[1]
+    return cached[1]

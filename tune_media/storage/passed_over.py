@@ -8,33 +8,24 @@ from tune_media.values.secrets import redacted
 
 logger = logging.getLogger("tune_media")
 
-_MOST_TOLD = 10_000
-_told: set[tuple[str, str]] = set()
+_MOST_WARNINGS = 10_000
+_warned: set[tuple[str, str]] = set()
 
 
 def warn_passed_over(path: str, why: str) -> None:
     """Log that a file, or a part of it, is passed over; once in this process for each file and reason.
 
-    Args:
-        path: The file.
-        why: Its fault, for example ``it is a folder`` or ``2 line(s) are no JSON``.
-
     Example:
         >>> warn_passed_over("sweep/trial_1/params.json", "it is no JSON object")
     """
-    told = (path, why)
-    if told not in _told and len(_told) < _MOST_TOLD:
-        _told.add(told)
+    warning = (path, why)
+    if warning not in _warned and len(_warned) < _MOST_WARNINGS:
+        _warned.add(warning)
         logger.warning("tune_media: passed over in %r: %s.", path, redacted(why))
 
 
 def warn_of_broken_lines(path: str, lines: list[int], kind: str) -> None:
     """Log that some lines of a file are passed over, if there are any.
-
-    Args:
-        path: The file.
-        lines: The numbers of these lines, from 1 on.
-        kind: What a line must be, for example ``an index line``.
 
     Example:
         >>> warn_of_broken_lines("sweep/trial_1/result.json", [], "a result")

@@ -14,7 +14,7 @@ from tune_media.storage.bare_clips import bare_clips
 from tune_media.storage.entry import STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.fold import fold
-from tune_media.storage.index_lines import Line, listed_lines, read_index
+from tune_media.storage.index_lines import Line, LogLine, MediumLine, listed_lines, read_index
 from tune_media.storage.location import filesystem_of_trial, media_folder, path_of
 from tune_media.storage.log import has_log, read_log
 from tune_media.values.strict_json import parsed_bytes
@@ -67,13 +67,13 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
             place = folder
     lines, is_coming, written = read_lines(filesystem, path_of(place).rstrip("/"))
     bare = [] if lines or is_coming else bare_clips(filesystem, path_of(place).rstrip("/"))
-    lines = lines or bare
-    unrendered = sum(map(may_be_rendered, lines))
-    raw = [(parsed_bytes(line), line) for line in lines]
+    fields = [line.fields() for line in lines or bare]
+    unrendered = sum(map(may_be_rendered, fields))
+    raw = [(parsed_bytes(line), line) for line in fields]
     return TrialContents(place, raw, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered, bool(bare))
 
 
-def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Line], bool, float]:
+def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool, float]:
     """Return the valid lines of a trial, whether more files are coming, and when the log was last written.
 
     The log is read before the index: a driver writes a trial's index before its log is done. Lines whose file is not
@@ -89,35 +89,35 @@ def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Lin
         log = read_log(filesystem, experiment, done=True)
     missing = missing_files(filesystem, folder, log.newest.get(name, ()))
     lines = fold([*index, *log.lines.get(name, ())])
-    there = [line for line in lines if line.get("status") != STORED or line["path"] not in missing]
+    there = [line for line in lines if line.status != STORED or line.path not in missing]
     return there, len(there) < len(lines), log.written
 
 
-def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterable[Line]) -> set[str]:
+def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterable[LogLine]) -> set[str]:
     """Return the files that the newest lines of a trial's log list as stored, and that are not there.
 
     Raises:
         OSError: The filesystem does not answer.
     """
-    paths = list({line["path"] for line in newest if "event" not in line and line.get("status") == STORED})
-    found = filesystem.get_file_info([posixpath.join(folder, path) for path in paths]) if paths else []
-    return {path for path, info in zip(paths, found, strict=True) if not info.is_file}
+    paths = list({line.path for line in newest if isinstance(line, MediumLine) and line.status == STORED})
+    files = filesystem.get_file_info([posixpath.join(folder, path) for path in paths]) if paths else []
+    return {path for path, info in zip(paths, files, strict=True) if not info.is_file}
 
 
-def warn_of_unrendered(found: Iterable[tuple[str, TrialContents]]) -> None:
+def warn_of_unrendered(trials: Iterable[tuple[str, TrialContents]]) -> None:
     """Warn of clips that are not rendered, with the command; each trial comes with its experiment's ``as_argument``."""
     by_experiment: dict[str, list[TrialContents]] = {}
-    for experiment, contents in found:
+    for experiment, contents in trials:
         if contents.unrendered:
             by_experiment.setdefault(experiment, []).append(contents)
-    for experiment, trials in by_experiment.items():
-        may_run = any(contents.may_run for contents in trials)
+    for experiment, unrendered in by_experiment.items():
+        may_run = any(contents.may_run for contents in unrendered)
         logger.log(
             logging.INFO if may_run else logging.WARNING,
             "tune_media: %d clip(s) of %d trial(s) are tapes, and not rendered%s. `tune-media render %s --episodes "
             "waiting` writes these clips into a folder%s.",
-            sum(contents.unrendered for contents in trials),
-            len(trials),
+            sum(contents.unrendered for contents in unrendered),
+            len(unrendered),
             " yet" if may_run else "",
             experiment,
             " when the experiment has ended" if may_run else "",
@@ -135,11 +135,11 @@ def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]
     """
     is_listed = has_stored = False
     for line in listed_lines(filesystem, folder):
-        is_stored = line.get("status") == STORED
+        is_stored = line.status == STORED
         is_listed, has_stored = True, has_stored or is_stored
         if not is_local(filesystem):
             return folder, ""
-        if is_stored and filesystem.get_file_info(posixpath.join(folder, line["path"])).is_file:
+        if is_stored and filesystem.get_file_info(posixpath.join(folder, line.path)).is_file:
             return folder, ""
     if is_listed and not has_stored:
         return folder, ""

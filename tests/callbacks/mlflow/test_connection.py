@@ -105,12 +105,12 @@ def test_a_password_and_a_token_are_not_pickled_and_the_password_is_asked_for_in
     restored = cloudpickle.loads(pickled)
     restored.setup()
     assert restored.tracking_uri == uri
-    assert connection.known(restored.artifact_location) == more["artifact_location"]
+    assert connection.whole_uri(restored.artifact_location) == more["artifact_location"]
     assert restored.tags == {"team": "a", "db_password": "***"}
     monkeypatch.setattr(connection, "_HIDDEN", {})
     monkeypatch.delenv("MLFLOW_TRACKING_URI")  # MLflow sets it
     restored = cloudpickle.loads(pickled)
-    assert connection.known(restored.artifact_location) is None  # MLflow's default, if the experiment is gone
+    assert connection.whole_uri(restored.artifact_location) is None  # MLflow's default, if the experiment is gone
     with pytest.raises(ValueError, match=r"Set MLFLOW_TRACKING_URI to the whole URI before Tuner.restore"):
         restored.setup()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

@@ -11,7 +11,6 @@ from tests.support.reader import PlainContext, a_trial, calls_of, play, renewed
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store
 from tune_media.callbacks.backend import Report
-from tune_media.storage.index_lines import event_line
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -114,16 +113,6 @@ def test_the_best_return_at_the_end_is_of_evaluation_and_of_the_results_that_cou
     note = run_of()[1].data.tags["mlflow.note.content"]
     assert note.startswith("lr = 0.5\n\nBest clip: return 8, step 300 (media/evaluation/best/step_000000300-return_8-")
     assert [point[0] for point in held()["points"]["best_return"]] == [300]
-
-
-def test_a_clip_that_was_deleted_may_be_the_best(backend_of, tmp_path):
-    trial = a_trial(tmp_path)
-    stored = store(trial, {1: 7.0, 2: 3.0})
-    path = stored.lines[0]["path"]
-    stored.lines.append(event_line("deleted", "", "t1", 99, path=path))
-    stored.finish()
-    play(backend_of(), [("start", trial), ("end", "finished")])
-    assert best_of() == (7.0, "7")
 
 
 def test_a_trial_that_went_back_behind_its_best_clip_after_it_had_ended_has_the_best_of_now(backend_of, tmp_path):

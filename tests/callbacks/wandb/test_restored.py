@@ -137,7 +137,7 @@ def test_a_medium_that_only_a_lost_driver_had_logged_is_in_the_run_if_it_comes_a
     every = CallbackList([tm.JsonMediaLoggerCallback(), tm.WandbMediaLoggerCallback(project="p", mode="offline")])
     every.on_trial_start(iteration=0, trials=[trial], trial=trial)
     session = _SESSIONS[trial.storage.experiment_driver_staging_path]
-    assert session._held[trial.trial_id].known.wait_until_complete(60)
+    assert session._intakes[trial.trial_id].known.wait_until_complete(60)
     for iteration, result in enumerate([{"clip": raw.copy()}, {"score": 2.0}], 1):
         result["training_iteration"] = iteration
         every.on_trial_result(iteration=iteration, trials=[trial], trial=trial, result=result)

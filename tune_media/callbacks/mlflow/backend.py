@@ -28,9 +28,6 @@ class MlflowBackend(Backend):
     """Logs to MLflow, in the backend's own thread; only ``setup`` is called by Tune's loop.
 
     A message that MLflow's server does not answer is delivered again until it is there.
-
-    Args:
-        rays: The callback, which has the user's arguments.
     """
 
     name = "MLflow"
@@ -116,7 +113,7 @@ class MlflowBackend(Backend):
         self._try("logging hyperparameters", lambda: run.log_params(config))
 
     def _try(self, what: str, work: Callable[[], None]) -> None:
-        """Do something that a run can do without: if it fails for good, the run still goes on and ends."""
+        """Do something that a run can do without: if it fails for good, the run continues, and ends."""
         try:
             work()
         except Exception as error:
@@ -136,7 +133,7 @@ class MlflowBackend(Backend):
             experiment = self._rays.experiment_name or os.environ.get("MLFLOW_EXPERIMENT_NAME") or trial.experiment
             self._runs = MlflowRuns(
                 {"tracking_uri": self._rays.tracking_uri, "registry_uri": self._rays.registry_uri},
-                {"name": experiment, "artifact_location": connection.known(self._rays.artifact_location)},
+                {"name": experiment, "artifact_location": connection.whole_uri(self._rays.artifact_location)},
                 trial.experiment,
                 folder=self._folder,
             )

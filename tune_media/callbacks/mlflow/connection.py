@@ -38,11 +38,11 @@ def hide_password(uri: str | None) -> str | None:
     return hidden
 
 
-def known(uri: str | None) -> str | None:
+def whole_uri(uri: str | None) -> str | None:
     """Return a URI with its password, or None if only another process knew the password.
 
     Example:
-        >>> known("s3://bucket/runs"), known("s3://***@elsewhere/runs")
+        >>> whole_uri("s3://bucket/runs"), whole_uri("s3://***@elsewhere/runs")
         ('s3://bucket/runs', None)
     """
     return uri if uri is None or HIDDEN not in uri else _HIDDEN.get(uri)
@@ -51,22 +51,18 @@ def known(uri: str | None) -> str | None:
 def with_password(uri: str | None, variable: str) -> str | None:
     """Return a URI with its password.
 
-    Args:
-        uri: The URI, perhaps from ``hide_password``.
-        variable: The environment variable that has it if another process hid the password.
-
     Raises:
         ValueError: The password is not known.
     """
     if uri is None:
         return None
-    found = known(uri) or os.environ.get(variable)
-    if found is None:
+    whole = whole_uri(uri) or os.environ.get(variable)
+    if whole is None:
         raise ValueError(
             f"MLflowMediaLoggerCallback: the password of {uri} is not stored with the experiment. Set {variable} to "
             "the whole URI before Tuner.restore."
         )
-    return found
+    return whole
 
 
 def is_away(error: Exception) -> bool:
@@ -91,19 +87,15 @@ def find_experiment(client: Any, name: str | None) -> Any:
 
     It is the one that ``MLFLOW_EXPERIMENT_ID`` names, if there is one, else the one of this name.
 
-    Args:
-        client: MLflow's client.
-        name: The name of the experiment. None: it is not known yet.
-
     Raises:
         ValueError: The experiment is deleted; or there is none with the id, and ``name`` is None.
     """
     from mlflow.exceptions import MlflowException
 
-    found, id = None, os.environ.get("MLFLOW_EXPERIMENT_ID")
+    experiment, id = None, os.environ.get("MLFLOW_EXPERIMENT_ID")
     if id is not None:
         try:
-            found = client.get_experiment(id)
+            experiment = client.get_experiment(id)
         except MlflowException as error:
             if is_away(error):
                 raise
@@ -112,14 +104,14 @@ def find_experiment(client: Any, name: str | None) -> Any:
                     f"MLflow has no experiment with the id {id} (MLFLOW_EXPERIMENT_ID), and no name is given. Pass "
                     "experiment_name=, or set MLFLOW_EXPERIMENT_ID to the id of an experiment that exists."
                 ) from None
-    if found is None and name is not None:
-        found = client.get_experiment_by_name(name)
-    if found is not None and found.lifecycle_stage != "active":
+    if experiment is None and name is not None:
+        experiment = client.get_experiment_by_name(name)
+    if experiment is not None and experiment.lifecycle_stage != "active":
         raise ValueError(
-            f"the MLflow experiment {found.name!r} (id {found.experiment_id}) is deleted. Pass another "
-            f"experiment_name=, or restore it: mlflow experiments restore --experiment-id {found.experiment_id}"
+            f"the MLflow experiment {experiment.name!r} (id {experiment.experiment_id}) is deleted. Pass another "
+            f"experiment_name=, or restore it: mlflow experiments restore --experiment-id {experiment.experiment_id}"
         )
-    return found
+    return experiment
 
 
 def check(
@@ -128,12 +120,6 @@ def check(
     """Ask MLflow for the experiment, to find out whether its URI and the experiment can work.
 
     A server that is away, or takes longer than ``seconds``, is no error: it may answer later.
-
-    Args:
-        tracking_uri: The URI. None: MLflow's own default.
-        registry_uri: The URI of the model registry. None: the same.
-        seconds: How long to wait for the answer.
-        experiment_name: The MLflow experiment, if its name is known.
 
     Raises:
         ValueError: The URI cannot work: an unknown scheme or host, a database whose driver is not installed, a server

@@ -38,22 +38,18 @@ def artifact_name(name: str) -> str:
 def clip_path(path: str, facts: Mapping[str, Any]) -> str:
     """Return the path of a medium's artifact: as in the trial's folder, with the return of a clip's episode added.
 
-    Args:
-        path: The path in the trial's folder.
-        facts: The facts of the medium.
-
     Example:
         >>> clip_path("media/train/clip/step_000004000-0123456789ab.mp4", {"episode_return": 231.0})
         'media/train/clip/step_000004000-return_231-0123456789ab.mp4'
         >>> clip_path("media/train/plot/step_000004000-0123456789ab.png", {})
         'media/train/plot/step_000004000-0123456789ab.png'
     """
-    found = facts.get("episode_return")
+    number = facts.get("episode_return")
     folder, slash, name = path.rpartition("/")
     step, dash, rest = name.partition("-")
-    if not dash or isinstance(found, bool) or not isinstance(found, (int, float)):
+    if not dash or isinstance(number, bool) or not isinstance(number, (int, float)):
         return path
-    return f"{folder}{slash}{step}-return_{found:.6g}-{rest}".replace("+", "")
+    return f"{folder}{slash}{step}-return_{number:.6g}-{rest}".replace("+", "")
 
 
 def image_file(key: str, step: int, time_ms: int, id: str) -> str:
@@ -93,4 +89,4 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _escaped(text: str, characters: str) -> str:
-    return re.sub(characters, lambda found: f"_0x{ord(found.group()):x}_", text)
+    return re.sub(characters, lambda match: f"_0x{ord(match.group()):x}_", text)

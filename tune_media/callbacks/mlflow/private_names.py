@@ -22,5 +22,5 @@ NO_ANSWER = "failed with exception"
 
 def status_of(error: Exception) -> int | None:
     """Return the HTTP status that the text of an ``MlflowException`` gives; its own status is often another one."""
-    found = re.search(r"failed with error code (\d{3}) != 200", str(error))
-    return int(found.group(1)) if found else None
+    match = re.search(r"failed with error code (\d{3}) != 200", str(error))
+    return int(match.group(1)) if match else None

@@ -47,13 +47,7 @@ class RefusedError(ValueError):
 
 
 class MlflowRun:
-    """The run of one trial. The backend's thread calls all its methods; they may raise, and be called again.
-
-    Args:
-        client: MLflow's client.
-        run: The run, as MLflow has it now.
-        folder: Where a file is until MLflow has it. None: the system's folder for temporary files.
-    """
+    """The run of one trial. The backend's thread calls all its methods; they may raise, and be called again."""
 
     def __init__(self, client: Any, run: Any, folder: Path | None = None) -> None:
         self.run_id: str = run.info.run_id
@@ -67,18 +61,15 @@ class MlflowRun:
     def log_result(self, report: Report, numbers: Mapping[str, float], config: Mapping[str, Any]) -> None:
         """Log the numbers of a result, and those of the hyperparameters if it is the first one or they have changed.
 
-        Args:
-            report: The result.
-            numbers: Its numbers by their names.
-            config: The hyperparameters with which the trial started.
+        ``config`` are those with which the trial started.
 
         Raises:
             RefusedError: MLflow does not take some of the metrics.
         """
         self._current = report.config or self._current or config
         now = flatten_dict(dict(self._current), delimiter="/")
-        found = {_CONFIG + name: value for name, value in numbers_of(now).items()}
-        changed = {name: value for name, value in found.items() if self._config.get(valid_name(name)) != value}
+        current = {_CONFIG + name: value for name, value in numbers_of(now).items()}
+        changed = {name: value for name, value in current.items() if self._config.get(valid_name(name)) != value}
         self.log_metrics({**numbers, **changed}, report.step, report.time)
         self._config |= {valid_name(name): value for name, value in changed.items()}
 
@@ -108,11 +99,6 @@ class MlflowRun:
 
     def log_metrics(self, numbers: Mapping[str, float], step: int, at: float) -> None:
         """Log numbers, in as few requests as MLflow takes.
-
-        Args:
-            numbers: The numbers by their names.
-            step: Their step.
-            at: When they were reported, seconds since 1970.
 
         Raises:
             RefusedError: MLflow does not take some of them.
@@ -162,10 +148,6 @@ class MlflowRun:
         """Log the return of the best clip, and describe the run: the hyperparameters that Tune chose, and that clip.
 
         MLflow shows the value of the highest step, so it is logged there, also if the trial went back.
-
-        Args:
-            clips: The index lines of the trial's clips, the best first.
-            searched: The hyperparameters that Tune chose.
         """
         note = [", ".join(f"{name} = {without_address(str(value))[:_MAX_TEXT]}" for name, value in searched.items())]
         best = as_number(clips[0]["episode_return"]) if clips else math.nan
@@ -202,7 +184,7 @@ class MlflowRun:
                 raise
             if len(items) == 1:
                 return {items[0].key: error}
-            return {name: found for item in items for name, found in self._refused([item], log).items()}
+            return {name: reason for item in items for name, reason in self._refused([item], log).items()}
         return {}
 
     def _log_file(self, path: str, content: bytes) -> None:

@@ -18,10 +18,8 @@ class MlflowRuns:
     """The runs of a sweep on an MLflow server, or in a database. The backend's thread calls all its methods.
 
     Args:
-        uris: The ``tracking_uri`` and the ``registry_uri``.
         experiment: The ``name`` of the MLflow experiment, which is created if there is none, and its
             ``artifact_location``.
-        sweep: The name of the Tune experiment.
         folder: Where files are until MLflow has them. None: the system's folder for temporary files.
     """
 
@@ -37,21 +35,14 @@ class MlflowRuns:
         self._runs: dict[str, MlflowRun] = {}  # by trial
 
     def start(self, trial_id: str, name: str, tags: Mapping[str, Any], *, at: float | None = None) -> MlflowRun:
-        """Return the trial's run: the one that it has, even from before a restore, or a new one.
-
-        Args:
-            trial_id: The trial.
-            name: Its name.
-            tags: Tags of a new run.
-            at: When the trial started, seconds since 1970. None: now.
-        """
+        """Return the trial's run: the one that it has, even from before a restore, or a new one."""
         if trial_id not in self._runs:
-            found = self._find(trial_id)
-            if found is None:
-                own = {**tags, "trial_name": name, TRIAL_TAG: self._tag_of(trial_id)}
+            run = self._find(trial_id)
+            if run is None:
+                of_run = {**tags, "trial_name": name, TRIAL_TAG: self._tag_of(trial_id)}
                 began = None if at is None else round(1000 * at)
-                found = self._client.create_run(self._experiment_id, began, own, name)
-            self._runs[trial_id] = MlflowRun(self._client, found, self._folder)
+                run = self._client.create_run(self._experiment_id, began, of_run, name)
+            self._runs[trial_id] = MlflowRun(self._client, run, self._folder)
         self._runs[trial_id].go_on()
         return self._runs[trial_id]
 
@@ -70,21 +61,21 @@ class MlflowRuns:
 
     @functools.cached_property
     def _experiment_id(self) -> str:
-        found = find_experiment(self._client, self._experiment["name"])
-        if found is None:
+        experiment = find_experiment(self._client, self._experiment["name"])
+        if experiment is None:
             try:
                 return str(self._client.create_experiment(**self._experiment))
             except Exception:
                 # Another process has made it since, or a server that was too slow to answer the same request before.
-                found = find_experiment(self._client, self._experiment["name"])
-                if found is None:
+                experiment = find_experiment(self._client, self._experiment["name"])
+                if experiment is None:
                     raise
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def _tag_of(self, trial_id: str) -> str:
         return tag_value(f"{self._sweep}/{trial_id}")
 
     def _find(self, trial_id: str) -> Any:
         of_trial = f"tags.`{TRIAL_TAG}` = '{self._tag_of(trial_id)}'"
-        found = self._client.search_runs([self._experiment_id], of_trial, max_results=1, order_by=["start_time"])
-        return found[0] if found else None
+        runs = self._client.search_runs([self._experiment_id], of_trial, max_results=1, order_by=["start_time"])
+        return runs[0] if runs else None

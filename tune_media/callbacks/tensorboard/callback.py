@@ -12,13 +12,7 @@ import numpy.typing as npt
 from ray.tune.logger import TBXLoggerCallback
 from typing_extensions import override
 
-from tune_media.callbacks.backend import (
-    Backend,
-    Report,
-    Status,
-    StorageAwayError,
-    TrialInfo,
-)
+from tune_media.callbacks.backend import Backend, Report, Status, StorageAwayError, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.tensorboard.event_file import EventWriter, MediaFile
 from tune_media.callbacks.tensorboard.hparams import HparamsTable
@@ -63,11 +57,7 @@ class TBXMediaLoggerCallback(MediaLoggerCallback, TBXLoggerCallback):
 
 
 class TensorBoardBackend(Backend):
-    """Writes event files: scalars with Ray's own code, in Tune's loop; media in files of their own.
-
-    Args:
-        rays: Ray's callback, which has the writers of the trials.
-    """
+    """Writes event files: scalars with Ray's own code, in Tune's loop; media in files of their own."""
 
     name = "TensorBoard"
     in_loop = frozenset({"start", "metrics", "end"})
@@ -91,7 +81,7 @@ class TensorBoardBackend(Backend):
     @override
     def start(self, trial: TrialInfo) -> None:
         if trial.ray in event_writers(self._rays) or self._is_second:
-            return  # paused, cloned or retried: it goes on in the file that it has
+            return  # paused, cloned or retried: its file is open already
         self._announce(trial)
         TBXLoggerCallback.log_trial_start(self._rays, trial.ray)
 
@@ -182,7 +172,7 @@ class TensorBoardBackend(Backend):
         self._best = dict(state.get("best", {}))
 
     def _table(self, trial: TrialInfo) -> HparamsTable:
-        """Return the trial's line in the HParams tab; a trial without hyperparameters of its own writes nothing."""
+        """Return the trial's line in the HParams tab; a trial for which Tune chose no hyperparameters writes none."""
         if trial.trial_id not in self._tables:
             self._tables[trial.trial_id] = HparamsTable(trial.searched, self._best.pop(trial.trial_id, {}))
         return self._tables[trial.trial_id]
@@ -210,7 +200,7 @@ class TensorBoardBackend(Backend):
             elif (*path, key) in new:
                 value = new[(*path, key)]
             elif isinstance(value, list) and any(isinstance(item, (dict, str)) for item in value):
-                continue  # no numbers: tensorboardX would warn of a value that nobody wants to see there
+                continue  # no numbers: tensorboardX would warn of each
             elif isinstance(value, np.ndarray) and not _is_showable(value):
                 with self.context.guard(f"showing {key!r}"):
                     raise ValueError(

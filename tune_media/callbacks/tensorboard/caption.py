@@ -22,18 +22,18 @@ def caption_of(facts: Mapping[str, Any], step: int) -> str:
     >>> caption_of({}, step=3)
     'step 3'
     """
-    told = []
+    parts = []
     if isinstance(facts.get("episode_return"), (int, float)):
-        told.append(f"return {facts['episode_return']:.6g}")
+        parts.append(f"return {facts['episode_return']:.6g}")
     if facts.get("episode_length") is not None:
-        told.append(f"length {facts['episode_length']}")
-    return ", ".join([*told, f"step {step}"])
+        parts.append(f"length {facts['episode_length']}")
+    return ", ".join([*parts, f"step {step}"])
 
 
 def caption_strip(text: str, width: int) -> npt.NDArray[np.uint8] | None:
     """Draw a caption as a strip of pixels, HWC uint8; None if Pillow is not installed, which draws it.
 
-    If it is wider than the clip, each of its parts, which commas divide, begins a line of its own.
+    A caption that is wider than the clip is broken at its commas.
     """
     try:
         from PIL import Image, ImageDraw

@@ -40,9 +40,6 @@ class EventFile:
     It needs neither a thread nor an open file; tensorboardX keeps both for each trial, and a sweep has a thousand. All
     values of a step are one event.
 
-    Args:
-        folder: Its folder; the file is made at the first ``flush``.
-
     Attributes:
         wall_time: The time of the values that are added, seconds since 1970; 0: now.
 
@@ -124,14 +121,11 @@ class EventWriter(SummaryWriter):
 class MediaFile:
     """The media of a trial, directly in its folder on the storage.
 
-    TensorBoard's reader in Python reads one file after the other, in the order of their names, and goes on with the
-    last one. The names of these files are the first ones, so that it goes on with the scalars.
+    TensorBoard's reader in Python reads one file after the other, in the order of their names, and then follows the
+    last one. The names of these files sort first, so that it follows the scalars.
 
     On this machine's disk it is one file, which grows. Elsewhere it is one of several objects, each of which is
     replaced until it has 64 kB.
-
-    Args:
-        location: Where the trial's files are.
     """
 
     def __init__(self, location: TrialLocation) -> None:
@@ -186,7 +180,6 @@ class MediaFile:
 
 
 def _first_record(wall_time: float) -> bytes:
-    """Return the first record of a file."""
     return _record(Event(wall_time=wall_time, file_version="brain.Event:1"))
 
 
@@ -202,8 +195,8 @@ def _record(event: Event) -> bytes:
 
 
 def _masked(data: bytes) -> int:
-    found = crc32c(data)
-    return (((found >> 15) | (found << 17)) + _MASK) & 0xFFFFFFFF
+    checksum = crc32c(data)
+    return (((checksum >> 15) | (checksum << 17)) + _MASK) & 0xFFFFFFFF
 
 
 _BETWEEN = _record(Event(step=_LATE_STEP, summary=Summary()))

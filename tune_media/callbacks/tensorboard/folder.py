@@ -1,4 +1,4 @@
-"""A TensorBoard log directory of an experiment that is over, in a folder of its own."""
+"""A TensorBoard log directory of a finished experiment, outside of its folder."""
 
 from __future__ import annotations
 
@@ -28,9 +28,6 @@ class TensorBoardFolder(TensorBoardBackend):
     """Writes the event file of each trial to ``<folder>/<trial>``, with the times of the results.
 
     The file is replaced as a whole when the trial ends, so that an export that is made again doubles nothing.
-
-    Args:
-        folder: The log directory.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,7 +52,8 @@ class TensorBoardFolder(TensorBoardBackend):
             )
         temporary = Path(tempfile.mkdtemp(prefix="tune_media-events-"))
         place = TrialLocation(pyarrow.fs.LocalFileSystem(), str(temporary), temporary, trial.trial_id)
-        self._written[trial.trial_id] = dataclasses.replace(trial, location=place, ray=_stand_in(trial, temporary))
+        rays: Any = _RayTrial(trial.trial_id, dict(trial.config), dict(trial.searched), str(temporary))
+        self._written[trial.trial_id] = dataclasses.replace(trial, location=place, ray=rays)
         super().start(self._written[trial.trial_id])
 
     @override
@@ -92,14 +90,9 @@ class TensorBoardFolder(TensorBoardBackend):
         """Print nothing: the trials' folders are temporary."""
 
 
-def _stand_in(trial: TrialInfo, folder: Path) -> Any:
-    """Return as much of Ray's trial as its TensorBoard callback asks for."""
-    return _Trial(trial.trial_id, dict(trial.config), dict(trial.searched), str(folder))
-
-
 @dataclasses.dataclass(eq=False)
-class _Trial:
-    """A stand-in for Ray's trial."""
+class _RayTrial:
+    """As much of Ray's trial as its TensorBoard callback asks for."""
 
     trial_id: str
     config: dict[str, Any]

@@ -42,11 +42,7 @@ class HparamsTable:
     def add(self, writer: Any, flat: Mapping[str, Any], step: int, *, evaluates: bool = False) -> None:
         """Write the largest returns so far; before the first ones, the trial's hyperparameters and metrics.
 
-        Args:
-            writer: The trial's writer.
-            flat: The values of a result by their path.
-            step: Its step.
-            evaluates: Whether evaluations are configured. Their metrics are named even if none has run yet.
+        If it ``evaluates``, the metrics of evaluations are named even if none has run yet.
         """
         if not self._params:
             return
@@ -71,8 +67,8 @@ class HparamsTable:
             if _is_return(name):
                 metrics.append(_metric(_best_tag(name), f"best {_shown(name)}"))
             metrics.append(_metric(f"{_PREFIX}{name}", f"last {_shown(name)}"))
-        known = HParamsPluginData.FromString(of_rays.value[0].metadata.plugin_data.content)
-        experiment = Experiment(hparam_infos=known.experiment.hparam_infos, metric_infos=metrics)
+        rays_data = HParamsPluginData.FromString(of_rays.value[0].metadata.plugin_data.content)
+        experiment = Experiment(hparam_infos=rays_data.experiment.hparam_infos, metric_infos=metrics)
         _write(writer, _EXPERIMENT, HParamsPluginData(experiment=experiment))
         writer.file_writer.add_summary(start)
 

@@ -16,16 +16,7 @@ _MAX_TEXTS, _MAX_CHARACTERS = 100, 1000
 
 
 def add_gif(writer: Any, tag: str, video: bytes, facts: Mapping[str, Any], step: int, options: MediaOptions) -> None:
-    """Add a clip as an animated GIF.
-
-    Args:
-        writer: A ``tensorboardX.SummaryWriter``.
-        tag: Its name in TensorBoard.
-        video: The mp4.
-        facts: Facts of the index: ``width`` and ``height`` in pixels, the episode's return.
-        step: Its step.
-        options: The width and frame rate of the GIF.
-    """
+    """Add a clip as an animated GIF."""
     from tune_media.encoding import gif_from_video
 
     header = functools.partial(caption_strip, caption_of(dict(facts), step))
@@ -49,7 +40,6 @@ def add_texts(writer: Any, tag: str, batch: EpisodeBatch, step: int) -> None:
 
 
 def _cell(text: str) -> str:
-    """Return a text as a cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")[:_MAX_CHARACTERS]
 
 

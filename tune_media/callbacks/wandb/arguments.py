@@ -27,10 +27,6 @@ _NOT_ONLINE = ("offline", "disabled", "dryrun")
 def check_names(arguments: dict[str, Any], own: Iterable[str] = ()) -> None:
     """Check the names of arguments for ``wandb.init``.
 
-    Args:
-        arguments: The keyword arguments that the callback does not know itself.
-        own: The names of those that it knows.
-
     Raises:
         TypeError: ``wandb.init`` has no such argument, or the callback sets it itself.
 
@@ -72,9 +68,6 @@ def check_mode(mode: Any) -> None:
 
 def without_secrets(settings: Any) -> Any:
     """Return W&B settings without the secrets among them, which are kept out of all messages from now on.
-
-    Args:
-        settings: A dict, a ``wandb.Settings``, or None; another value is returned as it is.
 
     Example:
         >>> without_secrets({"api_key": "abc", "silent": True, "https_proxy": "http://me:secret@proxy:3128"})
@@ -127,9 +120,6 @@ def is_offline(arguments: dict[str, Any]) -> bool:
 
 def check_values(arguments: dict[str, Any]) -> None:
     """Check the values of arguments for ``wandb.init``, and the form of the API key unless W&B is offline.
-
-    Args:
-        arguments: The arguments of ``wandb.init``.
 
     Raises:
         ValueError: W&B does not take one of them.

@@ -15,7 +15,7 @@ from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, StorageAwayError, TrialInfo, clips_best_first
-from tune_media.callbacks.export import Exported, FinishedTrial, log_trial
+from tune_media.callbacks.export import ExportSummary, FinishedTrial, log_trial
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values, is_offline
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
@@ -40,11 +40,6 @@ class WandbBackend(Backend):
 
     An offline run cannot be resumed, and of two with the same id W&B keeps the one that is synced last. So if the
     driver or the helper process is killed, the trial's run is written at the trial's end, from its files.
-
-    Args:
-        rays: Ray's callback, which has the user's arguments.
-        episodes_artifact: Whether all clips of a trial go into an artifact, too.
-        patience: How long the end of the experiment waits for W&B, seconds.
     """
 
     name = "W&B"
@@ -84,7 +79,7 @@ class WandbBackend(Backend):
             kind = DirectHelper if self._exports else WandbHelper
             self._helper = kind(self.context.scratch(), self.context.seconds_left)
         if trial.trial_id in self._configs:
-            return  # paused, cloned or retried: it goes on in the run that it has
+            return  # paused, cloned or retried: its run is open already
         if not (trial.is_restored and self._is_offline):  # else its run is written at its end
             self._helper.begin(trial.trial_id, self._settings(trial))
         self._configs[trial.trial_id] = trial.config
@@ -136,7 +131,7 @@ class WandbBackend(Backend):
             Exception: It is not written; the former run is still there then.
         """
         self.context.wait_for_storage()
-        place, exported = trial.location, Exported()
+        place, exported = trial.location, ExportSummary()
         files = TrialFiles(trial.name, place.filesystem, place.path).read()
         results = results_of_trial(place.filesystem, place.path, place.local_path)
         self._configs.pop(trial.trial_id, None)  # it starts again
@@ -196,7 +191,7 @@ class WandbBackend(Backend):
         init = {
             "id": trial.trial_id,
             "name": trial.name,
-            "resume": "allow",  # a restored trial goes on in its run
+            "resume": "allow",  # a restored trial continues its run
             "allow_val_change": True,
             "group": rays.group or trial.experiment,
             "project": rays.project,

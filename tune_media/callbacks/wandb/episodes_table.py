@@ -41,7 +41,6 @@ class WandbTable:
         """Return the ``wandb.Table``.
 
         Args:
-            wandb: The module.
             trial: The id of the run, in a column that tells trials apart when W&B joins their tables.
         """
         metrics = list(dict.fromkeys(name for row in self._rows for name in row["metrics"]))[:_MAX_METRICS]
@@ -70,13 +69,7 @@ def trial_line(
 ) -> Any:
     """Return a ``wandb.Table`` of one line. W&B's workspace shows the lines of all runs as one table.
 
-    Args:
-        wandb: The module.
-        trial: The trial's name.
-        searched: The hyperparameters that Tune chose for it.
-        best: Its best clip, as ``best_item`` returns it.
-        clip: The ``wandb.Video`` of it; None if there is no file any more.
-        metrics: Its last metrics.
+    ``best`` is what ``best_item`` returns, ``clip`` the ``wandb.Video`` of it, or None if it has no file.
     """
     scores = Scores.of([metrics], [best["best_return"]])
     facts = {name: best[name] for name in ("section", "best_return", "episode_length")}

@@ -63,10 +63,6 @@ class HelperDiedError(Exception):
 class WandbHelper:
     """Calls W&B's helper process and waits for its answers. Only the backend's thread calls it.
 
-    Args:
-        folder: An empty folder, for W&B's files.
-        seconds_left: Returns how long the end of the experiment may still take; infinite before it.
-
     Attributes:
         runs: The trials that have a run in the helper process: it has begun, and not ended.
     """
@@ -117,7 +113,7 @@ class WandbHelper:
         if self._actor is not None:
             import ray
 
-            if ray.is_initialized():  # else it is gone, and the call would start a cluster of its own
+            if ray.is_initialized():  # else the actor is gone, and the call would start a cluster
                 ray.kill(self._actor)
             self._actor = None
 

@@ -24,10 +24,6 @@ def wait_until_whole(run_folder: Path, seconds: float) -> bool:
     With wandb 0.31, ``finish()`` returns up to 0.1 s before the last of its records are in the file. W&B's own process
     writes the file in blocks of 32 KiB, and at the end what is left: until then the file ends with a block, or has only
     its header of 7 bytes.
-
-    Args:
-        run_folder: The folder of the run, ``offline-run-<time>-<id>``.
-        seconds: How long to wait at most.
     """
     deadline = time.monotonic() + seconds
     while not all(file.stat().st_size % _BLOCK > _FILE_HEADER for file in run_folder.glob("*.wandb")):
@@ -42,10 +38,6 @@ def copy_runs(folder: Path, location: TrialLocation) -> None:
 
     A run takes the place, and the name, of the last one with its id that the storage has.
 
-    Args:
-        folder: Where W&B keeps the trial's files.
-        location: The trial's folders.
-
     Raises:
         OSError: The storage does not take a file, or W&B's own process has gone on writing it.
     """
@@ -54,7 +46,7 @@ def copy_runs(folder: Path, location: TrialLocation) -> None:
         for file in sorted(path for path in run.rglob("*") if path.is_file()):  # the rows come last
             content = file.read_bytes()
             write_atomically(location.filesystem, f"{place}/{file.relative_to(run).as_posix()}", content)
-            now, is_log = file.stat().st_size, file.parent.name == "logs"  # which W&B's own process goes on writing
+            now, is_log = file.stat().st_size, file.parent.name == "logs"  # to which W&B's own process still writes
             if now != len(content) and not is_log:
                 raise OSError(f"{file} had {len(content)} bytes when it was copied, and has {now}")
     shutil.rmtree(folder, ignore_errors=True)

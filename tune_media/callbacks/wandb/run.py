@@ -35,10 +35,6 @@ class WandbRun:
 
     W&B takes rows whose step rises. A medium comes after the row of its result has been logged: it joins the next row,
     and ``media_step`` says where it belongs. A row has the media of one result; if more wait, rows are added.
-
-    Args:
-        folder: Where W&B keeps the run's files.
-        settings: What the backend says of the run.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
@@ -67,14 +63,7 @@ class WandbRun:
     def log(
         self, row: dict[str, Any], step: int, config_update: dict[str, Any] | None, time: float = 0.0
     ) -> str | None:
-        """Log the numbers of a result; return the problem of the first value that W&B does not take, if there is one.
-
-        Args:
-            row: The values by their names.
-            step: The training iteration.
-            config_update: Hyperparameters that have changed.
-            time: When the result was reported, seconds since 1970; 0: now.
-        """
+        """Log the numbers of a result; return the problem of the first value that W&B refuses; ``time`` 0: now."""
         log, config, problem = {}, dict(config_update or {}), None
         media = {name: self._settings[name] for name in ("video_kwargs", "image_kwargs")}
         for name, raw in row.items():
@@ -130,10 +119,6 @@ class WandbRun:
     def end(self, exit_code: int, best: dict[str, Any] | None = None) -> None:
         """Log the rest and the tables, and end the run.
 
-        Args:
-            exit_code: 0 if all went well.
-            best: The trial's best clip, as ``best_item`` returns it.
-
         Raises:
             TimeoutError: The run is offline, and W&B's own process may not have written all of its file.
         """
@@ -185,7 +170,7 @@ class WandbRun:
         for key in media.keys() - self._defined - {_TIMESTAMP}:
             self._run.define_metric(key, step_metric=MEDIA_STEP)
             self._defined.add(key)
-        values = {key: found[0] if len(found) == 1 else found for key, found in media.items()}
+        values = {key: items[0] if len(items) == 1 else items for key, items in media.items()}
         self._run.log({**values, MEDIA_STEP: media_step}, step=self._step)
 
     def _add(self, media_step: int, key: str, value: Any, time: float = 0.0) -> None:

@@ -75,10 +75,10 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
 def best_item(line: Line, content: bytes | None) -> dict[str, Any]:
     """Return a trial's best clip in plain values, of its index line and its file, which may have been deleted."""
     step = whole_number(line.get("training_iteration"))
-    found, length = as_number(line["episode_return"]), whole_number(line.get("episode_length"))
+    number, length = as_number(line["episode_return"]), whole_number(line.get("episode_length"))
     return {
-        **{"section": line["section"], "step": step, "best_return": found, "episode_length": length},
-        "caption": f"return {found:.6g}, length {length}, step {step}",
+        **{"section": line["section"], "step": step, "best_return": number, "episode_length": length},
+        "caption": f"return {number:.6g}, length {length}, step {step}",
         "name": str(line["path"]).rpartition("/")[2],
         "content": content,
     }
