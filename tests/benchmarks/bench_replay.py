@@ -39,7 +39,6 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.examples.envs.env_rendering_and_recording import EnvRenderCallback
 
 from tests.benchmarks.common import Timing, compare, cpu_seconds, family, memory_kb, show
-from tests.benchmarks.recording_envs import Endless
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.replay.generators import RenderGuard, Snapshot
 from tune_media.replay.render_pool import RenderPool
@@ -50,6 +49,19 @@ from tune_media.rllib import env_runner_requests, record_episodes
 from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 
 EPISODES, TRAINING_STEPS = 10, 100
+
+
+class Endless(gym.Wrapper):
+    """Never ends an episode, so that a time limit gives all episodes the same length.
+
+    If the env ends one, it is reset: the cart of CartPole would leave the numbers that pygame can draw.
+    """
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated or truncated:
+            observation, info = self.env.reset()
+        return observation, reward, False, False, info
 
 
 class Small(gym.ObservationWrapper):
