@@ -197,7 +197,23 @@ class Thread:
 
 _LIBC = ctypes.CDLL(None)
 _LIBC.getenv.restype = ctypes.c_char_p
+_LIBC.calloc.restype = ctypes.c_void_p
 _EPISODES = contextvars.ContextVar("episodes", default=0)
+COUNTED = {"episodes": 0}
+IN_THREADS = threading.local()
+
+
+def _attribute_holder():
+    """Hold an attribute."""
+
+
+class Slotted:
+    """An object without a dict."""
+
+    __slots__ = ("episodes",)
+
+    def __init__(self):
+        self.episodes = 0
 
 
 class Look:
@@ -300,12 +316,25 @@ def _handler_count(handler: Any) -> int:
 
 
 STORES: dict[str, Store] = {
+    # Python's own places
+    "theme-module": item(lambda: None, "episodes", lambda _: COUNTED),
+    "theme-function": attribute(lambda: None, of=lambda _: _attribute_holder),
+    "theme-thread": attribute(lambda: None, of=lambda _: IN_THREADS),
+    "theme-slot": attribute(Slotted),
+    "theme-large-array": item(lambda: np.zeros((200, 200), np.int64), (2, 3)),
+    "theme-cache": Store(
+        lambda: functools.lru_cache(maxsize=None)(lambda number: number),
+        lambda kept: kept.cache_info().currsize,
+        lambda kept: kept(kept.cache_info().currsize),
+    ),
     # The system's
     "file-position": Store(_file, lambda file: file.tell(), lambda file: file.seek(1, os.SEEK_CUR)),
     "file-time": settable(_old_file, _time_of, lambda file, count: os.utime(file.fileno(), (0, count))),
     "unlinked-file": Store(_file, lambda file: os.fstat(file.fileno()).st_size, lambda file: file.write(b"1")),
     "pipe": Store(Pipe, Pipe.get, lambda pipe: pipe.get(1)),
     "socket-pair": settable(SocketPair, SocketPair.get, SocketPair.set),
+    "theme-c-buffer": item(lambda: (ctypes.c_int64 * 8)(), 5),
+    "c-handle": attribute(lambda: _LIBC.calloc(1, 16), "value", ctypes.c_int.from_address),
     "mmap-anonymous": eight_bytes(lambda: mmap.mmap(-1, 8)),
     "mmap-file": eight_bytes(_mapped_file),
     "env-variable": shared(
@@ -338,6 +367,9 @@ STORES: dict[str, Store] = {
     "logging-level": shared(
         lambda: logging.getLogger("hidden.episodes").level,
         lambda count: logging.getLogger("hidden.episodes").setLevel(count),
+    ),
+    "decimal-context": shared(
+        lambda: decimal.getcontext().prec, lambda count: setattr(decimal.getcontext(), "prec", count)
     ),
     "own-decimal-context": settable(
         decimal.Context, lambda kept: kept.Emax - 999_999, lambda kept, count: setattr(kept, "Emax", 999_999 + count)
