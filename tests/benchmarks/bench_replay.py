@@ -185,10 +185,7 @@ def clips_in(result: dict[str, Any]) -> list[Any]:
 def on_tape(env: Callable[[Any], gym.Env], envs: int, *, is_long: bool = False) -> Any:
     """Return an Algorithm whose env is known to repeat its episodes by now.
 
-    Args:
-        env: Makes the env.
-        envs: How many its env runner has.
-        is_long: The first rounds, which are rendered directly, would take many minutes: write the verdict without them.
+    If ``is_long``, the first rounds, rendered directly, would take many minutes: the verdict is written without them.
     """
     algo = algorithm(env, envs, record_episodes(strict=True))
     if is_long:

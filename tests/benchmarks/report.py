@@ -29,14 +29,10 @@ PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark and its section of the tables.
+    """A benchmark and its section of the tables; the module is ``bench_<name>``.
 
-    Attributes:
-        name: The module is ``bench_<name>``.
-        title: The heading.
-        arguments: Its command line.
-        has_peers: Whether it needs the packages of the peers (moviepy, mujoco, opencv).
-        is_published: Whether its tables are kept; those of the others are only printed.
+    With ``has_peers``, it needs the packages of the peers (moviepy, mujoco, opencv). If it is not published, its tables
+    are only printed.
     """
 
     name: str
@@ -62,14 +58,8 @@ BENCHMARKS = (
 class Figure:
     """A figure of the page: a cell of a table, and the same cell of what it is compared with.
 
-    Attributes:
-        benchmark: The name of the benchmark.
-        what: What was measured.
-        column: The column of the figure.
-        ours: Our row, by the texts of its first cells.
-        peer: The row that it is compared with.
-        table: The beginning of the line above the table; empty: the first one that has the row.
-        beside: The column and unit of an absolute figure that is shown beside a ratio.
+    Rows are found by the texts of their first cells, tables by the beginning of the line above; empty: the first one
+    that has the row. ``beside`` has the column and unit of an absolute figure that is shown beside a ratio.
     """
 
     benchmark: str
