@@ -55,7 +55,7 @@ docs: $(VENV)/installed
 	$(VENV)/bin/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	$(VENV)/bin/python -m tests.support.site docs/_build/html
 
-# Writes tests/benchmarks/tables.md and docs/performance.md. make bench ONLY="gym index" runs some; MuJoCo needs Debian's libosmesa6.
+# Writes tests/benchmarks/tables.md and docs/performance.md. make bench ONLY="soak bytes" runs some; MuJoCo needs Debian's libosmesa6.
 bench: $(VENV)/installed $(PEERS)/installed
 	$(VENV)/bin/python -m tests.benchmarks.report --peers $(PEERS)/bin/python $(ONLY)
 

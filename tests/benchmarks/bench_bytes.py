@@ -83,8 +83,6 @@ class ClipsInTheTrialFolder(tune.Callback):
 
 
 class NoClips(tune.Callback):
-    """Leave the clips out."""
-
     def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
         del result["clip"]
 
@@ -159,7 +157,6 @@ def run(callbacks, folder: Path, reports: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reports", type=int, default=100, help="results of each trial")
     reports = parser.parse_args().reports

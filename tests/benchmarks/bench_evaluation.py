@@ -83,7 +83,6 @@ def measured(method: str, folder: str, env_runners: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table of each number of env runners."""
     for env_runners in ENV_RUNNERS:
         with tempfile.TemporaryDirectory(prefix="tune_media-bench-") as folder:
             command = [sys.executable, "-m", "tests.benchmarks.bench_evaluation", "train", folder, str(env_runners)]

@@ -21,7 +21,6 @@ EFFECTS = {"nothing": 0.0, "a trend": 0.3, "a strong trend": 0.6, "a strong peak
 def sweep(
     random: np.random.Generator, count: int, effect: str, *, follows: bool, tails: bool
 ) -> tuple[list[dict[str, Any]], list[float]]:
-    """Return hyperparameters and scores."""
     lr = random.uniform(size=count)
     others = {
         "act": random.choice(["relu", "tanh", "elu"], count),
@@ -39,7 +38,6 @@ def sweep(
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sweeps", type=int, default=400)
     sweeps = parser.parse_args().sweeps

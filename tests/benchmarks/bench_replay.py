@@ -39,7 +39,6 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.examples.envs.env_rendering_and_recording import EnvRenderCallback
 
 from tests.benchmarks.common import Timing, compare, cpu_seconds, family, memory_kb, show
-from tests.benchmarks.recording_envs import Endless
 from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.replay.generators import RenderGuard, Snapshot
 from tune_media.replay.render_pool import RenderPool
@@ -50,6 +49,19 @@ from tune_media.rllib import env_runner_requests, record_episodes
 from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 
 EPISODES, TRAINING_STEPS = 10, 100
+
+
+class Endless(gym.Wrapper):
+    """Never ends an episode, so that a time limit gives all episodes the same length.
+
+    If the env ends one, it is reset: the cart of CartPole would leave the numbers that pygame can draw.
+    """
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated or truncated:
+            observation, info = self.env.reset()
+        return observation, reward, False, False, info
 
 
 class Small(gym.ObservationWrapper):
@@ -173,10 +185,7 @@ def clips_in(result: dict[str, Any]) -> list[Any]:
 def on_tape(env: Callable[[Any], gym.Env], envs: int, *, is_long: bool = False) -> Any:
     """Return an Algorithm whose env is known to repeat its episodes by now.
 
-    Args:
-        env: Makes the env.
-        envs: How many its env runner has.
-        is_long: The first rounds, which are rendered directly, would take many minutes: write the verdict without them.
+    If ``is_long``, the first rounds, rendered directly, would take many minutes: the verdict is written without them.
     """
     algo = algorithm(env, envs, record_episodes(strict=True))
     if is_long:

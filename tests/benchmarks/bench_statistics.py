@@ -42,7 +42,6 @@ def is_sure_by_welch(tables: Scores) -> bool:
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sweeps", type=int, default=1000)
     sweeps = parser.parse_args().sweeps

@@ -43,7 +43,6 @@ class Method:
             callback.log_trial_start(self._trial)
 
     def log(self, step: int) -> None:
-        """Log one more result."""
         result = self._make_result(step)
         wall, cpu = time.perf_counter(), time.thread_time()
         for callback in self._callbacks:
@@ -110,7 +109,6 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Print the rows."""
     os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 

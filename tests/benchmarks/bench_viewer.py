@@ -21,11 +21,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.bench_catalog import LINE
 from tests.benchmarks.common import cpu_seconds, serving
 from tests.support.browser import FLAGS, find_chromium
 from tests.support.viewing import moving_bar
 
+LINE = {
+    "v": 4,
+    "row": 1,
+    "kind": "video",
+    "section": "evaluation",
+    "key": "episodes/best",
+    "status": "stored",
+    "format": "mp4",
+    "width": 600,
+    "height": 400,
+    "fps": 50.0,
+    "bytes": 15321,
+    "sha256": "0" * 64,
+    "episode_length": 200,
+    "env_runner": 1,
+    "env_index": 0,
+    "explored": False,
+    "metrics": {"speed_avg": 1.25, "speed_sum": 250.0},
+}
 _SERVER = """
 import sys
 from tune_media.viewing.watch import make_watch_server
@@ -55,7 +73,7 @@ _SCROLL = """() => new Promise((resolve) => {
 
 
 def make(folder: Path, trials: int, clips: int) -> None:
-    """Write an experiment: index lines as ``bench_catalog`` has them, results with 150 metrics, a file a clip."""
+    """Write an experiment: index lines, results with 150 metrics, a file a clip."""
     from tune_media.encoding import encode_video
 
     originals = []

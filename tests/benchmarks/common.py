@@ -16,13 +16,7 @@ from typing import Any
 
 
 class Timing(float):
-    """The median seconds of a method, and all of its rounds.
-
-    Attributes:
-        rounds: Seconds of each round, in order.
-        cpu: Median CPU seconds, of all threads and of processes that have ended.
-        cpu_rounds: CPU seconds of each round, in order.
-    """
+    """The median seconds of a method, and all of its rounds; CPU time is that of all threads and ended processes."""
 
     rounds: tuple[float, ...]
     cpu: float
@@ -30,7 +24,6 @@ class Timing(float):
 
     @classmethod
     def of(cls, rounds: list[float], cpu: list[float]) -> Timing:
-        """Return the timing of these rounds."""
         timing = cls(statistics.median(rounds))
         timing.rounds, timing.cpu, timing.cpu_rounds = tuple(rounds), statistics.median(cpu), tuple(cpu)
         return timing
@@ -63,13 +56,9 @@ def compare(
 ) -> dict[str, Timing]:
     """Run each method once a round, in turn, so that other work on the machine slows all of them alike.
 
-    Args:
-        methods: The methods by name; each runs once before the first round.
-        rounds: Number of rounds.
-        pause: Seconds to wait before each run.
-        times_a_round: How often a method runs in each round, if not once; the mean of these counts.
-        for_work: Each method returns how much work it did, which differs from time to time; the times are those for
-            this much work. None: as they are.
+    Each runs once before the first round. ``pause``: seconds before each run. ``times_a_round``: how often a method
+    runs in each round, if not once; the mean of these counts. ``for_work``: each method returns how much work it did,
+    and the times are those for this much.
     """
     times: dict[str, list[float]] = {name: [] for name in methods}
     cpu: dict[str, list[float]] = {name: [] for name in methods}
@@ -96,12 +85,7 @@ def show(
 ) -> None:
     """Print medians as a table, with ratios to the first method.
 
-    Args:
-        title: What was measured.
-        seconds: The result of ``compare``, or numbers.
-        unit: Units in a second.
-        name: The unit's name.
-        more: Further columns: for each method, a cell.
+    ``unit``: units in a second, called ``name``. ``more``: further columns, with a cell for each method.
     """
     first = next(iter(seconds.values()))
     extra = list(more or {})

@@ -23,21 +23,16 @@ ROOT = Path(__file__).parents[2]
 PAGE, TABLES = ROOT / "docs" / "performance.md", Path(__file__).with_name("tables.md")
 OUTPUT = ROOT / "build" / "bench"
 TAPES_SINCE = "2026-11-23"  # sections that were measured before show older code, and are on the page of tables only
-EVALUATION_PICTURE = "performance-evaluation.png"
-RECORDING_PICTURE, LOOP_PICTURE = "performance-recording.png", "performance-loop.png"
+EVALUATION_PICTURE, LOOP_PICTURE = "performance-evaluation.png", "performance-loop.png"
 PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "ale-py", "mujoco", "wandb", "mlflow")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark and its section of the tables.
+    """A benchmark and its section of the tables; the module is ``bench_<name>``.
 
-    Attributes:
-        name: The module is ``bench_<name>``.
-        title: The heading.
-        arguments: Its command line.
-        has_peers: Whether it needs the packages of the peers (moviepy, mujoco, opencv).
-        is_published: Whether its tables are kept; those of the others are only printed.
+    With ``has_peers``, it needs the packages of the peers (moviepy, mujoco, opencv). If it is not published, its tables
+    are only printed.
     """
 
     name: str
@@ -48,22 +43,13 @@ class Benchmark:
 
 
 BENCHMARKS = (
-    Benchmark("recording", "Recording an episode", has_peers=True),
     Benchmark("replay", "Rendering only the winners", has_peers=True),
-    Benchmark("gym", "Steps that are not recorded"),
     Benchmark("evaluation", "Evaluating a checkpoint"),
     Benchmark("tune_loop", "Tune's loop"),
-    Benchmark("outbox", "The outbox"),
     Benchmark("sweep", "Results per second of a sweep"),
-    Benchmark("trackers", "Tune's loop, with W&B and MLflow", has_peers=True),
-    Benchmark("async_pull", "IMPALA", is_published=False),
     Benchmark("bytes", "Uploaded bytes"),
-    Benchmark("storage", "Two hundred clips a second"),
-    Benchmark("index", "The index, with many small media", is_published=False),
-    Benchmark("catalog", "A million index lines"),
     Benchmark("viewer", "A thousand trials in the viewer"),
     Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200"), is_published=False),
-    Benchmark("episodes", "A million episodes in the viewer"),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
 )
 
@@ -72,14 +58,8 @@ BENCHMARKS = (
 class Figure:
     """A figure of the page: a cell of a table, and the same cell of what it is compared with.
 
-    Attributes:
-        benchmark: The name of the benchmark.
-        what: What was measured.
-        column: The column of the figure.
-        ours: Our row, by the texts of its first cells.
-        peer: The row that it is compared with.
-        table: The beginning of the line above the table; empty: the first one that has the row.
-        beside: The column and unit of an absolute figure that is shown beside a ratio.
+    Rows are found by the texts of their first cells, tables by the beginning of the line above; empty: the first one
+    that has the row. ``beside`` has the column and unit of an absolute figure that is shown beside a ratio.
     """
 
     benchmark: str
@@ -97,7 +77,6 @@ _, _EIGHT, _LONG_ONE, _LONG_EIGHT = (
     for envs in (1, 8)
 )
 _TAPE, _DIRECT = ("on tape, the default",), ("direct",)
-_OURS, _RECORD_VIDEO = ("tune_media",), ("Gymnasium's RecordVideo",)
 _RAYS, _ALL = "Ray's JSON and TBX, no media", "ours: JSON, TensorBoard"
 _MS = ("ms", "s")
 FIGURES = (
@@ -105,15 +84,8 @@ FIGURES = (
            _TAPE, _DIRECT, _LONG_ONE, _MS),
     Figure("replay", "the same, 8 envs", "ratio", _TAPE, _DIRECT, _LONG_EIGHT, _MS),
     Figure("replay", "episodes of 24 steps, 8 envs", "ratio", _TAPE, _DIRECT, _EIGHT, _MS),
-    Figure("recording", "CPU time to record an episode of CartPole directly, relative to rendering it", "CPU ratio",
-           _OURS, _RECORD_VIDEO, "CartPole"),
-    Figure("recording", "the same for HalfCheetah", "CPU ratio", _OURS, _RECORD_VIDEO, "HalfCheetah"),
-    Figure("gym", "microseconds for a step of a wrapped env that is not recorded", "us",
-           ("tune_media, the data of all episodes",), ("Gymnasium's RecordEpisodeStatistics",)),
     Figure("tune_loop", "milliseconds of CPU of Tune's loop for a result with a clip", "CPU, ms: median",
            ("200 metrics and a Video", _ALL), ("200 metrics and a Video", _RAYS)),
-    Figure("trackers", "the same with W&B's callback alone", "CPU ms",
-           ("ours, the clip as a Video",), ("Ray's W&B, the clip as an array",)),
     Figure("sweep", "results per second, relative to Ray's loggers", "ratio", (_ALL,),
            ("Ray's JSON and TBX, no clips",), "10 trials", ("results/s", "per s")),
     Figure("sweep", "with JSON alone, beside Ray's TBX", "ratio", ("ours: JSON",),
@@ -122,7 +94,6 @@ FIGURES = (
            ("ours: JSON and TensorBoard",), ("clips in the trial's folder",), beside=("uploaded, MB", "MB")),
     Figure("bytes", "with JSON alone, without TensorBoard's GIFs", "ratio", ("ours: JSON",),
            ("clips in the trial's folder",), beside=("uploaded, MB", "MB")),
-    Figure("catalog", "seconds to load a million index lines (parse: into a dict each)", "s", ("load",), ("parse",)),
     Figure("viewer", "seconds to the first picture of `tune-media watch`, 1,000 trials of 100 clips",
            "median, s", ("`tune-media watch`", "first picture"), ("`tune-media watch`", "all trials read")),
     Figure("viewer", "milliseconds once it has read the trials", "median, ms",
@@ -292,18 +263,6 @@ def tables_of(text: str) -> list[dict[str, str]]:
     return rows
 
 
-def draw_recording(sections: dict[str, str]) -> None:
-    """Draw the cost of recording by method and env: ratios of CPU time."""
-    by_env: dict[str, dict[str, float]] = {}
-    for title, table in re.findall(r"(?m)^(\w+): an episode of .*\n\n((?:\|.*\n)+)", sections["recording"]):
-        rows = {row["method"]: float(row["CPU ratio"]) for row in tables_of(table)}
-        by_env[title] = {
-            method: ratio for method, ratio in rows.items() if not method.startswith(("step only", "step and"))
-        }
-    bars = [(env, method, ratio) for env, methods in by_env.items() for method, ratio in methods.items()]
-    _draw(RECORDING_PICTURE, bars, "CPU time of an episode / stepping and rendering it (1 = no cost)", floor=1.0)
-
-
 def draw_evaluation(sections: dict[str, str]) -> None:
     """Draw the duration of an evaluation by method: ratios to one without a recorder."""
     (table,) = re.findall(rf"(?m)^{re.escape(_LONG_ONE)}\n\n((?:\|.*\n)+)", sections["replay"])
@@ -323,11 +282,10 @@ def draw_loop(sections: dict[str, str]) -> None:
 
 SHOWN = (
     ("replay", EVALUATION_PICTURE, "Duration of an evaluation, relative to one without a recorder"),
-    ("recording", RECORDING_PICTURE, "CPU time of an episode that is recorded directly, relative to rendering it"),
     ("tune_loop", LOOP_PICTURE, "CPU time that Tune's loop spends on one result, by logger"),
     ("soak", "soak.png", "Threads, open files and memory over a thousand trials"),
 )
-PICTURES = {"replay": draw_evaluation, "recording": draw_recording, "tune_loop": draw_loop}
+PICTURES = {"replay": draw_evaluation, "tune_loop": draw_loop}
 
 
 def _draw(name: str, bars: list[tuple[str, str, float]], label: str, *, floor: float = 0.0) -> None:

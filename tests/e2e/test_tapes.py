@@ -14,6 +14,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support.experiment import media_files
+from tests.support.fork_workers import VARIABLE
 from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.viewing.episode_details import episode_details
@@ -98,7 +99,8 @@ def test_episodes_that_nobody_chose_are_rendered_by_one_command(experiment, tmp_
 
 
 @pytest.mark.any_ray
-def test_options_reach_the_clip_and_rllib_is_not_imported(experiment, tmp_path):
+def test_options_reach_the_clip_and_rllib_is_not_imported(experiment, tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)  # the process starts as it does for users
     frame = "tests.support.tape_frames:without_rllib"
     options = ("--episodes", "worst", "--height", 100, "--every", 2, "--overlay", "return", "--frame", frame)
     found = render(experiment, *options, "-o", tmp_path)

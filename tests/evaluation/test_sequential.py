@@ -92,8 +92,6 @@ def test_one_of_twenty_gates_of_returns_errs_at_most(kind):
         candidate = 100 + draw() - 0.05 * np.mean(base)
     passed, worse = verdicts(base, candidate, SHARE)
     assert passed <= 0.08 and worse <= 0.08
-    equal, _ = verdicts(base, base[::-1], SHARE)
-    assert kind != "rare failures" or equal == 1
 
 
 def test_a_margin_that_is_small_beside_the_returns_leaves_an_interval_all_the_same():

@@ -1,10 +1,12 @@
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.experiment import read_clip
 from tests.support.loops import names, play, stepped
+from tests.support.odd_envs import RenderDraws
 
 
 def clips_in(folder):
@@ -124,3 +126,14 @@ def test_a_clip_of_every_nth_frame_that_is_broken_off_shows_how_far_it_came(tmp_
     env.reset()
     env.close()
     assert [count.step for count in read_clip(tmp_path / f"rl-video-step-1{name}.mp4")] == shown
+
+
+def test_frames_of_clips_of_a_fixed_length_change_no_number_of_the_run(tmp_path):
+    plain, other = (gym.vector.SyncVectorEnv([RenderDraws] * 2) for _ in range(2))
+    recorded = tm.gym.RecordEpisodes(other, tmp_path, video_length=4)
+    for env in (plain, recorded):
+        env.reset(seed=1)
+    for _ in range(14):
+        assert np.array_equal(plain.step([0, 0])[0], recorded.step([0, 0])[0])
+    recorded.close()
+    assert len(names(tmp_path)) > 2

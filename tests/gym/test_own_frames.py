@@ -129,17 +129,6 @@ def test_one_wrong_frame_costs_all_clips_of_tapes_and_later_episodes_are_rendere
     env.close()
 
 
-def test_auto_makes_clips_of_tapes_once_some_episodes_were_played_again():
-    env = recorded(odd_envs.Plain, is_proven=False)
-    found = []
-    for _ in range(3):
-        play(env, 3)
-        taken = env.take()
-        found.append((rendered(taken), {clip.frames for clip in clips_of(taken)}))
-    assert found == [({"direct"}, {STEPS + 1}), *[({"replay"}, {STEPS + 1})] * 2]
-    env.close()
-
-
 def test_an_env_whose_frames_age_when_they_are_rendered_is_taped_and_its_clips_are_right():
     env = recorded(odd_envs.RenderAges, is_proven=False)
     hows = set()
@@ -161,8 +150,14 @@ class RenderDrawsFromNumPy(odd_envs.Plain):
         return np.random.randint(200)
 
 
-@pytest.mark.parametrize("is_proven", [False, True])
-@pytest.mark.parametrize("kind", [odd_envs.RenderDraws, odd_envs.RenderDrawsFromGlobal, RenderDrawsFromNumPy])
+@pytest.mark.parametrize(
+    ("kind", "is_proven"),
+    [
+        *((odd_envs.RenderDraws, is_proven) for is_proven in (False, True)),
+        (odd_envs.RenderDrawsFromGlobal, True),
+        (RenderDrawsFromNumPy, False),
+    ],
+)
 def test_an_env_whose_render_draws_is_recorded_directly_and_plays_as_if_nobody_rendered(kind, is_proven, caplog):
     def run(env):
         """Return all numbers of a run."""

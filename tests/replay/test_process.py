@@ -227,7 +227,7 @@ def test_an_env_that_hangs_is_named_and_costs_its_clip_alone(monkeypatch):
     def make(config):
         return Odd(**config) if config.worker_index else Hangs(**config)
 
-    monkeypatch.setattr("tune_media.replay.process._SILENT_SECONDS", 30.0)
+    monkeypatch.setattr("tune_media.replay.process._SILENT_SECONDS", 120.0)
     tape, recorded = directly(Odd("RandomState"), VideoOptions(), episodes=1)
     with RenderProcess(Recipe.of(make, {"kind": "RandomState"}).content, frame=noted) as process:
         process.render(tape, env_runner=1)

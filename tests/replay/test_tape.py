@@ -226,8 +226,6 @@ STORED = base64.b64decode(
 
 
 class Fixed:
-    """Returns the same always."""
-
     def reset(self, *, seed=None):
         return np.arange(3, dtype=np.float32), {}
 

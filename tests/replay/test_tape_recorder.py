@@ -8,7 +8,6 @@ from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
 
 
 def stepped(env, steps=3, seed=None, options=None):
-    """Begin an episode."""
     env.reset(seed=seed, options=options)
     for _ in range(steps):
         env.step(env.action_space.sample())

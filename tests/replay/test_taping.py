@@ -1,5 +1,8 @@
 """Episodes of an env are put on tape for a recorder, until it renders them directly."""
 
+import gc
+import weakref
+
 import gymnasium as gym
 import numpy as np
 
@@ -53,3 +56,14 @@ def test_an_env_that_nobody_steps_is_recorded_directly_and_it_is_said():
     assert taping.mode == "direct"
     (problem,) = recorder.problems.take()
     assert problem.text.startswith("episodes are rendered while they run: nobody steps 'object' here")
+
+
+def test_an_env_that_was_replaced_is_not_kept_alive():
+    first, second = lake(), lake()
+    taping, _ = taping_of(first, "direct")
+    for env in (first, second):
+        taping.watched(0, env, env.render)
+    held = weakref.ref(first)
+    del first, env
+    gc.collect()
+    assert held() is None

@@ -12,7 +12,7 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.player import RenderError
-from tune_media.replay.proofs import NEEDED, Proofs, note_proofs
+from tune_media.replay.proofs import MOST_FAULTS, NEEDED, Proofs, note_proofs
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
@@ -154,9 +154,21 @@ def test_an_env_that_does_not_is_recorded_directly_and_it_is_said_once(prover, k
     assert prover.problems() == []
 
 
-def test_a_process_that_dies_tells_nothing_of_the_env(prover):
-    assert proven(prover, samples_of(odd_envs.DiesElsewhere)) is None
+def test_a_process_that_dies_tells_nothing_of_the_env_but_three_such_plays_refuse_its_recipe(prover, monkeypatch):
+    def die(*arguments, **options):
+        raise RenderError("the process died", has_died=True)
+
+    samples = samples_of(odd_envs.DiesElsewhere)
+    assert proven(prover, samples) is None
+    monkeypatch.setattr(prover._pool, "prove", die)  # a real process takes seconds to start
+    for _ in range(MOST_FAULTS - 2):
+        assert proven(prover, samples) is None
     assert prover.problems() == []
+    verdict = proven(prover, samples)
+    assert not verdict.repeats
+    assert "3 times another process could not play an episode again" in verdict.reason
+    assert proven(prover, samples) == verdict
+    assert prover.problems() == [verdict.reason]
 
 
 def test_a_proof_that_fails_later_ends_the_replays_for_good(prover):

@@ -67,7 +67,6 @@ class Viewer:
             self.page.wait_for_timeout(30)
 
     def press(self, key: str) -> None:
-        """Press a key in the viewer."""
         self.frame.evaluate("window.focus()")
         self.page.keyboard.press(key)
 
@@ -90,13 +89,7 @@ class Viewer:
 
 @contextlib.contextmanager
 def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
-    """Serve an experiment and yield the address of the viewer.
-
-    Args:
-        host: ``watch``, ``gallery`` or ``tensorboard``.
-        experiment: The experiment.
-        folder: Where a gallery is written.
-    """
+    """Serve an experiment by ``watch``, ``gallery`` (written into the folder) or ``tensorboard``; yield the address."""
     if host == "gallery":
         from tune_media.viewing.gallery import Gallery
 
@@ -119,12 +112,7 @@ def served(host: str, experiment: Path, folder: Path) -> Iterator[str]:
 
 
 def tensorboard_url(experiment: Path | str, **flags: Any) -> str:
-    """Start TensorBoard with the tab, even if this installation has no entry point for it; it ends with the process.
-
-    Args:
-        experiment: The logdir.
-        flags: More flags.
-    """
+    """Start TensorBoard with the tab, even if this installation has no entry point for it; it ends with the process."""
     from tensorboard import default, program
 
     from tune_media.viewing.tensorboard_plugin import EpisodesLoader

@@ -13,15 +13,7 @@ SIZE = 8192  # more than what is kept in a row of the outbox
 
 
 class Sweep:
-    """An experiment of one trial, result by result.
-
-    Args:
-        folder: The test's.
-        state: What the callback of an earlier process knew.
-        backend: The backend; None: one that takes nothing.
-        storage: A filesystem; None: this machine's own.
-        options: The media options.
-    """
+    """An experiment of one trial, result by result; ``state`` is what the callback of an earlier process knew."""
 
     def __init__(self, folder, state=None, *, backend=None, storage=None, last=None, **options):
         self.folder = folder
@@ -45,12 +37,10 @@ class Sweep:
 
     @property
     def session(self):
-        """The session of the experiment."""
         return _SESSIONS[str(self.trial.storage.experiment_driver_staging_path)]
 
     @property
     def reader(self):
-        """The storage's reader."""
         return self.session.storage
 
     def end(self):

@@ -27,7 +27,6 @@ PLACES = ("append", "log", "file", "index", "tracker")
 
 
 def report(callback: Any, trial: FakeTrial, folder: Path, iteration: int) -> dict[str, Any]:
-    """Show a result to a callback, as Tune does."""
     shared, other, weights = clip(iteration, 64), clip(100 + iteration), tm.Histogram(np.arange(10.0 * iteration))
     batch = episodes("e", iteration)
     ids = {"best": shared.id, "worst": shared.id, "my key/best of 3?": other.id, "weights": weights.id}
@@ -79,7 +78,6 @@ def kill_at(folder: Path, place: str) -> dict[str, Any]:
 
 
 def main(folder: Path, place: str) -> None:
-    """Run until the process is killed."""
     trial, file = FakeTrial(folder), f"step_{CALM + 1:09d}*"
     media = Path(trial.storage.trial_fs_path, "media")
     last = rb'"training_iteration": ?%d\b' % (CALM + 1)

@@ -48,7 +48,6 @@ def image_steps(trial_folder: str | Path) -> dict[str, list[int]]:
 
 
 def trial_folders(experiment: str | Path) -> list[Path]:
-    """Return the folders of an experiment's trials."""
     return sorted(path.parent for path in Path(experiment).glob("*/params.json"))
 
 

@@ -39,13 +39,9 @@ class FakeEnvRunner:
 class FakeGroup:
     """The env runner actors of an Algorithm; their answers can be lost.
 
-    Attributes:
-        loses: What befalls each of the next requests: ``answer`` if its answer comes too late, or the error in place
-            of an answer. None: nothing.
-        hung: The indices of env runners that answer nothing.
-        dead: The indices of env runners that RLlib knows to be dead.
-        sent: The name of each request, and the index of the env runner that it was sent to.
-        timeouts: How long the answers were waited for each time, and from which env runners.
+    ``loses``: what befalls each of the next requests, ``answer`` (too late), an error in place of the answer, or None.
+    ``hung``, ``dead``: indices of env runners. ``sent``: the name and the env runner of each request. ``timeouts``: how
+    long answers were waited for each time, and from which env runners.
     """
 
     def __init__(self, *env_runners, local=None):
@@ -63,8 +59,6 @@ class FakeGroup:
 
 @dataclasses.dataclass
 class FakeActor:
-    """The handle of an env runner actor."""
-
     env_runner: FakeEnvRunner
     group: FakeGroup
 
@@ -106,7 +100,6 @@ def fake_ray(monkeypatch):
 
 
 def recording_on(env_runner, keep=("best", "worst")):
-    """Return a new recording on an env runner."""
     settings = RecorderSettings(Plan("episodes", as_selectors(keep)), sections=("train",))
     recording = recordings_of(env_runner)["episodes"] = EnvRunnerRecording(
         settings, env_runner, owner=SimpleNamespace(children=set())

@@ -10,13 +10,7 @@ import pyarrow.fs
 
 
 class FakeTrial:
-    """A trial with a folder on a (local) storage and one on the driver.
-
-    Args:
-        folder: Where both are.
-        trial_id: Its id, and the name of its folders.
-        filesystem: Its storage; None: that of this machine.
-    """
+    """A trial with a folder on a storage (None: this machine) and one on the driver, both in ``folder``."""
 
     def __init__(
         self, folder: Path, trial_id: str = "t1", *, filesystem: pyarrow.fs.FileSystem | None = None, **config: Any
@@ -39,7 +33,6 @@ class FakeTrial:
         self.init_local_path()
 
     def init_local_path(self) -> None:
-        """Make the folder on the driver."""
         Path(self.local_path).mkdir(parents=True, exist_ok=True)
 
     def __str__(self) -> str:

@@ -82,16 +82,11 @@ def goes_on(config: dict[str, Any]) -> None:
 
 
 def told_of(log: Path, trial: str) -> list[dict[str, Any]]:
-    """Return what was told of a trial's media."""
     return [line for line in told(log) if line["trial"] == trial]
 
 
 class At(tune.Callback):
-    """Does things when so many results, of all trials, have come, or when a trial is about to start.
-
-    Attributes:
-        folders: The driver's folder of each trial.
-    """
+    """Does things when so many results, of all trials, have come, or when a trial is about to start."""
 
     def __init__(self, actions: dict[int, Callable[[], None]] | None = None, start: Any = None, each: Any = None):
         self._actions, self._start, self._each = dict(actions or {}), start, each
@@ -185,7 +180,6 @@ class FaultyStorage(LocalFileSystem):
 
 
 def faulty(orders: Orders) -> pyarrow.fs.FileSystem:
-    """Return a storage that follows orders."""
     return PyFileSystem(FSSpecHandler(FaultyStorage(str(orders.folder))))
 
 
@@ -205,7 +199,6 @@ def s3_storage(address: str) -> pyarrow.fs.FileSystem:
 
 
 def wait_until(is_so: Callable[[], Any], seconds: float = 60) -> None:
-    """Wait until something is so."""
     for _ in range(round(seconds / 0.02)):
         if is_so():
             return
@@ -353,12 +346,7 @@ def assert_all_stored(
 ) -> None:
     """Assert that all that a trial told is in its index once, and that it is there and can be read.
 
-    Args:
-        folder: The trial's.
-        trial: Its id.
-        log: Where trainables told.
-        filesystem: Of the folder.
-        lines: Of the index; None: all that there are, and no file is there besides.
+    ``lines`` are those of the index; None: all that there are, and no file is there besides.
     """
     found = index_lines(folder, filesystem) if lines is None else lines
     assert_all_listed(found, trial, log)

@@ -7,8 +7,9 @@ process that Ray starts asks for the fork itself (`at_start.sitecustomize`), and
 pytest starts the server. It imports what Ray and RLlib need, and forks a process for each Ray and job; this imports Ray
 and RLlib, and forks the workers.
 
-A process that renders tapes needs 0.6 s to import NumPy, PyAV and Ray. Whoever started it waits for it and may kill it,
-so the process that asks for the fork stays: it ends as the forked one does, and the forked one with it.
+A process that renders tapes needs 0.6 s to import NumPy, PyAV and Ray, and seconds more if its recipe needs RLlib.
+Whoever started it waits for it and may kill it, so the process that asks for the fork stays: it ends as the forked one
+does, and the forked one with it.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def serve_renderers(address: str) -> None:
     """Fork a process that renders for each request, until the standard input ends."""
     requests = _requests(address)
     for connection, request, streams in requests:
-        _import("gymnasium", "pygame", "tune_media.replay.child")
+        _import("gymnasium", "pygame", "ray.rllib", "tests.support.envs", "tune_media.replay.child")
         if not os.fork():
             asking = connection.dup()
             requests.close()
@@ -148,6 +149,7 @@ def _render(request: Any, streams: list[int]) -> None:
 
     os.setsid()
     _take_over(request, streams)
+    sys.modules["torch"].seed()
     sys.path[:] = request["path"]
     main()
 

@@ -96,12 +96,7 @@ class Cell:
 
 @dataclass
 class Clip:
-    """A clip as its user gets it.
-
-    Attributes:
-        content: Its bytes; None: it is missing.
-        why: Why it is missing.
-    """
+    """A clip as its user gets it; ``content`` is None if it is missing."""
 
     episode_return: float
     rendered: str
@@ -111,12 +106,9 @@ class Clip:
 
 @dataclass
 class Seen:
-    """What the user of a run sees of it.
+    """What the user of a run sees of it; ``clips`` has the missing ones, too.
 
-    Attributes:
-        clips: All clips, also the missing ones.
-        problems: The texts of all problems, in order.
-        lost: How many episodes have no clip, as the problems or the index say.
+    ``lost``: how many episodes have no clip, as the problems or the index say.
     """
 
     clips: list[Clip] = field(default_factory=list)

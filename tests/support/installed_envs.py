@@ -68,8 +68,7 @@ class _Adapter(gym.Env):
 class Crafter(_Adapter):
     """Crafter, whose world depends on its constructor's seed and the number of the episode.
 
-    Args:
-        has_seeds: Whether ``reset(seed=)`` makes a new one; else the seed is not used, as in most adapters.
+    Without ``has_seeds``, the seed of a reset is not used, as in most adapters.
     """
 
     def __init__(self, has_seeds: bool) -> None:
@@ -149,11 +148,7 @@ class Flatland(_Adapter):
 
 @dataclass(frozen=True)
 class Installed:
-    """An env that people install.
-
-    Attributes:
-        package: The module without which it is not installed.
-    """
+    """An env that people install, with the module ``package``."""
 
     package: str
     make: Callable[[], gym.Env]
@@ -208,7 +203,6 @@ class Noted(gym.Wrapper):
 
 
 def made(name: str) -> gym.Env:
-    """Make an env of ``ENVS``."""
     return Noted(gym.wrappers.TimeLimit(ENVS[name].make(), ENVS[name].steps))
 
 
@@ -245,7 +239,6 @@ class Row:
     is_missing: bool = False
 
     def add(self, why_wrong: str, farthest: float) -> None:
-        """Add a clip."""
         if why_wrong:
             self.wrong.append(why_wrong)
         else:
@@ -361,10 +354,9 @@ def _rendered(env: gym.Env, times: list[float]) -> np.ndarray:
 
 
 def differs(clip: bytes, expected: Sequence[Sequence[np.ndarray]]) -> tuple[str, float]:
-    """Return how a clip differs from what the env rendered at each of its steps, and how far its blocks are from that.
+    """Return how a clip differs from the frames that it may show at each step, and how far its blocks are from them.
 
-    Args:
-        expected: For each step, the frames that the clip may show. The text is empty if it does.
+    The text is empty if it does not differ.
     """
     from tune_media.encoding import decode_video
 

@@ -115,8 +115,6 @@ class RenderAges(Plain):
 
 
 class ShowsTheClock(Plain):
-    """Its pictures show the time."""
-
     def shade(self):
         return time.monotonic_ns() // 1000 % 251
 
@@ -182,8 +180,6 @@ class SharesASimulator(Plain):
 
 
 class HasNoPicture(Plain):
-    """Returns no frame."""
-
     def render(self):
         return None
 

@@ -59,11 +59,8 @@ def a_trial(folder: Path, **config: Any) -> TrialInfo:
 def calls_of(trial: TrialInfo, iterations: Iterable[int], returns: dict[int, float] | None = None) -> list[Call]:
     """Return the calls for a trial's results, each with a clip, a picture, a histogram and an episode.
 
-    Args:
-        trial: The trial.
-        iterations: The training iteration of each result. If one is not higher than the one before, the trial went
-            back.
-        returns: The episode's return by the number of the result, from 1; that number if it is missing.
+    If a training iteration is not higher than the one before, the trial went back. ``returns`` are the episodes' by the
+    number of the result, from 1; that number if it is missing.
     """
     calls: list[Call] = [("start", trial)]
     for number, iteration in enumerate(iterations, 1):

@@ -11,7 +11,6 @@ _NOW = [0]
 
 
 def begin() -> None:
-    """Begin an episode."""
     _BY_STEP.clear()
     _NOW[0] = 0
 
@@ -22,7 +21,6 @@ def stepped() -> None:
 
 
 def rendered(frame: Any) -> None:
-    """Note a frame."""
     _BY_STEP.setdefault(_NOW[0], []).append(np.array(frame))
 
 

@@ -6,7 +6,6 @@ from tune_media.results.reader import replace_media
 
 
 def clip(seed=0, frames=4, layout="TCHW"):
-    """Return a raw clip of noise."""
     array = np.random.default_rng(seed).integers(0, 255, (1, frames, 3, 16, 24), np.uint8)
     return array if layout == "TCHW" else array.transpose(0, 1, 3, 4, 2)
 
@@ -35,5 +34,4 @@ def evaluated(value, iteration=2, new=True):
 
 
 def media(result, windows=None):
-    """Return the media of a result."""
     return [item.medium for item in read(result, windows)]

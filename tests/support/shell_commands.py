@@ -20,13 +20,7 @@ RUNS = ("runs", "videos")  # what scripts without Tune leave
 
 
 def check(command: str, experiment: Path, folder: Path) -> None:
-    """Run a command, or have its arguments parsed; raise if one is wrong.
-
-    Args:
-        command: A line of the docs.
-        experiment: Stands for the experiments that the docs name.
-        folder: The folder for what the command writes.
-    """
+    """Run a command of the docs, or have its arguments parsed; raise if one is wrong. It writes into the folder."""
     words = shlex.split(command)
     while "=" in words[0]:
         _CHECKS["environment"](words.pop(0).split("=", 1))

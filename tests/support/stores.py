@@ -23,11 +23,7 @@ LOCAL = pyarrow.fs.LocalFileSystem()
 
 
 class StoredTrial:
-    """Writes the media of one trial and their index lines, as the storage's writer does.
-
-    Args:
-        location: Where the trial's files are.
-    """
+    """Writes the media of one trial and their index lines, as the storage's writer does."""
 
     def __init__(self, location: TrialLocation) -> None:
         self.location = location

@@ -63,7 +63,6 @@ class Gated:
 
 
 def make(config: dict[str, Any]) -> Gated:
-    """Return an env."""
     return Gated(config)
 
 
@@ -78,14 +77,8 @@ def taped_clip(
 ) -> TapedClip:
     """Return the clip of an episode with the action ``level``, as an env runner hands it on.
 
-    Args:
-        level: The action.
-        episode_return: Its return.
-        creator: Makes the env.
-        frame: See ``Recipe.of``. None, or a dict by view.
-        jump: Added to the env's count before the last step, which no replay does.
-        shown: Its last picture was rendered while it ran, so much brighter than a replay's. None: no picture was.
-        **config: The env's config.
+    ``jump`` is added to the env's count before the last step, which no replay does. The last picture was rendered while
+    the episode ran, ``shown`` brighter than a replay's; None: no picture was.
     """
     env = creator(config)
     recorder = TapeRecorder(env)

@@ -47,7 +47,6 @@ kill_at = functools.partial(state_after_kill, __file__)
 
 
 def main(folder: Path, place: str) -> None:
-    """Run until the process is killed."""
     sweep = Sweep(folder, backend=Tells(folder))
     sweep.report(1, score=1.0)
     gate = folder / "gate"

@@ -25,17 +25,9 @@ _BLOCK, _HEADER, _IDENT = 32768, 7, 7
 
 @dataclass
 class Held:
-    """What a tracker holds of one trial.
+    """What a tracker holds of one trial: media by key and training iteration, scalars by name and training iteration.
 
-    Attributes:
-        clips: By key, the training iteration of each and its mp4.
-        several: Where a result had several clips of one key, all of them.
-        images: By key, the training iteration of each.
-        histograms: By key, the training iteration of each and how many values it counts.
-        scalars: By name, the value of each training iteration.
-        config: Hyperparameters.
-        summary: The values of W&B's summary.
-        status: How it ended.
+    ``several``: all clips, where a result had several of one key. ``histograms``: how many values each counts.
     """
 
     clips: dict[str, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
@@ -233,6 +225,5 @@ class MlflowServer:
         os.killpg(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Make the server answer again."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGCONT)

@@ -148,11 +148,7 @@ def assert_life(
 ) -> list[dict[str, Any]]:
     """Assert that what a trial told is on storage, in the index and in TensorBoard: each once, marked as it should be.
 
-    Args:
-        folder: The trial's folder on its (local) storage.
-        trial: Its id.
-        lines_told: What trainables told, of all trials.
-        accepted: The clips that Tune accepted, in order.
+    ``lines_told`` are of all trials; ``accepted`` are the clips that Tune accepted, in order.
     """
     mine = [line for line in lines_told if line["trial"] == trial and "id" in line]
     if accepted is not None:

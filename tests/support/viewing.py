@@ -40,7 +40,6 @@ class RefusingStorage(LocalFileSystem):
         return super().info(self._asked(path) if isinstance(path, str) else path, **more)
 
     def find(self, path: str, *more: Any, **options: Any) -> Any:
-        """List a folder."""
         self.listed.append(path)
         return super().find(self._asked(path), *more, **options)
 
@@ -67,12 +66,7 @@ def write_trial(
 ) -> Path:
     """Write a trial with a best and a worst clip at each step; clips of later steps and trials are longer.
 
-    Args:
-        folder: The trial's folder on the driver.
-        number: Its number.
-        steps: The steps of its results.
-        storage: The filesystem and the path of its folder on the storage. None: ``folder``.
-        params: More hyperparameters.
+    ``storage`` has the filesystem and the path of the trial's folder there; None: ``folder``.
     """
     folder.mkdir(parents=True)
     (folder / "params.json").write_text(json.dumps({"lr": number / 10, "env": "E", **params}))
@@ -99,12 +93,7 @@ def write_trial(
 
 
 def write_snapshot(experiment: Path, **statuses: str) -> None:
-    """Write Tune's snapshot of an experiment.
-
-    Args:
-        experiment: Its folder.
-        statuses: Tune's word for what became of the trial in each folder.
-    """
+    """Write Tune's snapshot of an experiment; ``statuses`` are Tune's words for the trials, by folder."""
     rows = [
         [json.dumps({"trial_id": f"tune_{name}", "relative_logdir": name, "status": status}), "{}"]
         for name, status in statuses.items()

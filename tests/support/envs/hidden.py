@@ -8,8 +8,6 @@ config says in which frames the value shows, and how many steps the episodes hav
 from __future__ import annotations
 
 import copy
-import ctypes
-import functools
 import itertools
 import os
 import threading
@@ -26,8 +24,6 @@ EVERY = 12
 """Episodes after which a theme changes, unless the env config says otherwise."""
 PLACEMENTS = ("all", "first-two", "last", "middle")
 """The frames that show the value; the others show 0."""
-COUNTED = {"episodes": 0}
-IN_THREADS = threading.local()
 
 
 class Hidden(gym.Env):
@@ -127,15 +123,6 @@ class World:
 
     def __init__(self, level=1):
         self.level = level
-
-
-class Slotted:
-    """An own object without a dict."""
-
-    __slots__ = ("episodes", "level")
-
-    def __init__(self, level=1):
-        self.level, self.episodes = level, 0
 
 
 class LevelInObject(Hidden):
@@ -241,16 +228,6 @@ class ThemeOfClass(Theme):
         return self.played
 
 
-class ThemeOfModule(Theme):
-    """Counts in a global of its module."""
-
-    def begin(self):
-        COUNTED["episodes"] += 1
-
-    def count(self):
-        return COUNTED["episodes"]
-
-
 class ThemeInClosure(Theme):
     """Counts in a variable of a function that two functions share."""
 
@@ -280,23 +257,6 @@ class ThemeInDefault(Theme):
         return len(ThemeInDefault.begin.__defaults__[0])
 
 
-class ThemeInFunction(Theme):
-    """Counts in an attribute of a function."""
-
-    def prepare(self):
-        """Nothing."""
-
-    def begin(self):
-        _attribute_holder.episodes = self.count() + 1
-
-    def count(self):
-        return getattr(_attribute_holder, "episodes", 0)
-
-
-def _attribute_holder():
-    """Holds an attribute."""
-
-
 class ThemeOfWrapper(gym.Wrapper):
     """A wrapper that counts the episodes and draws the pictures."""
 
@@ -321,39 +281,6 @@ def theme_of_wrapper(config=None):
     return ThemeOfWrapper(Hidden(config))
 
 
-class ThemeInSlot(Theme):
-    """Counts in a slot of an own object."""
-
-    def prepare(self):
-        self.look = Slotted()
-
-    def begin(self):
-        self.look.episodes += 1
-
-    def count(self):
-        return self.look.episodes
-
-
-class ThemeInArray(Theme):
-    """Counts in an array."""
-
-    def prepare(self):
-        self.table = np.zeros((4, 4), np.int64)
-
-    def begin(self):
-        self.table[2, 3] += 1
-
-    def count(self):
-        return int(self.table[2, 3])
-
-
-class ThemeInLargeArray(ThemeInArray):
-    """Counts in an array of 320 kB."""
-
-    def prepare(self):
-        self.table = np.zeros((200, 200), np.int64)
-
-
 class ThemeInCount(Theme):
     """Takes a number from ``itertools.count`` in each reset, and shows that number."""
 
@@ -365,32 +292,6 @@ class ThemeInCount(Theme):
 
     def count(self):
         return self.taken
-
-
-class ThemeInCache(Theme):
-    """Counts by the size of a function's cache."""
-
-    def prepare(self):
-        self.look_of = functools.lru_cache(maxsize=None)(lambda mark: mark % 7)
-
-    def begin(self):
-        self.look_of(self.mark)
-
-    def count(self):
-        return self.look_of.cache_info().currsize
-
-
-class ThemeInCBuffer(Theme):
-    """Counts in a buffer of ctypes."""
-
-    def prepare(self):
-        self.table = (ctypes.c_int64 * 8)()
-
-    def begin(self):
-        self.table[5] += 1
-
-    def count(self):
-        return self.table[5]
 
 
 class ThemeInFile(Theme):
@@ -405,16 +306,6 @@ class ThemeInFile(Theme):
 
     def count(self):
         return self.file.stat().st_size if self.file.exists() else 0
-
-
-class ThemeInThread(Theme):
-    """Counts in a ``threading.local``."""
-
-    def begin(self):
-        IN_THREADS.episodes = self.count() + 1
-
-    def count(self):
-        return getattr(IN_THREADS, "episodes", 0)
 
 
 # What earlier episodes leave behind

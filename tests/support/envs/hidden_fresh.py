@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import ctypes
-import decimal
 import subprocess
 import sys
 import tempfile
@@ -100,22 +98,6 @@ class InBuiltins(Theme):
         return getattr(builtins, "fresh_episodes", 0)
 
 
-# The standard library's own state
-
-
-class DecimalContext(Theme):
-    """Counts by the precision of the thread's decimal context."""
-
-    def prepare(self):
-        """Nothing."""
-
-    def begin(self):
-        decimal.getcontext().prec += 1
-
-    def count(self):
-        return decimal.getcontext().prec
-
-
 # Beyond Python's objects
 
 
@@ -146,23 +128,6 @@ class Simulator(Theme):
 
     def count(self):
         return self.ask("tell")
-
-
-_LIBC = ctypes.CDLL(None)
-_LIBC.calloc.restype = ctypes.c_void_p
-
-
-class Handle(Theme):
-    """Counts in memory of a C library, of which it has the address."""
-
-    def prepare(self):
-        self.handle = _LIBC.calloc(1, 16)
-
-    def begin(self):
-        ctypes.c_int.from_address(self.handle).value += 1
-
-    def count(self):
-        return ctypes.c_int.from_address(self.handle).value
 
 
 class SharedBlock(Theme):

@@ -1,8 +1,4 @@
-"""Envs that count their episodes in places that a walk through Python objects does not read.
-
-A kind is a store: ``get()`` returns the count, and ``add()`` adds one. A store that is collected leaves no open file,
-process or thread.
-"""
+"""Envs that count their episodes in places that a walk through Python objects does not read."""
 
 from __future__ import annotations
 
@@ -27,7 +23,6 @@ import random
 import signal
 import socket
 import sqlite3
-import struct
 import subprocess
 import sys
 import tempfile
@@ -37,7 +32,9 @@ import warnings
 import weakref
 import xml.etree.ElementTree as ElementTree
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import sharedctypes
 from typing import Any
 from xml.parsers import expat
@@ -47,499 +44,240 @@ import numpy as np
 
 from tests.support.envs.hidden import Theme
 
-STORES: dict[str, type[Store]] = {}
-"""All stores by the names of their kinds."""
 
-
+@dataclass(frozen=True)
 class Store:
-    """Keeps a count: most subclasses keep it in ``kept``, which their ``made()`` makes."""
+    """A place for a count.
 
-    def __init_subclass__(cls, name: str = "") -> None:
-        if name:
-            STORES[name] = cls
+    Attributes:
+        make: Makes the object that keeps the count; it returns None if all envs of the process share the place.
+        get: Returns the count that an object keeps.
+        add: Adds one to it.
+    """
 
-    def __init__(self) -> None:
-        self.kept = self.made()
+    make: Callable[[], Any]
+    get: Callable[[Any], int]
+    add: Callable[[Any], Any]
 
-    def __del__(self) -> None:
-        for each in self.kept if isinstance(self.kept, tuple) else [self.kept]:
-            if callable(close := getattr(each, "close", None)):
-                close()
 
-    def made(self) -> Any:
-        """Return the object that keeps the count; None: it is one that all envs of the process share."""
+def settable(make: Callable[[], Any], get: Callable[[Any], int], change: Callable[[Any, int], Any]) -> Store:
+    """Return a store whose count is set to another number."""
+    return Store(make, get, lambda kept: change(kept, get(kept) + 1))
 
-    def get(self) -> int:
-        raise NotImplementedError
 
-    def add(self) -> None:
-        self.set(self.get() + 1)
+def shared(get: Callable[[], int], change: Callable[[int], Any]) -> Store:
+    """Return a store that all envs of the process share."""
+    return settable(lambda: None, lambda _: get(), lambda _, count: change(count))
 
-    def set(self, count: int) -> None:
-        raise NotImplementedError
+
+def attribute(make: Callable[[], Any], name: str = "episodes", of: Callable[[Any], Any] = lambda kept: kept) -> Store:
+    """Return a store that counts in an attribute; ``of`` returns the object that has it, of the one that is kept."""
+    return settable(make, lambda kept: getattr(of(kept), name, 0), lambda kept, count: setattr(of(kept), name, count))
+
+
+def item(make: Callable[[], Any], key: Any, of: Callable[[Any], Any] = lambda kept: kept) -> Store:
+    """Return a store that counts in an item."""
+    return settable(make, lambda kept: int(of(kept)[key]), lambda kept, count: operator.setitem(of(kept), key, count))
+
+
+def eight_bytes(make: Callable[[], Any]) -> Store:
+    """Return a store that counts in the bytes of a buffer."""
+    return settable(
+        make,
+        lambda kept: int.from_bytes(kept[:], "little"),
+        lambda kept, count: operator.setitem(kept, slice(None), count.to_bytes(8, "little")),
+    )
 
 
 class Stored(Theme):
-    """Counts in a store."""
+    """Counts in a store. If the env is collected, it leaves no open file, process or thread."""
 
-    def __init__(self, store: type[Store], config=None):
-        self.make_store = store
+    def __init__(self, store: Store, config=None):
+        self.store = store
         super().__init__(config)
 
     def prepare(self):
-        self.store = self.make_store()
+        self.kept = self.store.make()
 
     def begin(self):
-        self.store.add()
+        self.store.add(self.kept)
 
     def count(self):
-        return self.store.get()
+        return self.store.get(self.kept)
+
+    def __del__(self):
+        if callable(close := getattr(self.kept, "close", None)):
+            close()
 
 
-# The system's
+def _file() -> Any:
+    return tempfile.TemporaryFile(buffering=0)
 
 
-class FilePosition(Store, name="file-position"):
-    made = staticmethod(lambda: tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - it is collected with the env
-
-    def get(self):
-        return self.kept.tell()
-
-    def add(self):
-        self.kept.seek(1, os.SEEK_CUR)
+def _time_of(file: Any) -> int:
+    return int(os.fstat(file.fileno()).st_mtime)
 
 
-class FileTime(FilePosition, name="file-time"):
+def _old_file() -> Any:
+    file = _file()
+    os.utime(file.fileno(), (0, 0))
+    return file
+
+
+def _mapped_file() -> mmap.mmap:
+    with tempfile.TemporaryFile() as file:
+        file.truncate(8)
+        return mmap.mmap(file.fileno(), 8)
+
+
+class Pipe:
+    """A number on its way through a pipe."""
+
     def __init__(self):
-        super().__init__()
-        os.utime(self.kept.fileno(), (0, 0))
-
-    def get(self):
-        return int(os.fstat(self.kept.fileno()).st_mtime)
-
-    def add(self):
-        os.utime(self.kept.fileno(), (0, self.get() + 1))
-
-
-class FileSize(FilePosition, name="unlinked-file"):
-    def get(self):
-        return os.fstat(self.kept.fileno()).st_size
-
-    def add(self):
-        self.kept.write(b"1")
-
-
-class Pipe(Store, name="pipe"):
-    def made(self):
-        ends = tuple(os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
-        ends[1].write(bytes(8))
-        return ends
+        self.ends = [os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True)]
+        self.ends[1].write(bytes(8))
 
     def get(self, more=0):
-        count = int.from_bytes(self.kept[0].read(8), "little") + more
-        self.kept[1].write(count.to_bytes(8, "little"))
+        count = int.from_bytes(self.ends[0].read(8), "little") + more
+        self.ends[1].write(count.to_bytes(8, "little"))
         return count
 
-    def add(self):
-        self.get(1)
+    def close(self):
+        for end in self.ends:
+            end.close()
 
 
-class SocketPair(Store, name="socket-pair"):
-    def made(self):
-        ends = socket.socketpair()
-        ends[0].send(bytes(8))
-        return ends
+class SocketPair:
+    """A number on its way through a socket."""
 
-    def get(self):
-        return int.from_bytes(self.kept[1].recv(8, socket.MSG_PEEK), "little")
-
-    def set(self, count):
-        self.kept[1].recv(8)
-        self.kept[0].send(count.to_bytes(8, "little"))
-
-
-class AnonymousMap(Store, name="mmap-anonymous"):
-    made = staticmethod(lambda: mmap.mmap(-1, 8))
+    def __init__(self):
+        self.ends = socket.socketpair()
+        self.ends[0].send(bytes(8))
 
     def get(self):
-        return struct.unpack_from("q", self.kept)[0]
+        return int.from_bytes(self.ends[1].recv(8, socket.MSG_PEEK), "little")
 
     def set(self, count):
-        struct.pack_into("q", self.kept, 0, count)
+        self.ends[1].recv(8)
+        self.ends[0].send(count.to_bytes(8, "little"))
+
+    def close(self):
+        for end in self.ends:
+            end.close()
 
 
-class FileMap(AnonymousMap, name="mmap-file"):
-    def made(self):
-        with tempfile.TemporaryFile() as file:
-            file.truncate(8)
-            return mmap.mmap(file.fileno(), 8)
+class Shell:
+    """Another process counts; it ends with its standard input."""
+
+    def __init__(self):
+        script = "n=0; while read x; do n=$((n+x)); echo $n; done"
+        self.process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, number=0):
+        self.process.stdin.write(b"%d\n" % number)
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def close(self):
+        self.process.communicate()
 
 
-class Variable(Store, name="env-variable"):
+class Thread:
+    """A ``threading.local`` of another thread has the count."""
+
+    def __init__(self):
+        self.local, self.pool = threading.local(), ThreadPoolExecutor(1)
+
     def get(self):
-        return int(os.environ.get("HIDDEN_EPISODES", "0"))
+        return self.pool.submit(lambda: getattr(self.local, "count", 0)).result()
 
     def set(self, count):
-        os.environ["HIDDEN_EPISODES"] = str(count)
+        self.pool.submit(lambda: setattr(self.local, "count", count)).result()
 
 
 _LIBC = ctypes.CDLL(None)
 _LIBC.getenv.restype = ctypes.c_char_p
+_LIBC.calloc.restype = ctypes.c_void_p
+_EPISODES = contextvars.ContextVar("episodes", default=0)
+COUNTED = {"episodes": 0}
+IN_THREADS = threading.local()
 
 
-class CVariable(Store, name="c-env-variable"):
-    """``os.environ`` does not know of it."""
-
-    def get(self):
-        return int(_LIBC.getenv(b"HIDDEN_C_EPISODES") or 0)
-
-    def set(self, count):
-        _LIBC.setenv(b"HIDDEN_C_EPISODES", str(count).encode(), 1)
+def _attribute_holder():
+    """Hold an attribute."""
 
 
-class Shell(Store, name="shell"):
-    """Another process counts; it ends with its standard input."""
+class Slotted:
+    """An object without a dict."""
 
-    def made(self):
-        script = "n=0; while read x; do n=$((n+x)); echo $n; done"
-        return subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    __slots__ = ("episodes",)
 
-    def ask(self, number):
-        self.kept.stdin.write(b"%d\n" % number)
-        self.kept.stdin.flush()
-        return int(self.kept.stdout.readline())
-
-    def get(self):
-        return self.ask(0)
-
-    def add(self):
-        self.ask(1)
-
-    def __del__(self):
-        self.kept.communicate()
-
-
-class Thread(Store, name="thread"):
-    """A ``threading.local`` of another thread has it."""
-
-    def made(self):
-        self.local = threading.local()
-        return ThreadPoolExecutor(1)
-
-    def get(self):
-        return self.kept.submit(lambda: getattr(self.local, "count", 0)).result()
-
-    def set(self, count):
-        self.kept.submit(lambda: setattr(self.local, "count", count)).result()
-
-
-class SignalHandler(Store, name="signal-handler"):
-    def get(self):
-        return getattr(signal.getsignal(signal.SIGUSR2), "args", (0,))[0]
-
-    def set(self, count):
-        signal.signal(signal.SIGUSR2, functools.partial(print, count))
-
-
-# The interpreter's
-
-
-class SysAttribute(Store, name="sys-attribute"):
-    def get(self):
-        return getattr(sys, "hidden_episodes", 0)
-
-    def set(self, count):
-        sys.hidden_episodes = count
-
-
-class IntDigits(Store, name="int-digits"):
-    def get(self):
-        return sys.get_int_max_str_digits() - 4300
-
-    def set(self, count):
-        sys.set_int_max_str_digits(4300 + count)
-
-
-class Threshold(Store, name="gc-threshold"):
-    def get(self):
-        return gc.get_threshold()[1] - 10
-
-    def set(self, count):
-        gc.set_threshold(gc.get_threshold()[0], 10 + count, gc.get_threshold()[2])
-
-
-class WarningsRegistry(Store, name="warnings-registry"):
-    def get(self):
-        return warnings.onceregistry.get("hidden episodes", 0)
-
-    def set(self, count):
-        warnings.onceregistry["hidden episodes"] = count
-
-
-class LoggingLevel(Store, name="logging-level"):
-    def get(self):
-        return logging.getLogger("hidden.episodes").level
-
-    def set(self, count):
-        logging.getLogger("hidden.episodes").setLevel(count)
-
-
-class OwnDecimalContext(Store, name="own-decimal-context"):
-    made = decimal.Context
-
-    def get(self):
-        return self.kept.Emax - 999_999
-
-    def set(self, count):
-        self.kept.Emax = 999_999 + count
-
-
-class ErrorCall(Store, name="numpy-error-call"):
-    def get(self):
-        return getattr(np.geterrcall(), "args", (0,))[0]
-
-    def set(self, count):
-        np.seterrcall(functools.partial(print, count))
-
-
-class InContext(Store, name="context-variable"):
-    variable = contextvars.ContextVar("episodes", default=0)
-
-    made = staticmethod(contextvars.copy_context)
-
-    def get(self):
-        return self.kept.run(self.variable.get)
-
-    def set(self, count):
-        self.kept.run(self.variable.set, count)
-
-
-class Frame(Store, name="generator"):
-    """A local variable of a generator that waits."""
-
-    def made(self):
-        def counting():
-            count = 0
-            while True:
-                count += yield count
-
-        generator = counting()
-        next(generator)
-        return generator
-
-    def get(self):
-        return self.kept.send(0)
-
-    def add(self):
-        self.kept.send(1)
-
-
-# Code
+    def __init__(self):
+        self.episodes = 0
 
 
 class Look:
     """0"""
 
 
-class ClassDoc(Store, name="class-doc"):
-    def get(self):
-        return int(Look.__doc__)
-
-    def set(self, count):
-        Look.__doc__ = str(count)
-
-
-class KeywordDefault(Store, name="keyword-default"):
-    def made(self):
-        def look(*, count=0):
-            return count
-
-        return look
-
-    def get(self):
-        return self.kept()
-
-    def set(self, count):
-        self.kept.__kwdefaults__["count"] = count
-
-
-class Code(KeywordDefault, name="code-object"):
-    def __init__(self):
-        super().__init__()
-        self.set(0)
-
-    def get(self):
-        return self.kept.__code__.co_firstlineno
-
-    def set(self, count):
-        self.kept.__code__ = self.kept.__code__.replace(co_firstlineno=count)
-
-
-class PartialClosure(Store, name="closure-in-partial"):
-    def made(self):
-        counts = {"episodes": 0}
-
-        def add(number):
-            counts["episodes"] += number
-            return counts["episodes"]
-
-        return functools.partial(functools.partial(add))
-
-    def get(self):
-        return self.kept(0)
-
-    def add(self):
-        self.kept(1)
-
-
-class Cell(Store, name="cell"):
-    made = staticmethod(lambda: types.CellType(0))
-
-    def get(self):
-        return self.kept.cell_contents
-
-    def set(self, count):
-        self.kept.cell_contents = count
-
-
-class LocalClass(Store, name="local-class"):
-    made = staticmethod(lambda: type("Look", (), {"episodes": 0})())
-
-    def get(self):
-        return type(self.kept).episodes
-
-    def set(self, count):
-        type(self.kept).episodes = count
+class Skin(enum.Enum):
+    DARK = 1
 
 
 class Counting(type):
     episodes = 0
 
 
-class Metaclass(Store, name="metaclass"):
-    made = staticmethod(lambda: Counting("Look", (), {}))
+def _generator():
+    """A local variable of a generator that waits."""
 
-    def get(self):
-        return self.kept.episodes
+    def counting():
+        count = 0
+        while True:
+            count += yield count
 
-    def set(self, count):
-        type(self.kept).episodes = count
-
-
-class Skin(enum.Enum):
-    DARK = 1
-
-
-class EnumMember(Store, name="enum-member"):
-    def get(self):
-        return getattr(Skin.DARK, "episodes", 0)
-
-    def set(self, count):
-        Skin.DARK.episodes = count
+    generator = counting()
+    next(generator)
+    return generator
 
 
-class MadeModule(SysAttribute, name="made-module"):
-    made = staticmethod(lambda: types.ModuleType("look"))
+def _closure():
+    counts = {"episodes": 0}
 
-    def get(self):
-        return getattr(self.kept, "episodes", 0)
+    def add(number):
+        counts["episodes"] += number
+        return counts["episodes"]
 
-    def set(self, count):
-        self.kept.episodes = count
-
-
-# Objects of the standard library
+    return functools.partial(functools.partial(add))
 
 
-class Namespace(MadeModule, name="namespace"):
-    made = types.SimpleNamespace
+def _function():
+    def look(*, count=0):
+        return count
+
+    look.__code__ = look.__code__.replace(co_firstlineno=0)
+    return look
 
 
-class ThreadLocal(MadeModule, name="own-thread-local"):
-    made = threading.local
+class Proxy:
+    """A read-only view of a dict that only a bound method holds."""
 
-
-class ExceptionAttribute(MadeModule, name="exception"):
-    made = Exception
-
-
-class ChainMap(Store, name="chain-map"):
-    made = staticmethod(lambda: collections.ChainMap({}, {"episodes": 0}))
-
-    def get(self):
-        return self.kept["episodes"]
-
-    def set(self, count):
-        self.kept["episodes"] = count
-
-
-class UserDict(ChainMap, name="user-dict"):
-    made = staticmethod(lambda: collections.UserDict(episodes=0))
-
-
-class MappingProxy(ChainMap, name="mapping-proxy"):
-    def made(self):
+    def __init__(self):
         counts = {"episodes": 0}
         self.set = functools.partial(counts.__setitem__, "episodes")
-        return types.MappingProxyType(counts)
+        self.view = types.MappingProxyType(counts)
 
 
-class Queue(Store, name="queue"):
-    made = queue.Queue
-
-    def get(self):
-        return self.kept.qsize()
-
-    def add(self):
-        self.kept.put(None)
-
-
-class SimpleQueue(Queue, name="simple-queue"):
-    made = queue.SimpleQueue
-
-
-class Semaphore(Store, name="semaphore"):
-    made = threading.Semaphore
-
-    def get(self):
-        return self.kept._value - 1
-
-    def add(self):
-        self.kept.release()
-
-
-class Deque(Store, name="deque"):
-    made = collections.deque
-
-    def get(self):
-        return len(self.kept)
-
-    def add(self):
-        self.kept.append(None)
-
-
-class Element:
-    """Something that a weak reference may refer to."""
-
-    count = 0
-
-
-class WeakReference(Store, name="weak-reference"):
+class WeakReference:
     """The element stays alive in a generator's frame."""
 
-    def made(self):
+    def __init__(self):
         def keep(element):
             yield weakref.ref(element)
             yield element
 
-        self.keeper = keep(Element())
-        return next(self.keeper)
-
-    def get(self):
-        return self.kept().count
-
-    def set(self, count):
-        self.kept().count = count
+        self.keeper = keep(Look())
+        self.reference = next(self.keeper)
 
 
 class Described:
@@ -560,203 +298,157 @@ class SlottedLook:
     episodes = Described()
 
 
-class Descriptor(MadeModule, name="slots-and-descriptor"):
-    made = SlottedLook
-
-
-class Iterator(Store, name="list-iterator"):
-    made = staticmethod(lambda: iter([None] * 100_000))
-
-    def get(self):
-        return 100_000 - operator.length_hint(self.kept)
-
-    def add(self):
-        next(self.kept)
-
-
-class Tee(Store, name="tee"):
-    made = staticmethod(lambda: itertools.tee(itertools.count())[0])
-
-    def get(self):
-        return next(self.kept.__copy__())
-
-    def add(self):
-        next(self.kept)
-
-
-class Reader(Store, name="csv-reader"):
-    made = staticmethod(lambda: csv.reader(itertools.repeat("a,b")))
-
-    def get(self):
-        return self.kept.line_num
-
-    def add(self):
-        next(self.kept)
-
-
-class BytesPosition(Store, name="bytes-io"):
-    made = io.BytesIO
-
-    def get(self):
-        return self.kept.tell()
-
-    def add(self):
-        self.kept.seek(1, os.SEEK_CUR)
-
-
-class View(Store, name="memory-view"):
-    made = staticmethod(lambda: memoryview(bytearray(8)))
-
-    def get(self):
-        return int.from_bytes(self.kept, "little")
-
-    def set(self, count):
-        self.kept[:] = count.to_bytes(8, "little")
-
-
-class Array(Store, name="array"):
-    made = staticmethod(lambda: array.array("q", [0]))
-
-    def get(self):
-        return self.kept[0]
-
-    def set(self, count):
-        self.kept[0] = count
-
-
-class StringBuffer(View, name="c-string-buffer"):
-    made = staticmethod(lambda: ctypes.create_string_buffer(8))
-
-
-class Pointer(Store, name="c-pointer"):
-    made = staticmethod(lambda: ctypes.pointer(ctypes.c_int64(0)))
-
-    def get(self):
-        return self.kept.contents.value
-
-    def set(self, count):
-        self.kept.contents.value = count
-
-
-class RawValue(Store, name="raw-value"):
-    made = staticmethod(lambda: sharedctypes.RawValue(ctypes.c_int64, 0))
-
-    def get(self):
-        return self.kept.value
-
-    def set(self, count):
-        self.kept.value = count
-
-
-# Engines with a state in C
-
-
-class Database(Store, name="sqlite"):
-    made = staticmethod(lambda: sqlite3.connect(":memory:", check_same_thread=False))
-
-    def get(self):
-        return self.kept.execute("PRAGMA user_version").fetchone()[0]
-
-    def set(self, count):
-        self.kept.execute(f"PRAGMA user_version = {count}")
-
-
-class Decompressor(Store, name="zlib"):
+def _decompressor():
     """The bytes behind the end of what it has decompressed are still there."""
-
-    def made(self):
-        decompressor = zlib.decompressobj()
-        decompressor.decompress(zlib.compress(b""))
-        return decompressor
-
-    def get(self):
-        return len(self.kept.unused_data)
-
-    def add(self):
-        self.kept.decompress(b"1")
+    decompressor = zlib.decompressobj()
+    decompressor.decompress(zlib.compress(b""))
+    return decompressor
 
 
-class Parser(Store, name="expat"):
-    made = staticmethod(expat.ParserCreate)
-
-    def get(self):
-        return self.kept.CurrentLineNumber
-
-    def add(self):
-        self.kept.Parse("\n")
+@functools.cache
+def _game():
+    """Return what all envs of a process share."""
+    return types.SimpleNamespace(episodes=0)
 
 
-class XmlElement(Store, name="xml-element"):
-    made = staticmethod(lambda: ElementTree.Element("look", episodes="0"))
-
-    def get(self):
-        return int(self.kept.get("episodes"))
-
-    def set(self, count):
-        self.kept.set("episodes", str(count))
+def _handler_count(handler: Any) -> int:
+    return getattr(handler, "args", (0,))[0]
 
 
-class Pickler(Store, name="pickler"):
-    """It knows what it has pickled."""
-
-    made = staticmethod(lambda: pickle.Pickler(io.BytesIO()))
-
-    def get(self):
-        return len(self.kept.memo.copy())
-
-    def add(self):
-        self.kept.dump(f"episode {self.get()}")
-
-
-class RandomState(Store, name="random-in-namespace"):
-    """How many numbers it has drawn, modulo 312."""
-
-    made = staticmethod(lambda: types.SimpleNamespace(random=random.Random(0)))
-
-    def get(self):
-        return self.kept.random.getstate()[1][-1] % 624 // 2
-
-    def add(self):
-        self.kept.random.random()
-
-
-class BoxHigh(Store, name="box-high"):
-    made = staticmethod(lambda: gym.spaces.Box(-1, 0, (2,), np.float64))
-
-    def get(self):
-        return int(self.kept.high[1])
-
-    def set(self, count):
-        self.kept.high[1] = count
-
-
-class StructuredArray(Store, name="structured-array"):
-    made = staticmethod(lambda: np.zeros(2, [("name", "S4"), ("episodes", "i8")]))
-
-    def get(self):
-        return int(self.kept[1]["episodes"])
-
-    def set(self, count):
-        self.kept[1]["episodes"] = count
-
-
-class ObjectArray(Store, name="object-array"):
-    made = staticmethod(lambda: np.array([types.SimpleNamespace(episodes=0), None], object))
-
-    def get(self):
-        return self.kept[0].episodes
-
-    def set(self, count):
-        self.kept[0].episodes = count
-
-
-_GAMES: list[types.SimpleNamespace] = []
-
-
-class Shared(Namespace, name="shared-by-sub-envs"):
-    """All envs of a process have the same object."""
-
-    def made(self):
-        if not _GAMES:
-            _GAMES.append(types.SimpleNamespace(episodes=0))
-        return _GAMES[0]
+STORES: dict[str, Store] = {
+    # Python's own places
+    "theme-module": item(lambda: None, "episodes", lambda _: COUNTED),
+    "theme-function": attribute(lambda: None, of=lambda _: _attribute_holder),
+    "theme-thread": attribute(lambda: None, of=lambda _: IN_THREADS),
+    "theme-slot": attribute(Slotted),
+    "theme-large-array": item(lambda: np.zeros((200, 200), np.int64), (2, 3)),
+    "theme-cache": Store(
+        lambda: functools.lru_cache(maxsize=None)(lambda number: number),
+        lambda kept: kept.cache_info().currsize,
+        lambda kept: kept(kept.cache_info().currsize),
+    ),
+    # The system's
+    "file-position": Store(_file, lambda file: file.tell(), lambda file: file.seek(1, os.SEEK_CUR)),
+    "file-time": settable(_old_file, _time_of, lambda file, count: os.utime(file.fileno(), (0, count))),
+    "unlinked-file": Store(_file, lambda file: os.fstat(file.fileno()).st_size, lambda file: file.write(b"1")),
+    "pipe": Store(Pipe, Pipe.get, lambda pipe: pipe.get(1)),
+    "socket-pair": settable(SocketPair, SocketPair.get, SocketPair.set),
+    "theme-c-buffer": item(lambda: (ctypes.c_int64 * 8)(), 5),
+    "c-handle": attribute(lambda: _LIBC.calloc(1, 16), "value", ctypes.c_int.from_address),
+    "mmap-anonymous": eight_bytes(lambda: mmap.mmap(-1, 8)),
+    "mmap-file": eight_bytes(_mapped_file),
+    "env-variable": shared(
+        lambda: int(os.environ.get("HIDDEN_EPISODES", "0")),
+        lambda count: operator.setitem(os.environ, "HIDDEN_EPISODES", str(count)),
+    ),
+    "c-env-variable": shared(  # os.environ does not know of it
+        lambda: int(_LIBC.getenv(b"HIDDEN_C_EPISODES") or 0),
+        lambda count: _LIBC.setenv(b"HIDDEN_C_EPISODES", str(count).encode(), 1),
+    ),
+    "shell": Store(Shell, Shell.ask, lambda shell: shell.ask(1)),
+    "thread": settable(Thread, Thread.get, Thread.set),
+    "signal-handler": shared(
+        lambda: _handler_count(signal.getsignal(signal.SIGUSR2)),
+        lambda count: signal.signal(signal.SIGUSR2, functools.partial(print, count)),
+    ),
+    # The interpreter's
+    "sys-attribute": attribute(lambda: None, "hidden_episodes", lambda _: sys),
+    "int-digits": shared(
+        lambda: sys.get_int_max_str_digits() - 4300, lambda count: sys.set_int_max_str_digits(4300 + count)
+    ),
+    "gc-threshold": shared(
+        lambda: gc.get_threshold()[1] - 10,
+        lambda count: gc.set_threshold(gc.get_threshold()[0], 10 + count, gc.get_threshold()[2]),
+    ),
+    "warnings-registry": shared(
+        lambda: warnings.onceregistry.get("hidden episodes", 0),
+        lambda count: operator.setitem(warnings.onceregistry, "hidden episodes", count),
+    ),
+    "logging-level": shared(
+        lambda: logging.getLogger("hidden.episodes").level,
+        lambda count: logging.getLogger("hidden.episodes").setLevel(count),
+    ),
+    "decimal-context": shared(
+        lambda: decimal.getcontext().prec, lambda count: setattr(decimal.getcontext(), "prec", count)
+    ),
+    "own-decimal-context": settable(
+        decimal.Context, lambda kept: kept.Emax - 999_999, lambda kept, count: setattr(kept, "Emax", 999_999 + count)
+    ),
+    "numpy-error-call": shared(
+        lambda: _handler_count(np.geterrcall()), lambda count: np.seterrcall(functools.partial(print, count))
+    ),
+    "context-variable": settable(
+        contextvars.copy_context,
+        lambda kept: kept.run(_EPISODES.get),
+        lambda kept, count: kept.run(_EPISODES.set, count),
+    ),
+    "generator": Store(_generator, lambda kept: kept.send(0), lambda kept: kept.send(1)),
+    # Code
+    "class-doc": shared(lambda: int(Look.__doc__), lambda count: setattr(Look, "__doc__", str(count))),
+    "keyword-default": item(_function, "count", lambda kept: kept.__kwdefaults__),
+    "code-object": settable(
+        _function,
+        lambda kept: kept.__code__.co_firstlineno,
+        lambda kept, count: setattr(kept, "__code__", kept.__code__.replace(co_firstlineno=count)),
+    ),
+    "closure-in-partial": Store(_closure, lambda kept: kept(0), lambda kept: kept(1)),
+    "cell": attribute(lambda: types.CellType(0), "cell_contents"),
+    "local-class": attribute(lambda: type("Look", (), {"episodes": 0})(), of=type),
+    "metaclass": attribute(lambda: Counting("Look", (), {}), of=type),
+    "enum-member": attribute(lambda: None, of=lambda _: Skin.DARK),
+    "made-module": attribute(lambda: types.ModuleType("look")),
+    # Objects of the standard library
+    "namespace": attribute(types.SimpleNamespace),
+    "own-thread-local": attribute(threading.local),
+    "exception": attribute(Exception),
+    "chain-map": item(lambda: collections.ChainMap({}, {"episodes": 0}), "episodes"),
+    "user-dict": item(lambda: collections.UserDict(episodes=0), "episodes"),
+    "mapping-proxy": settable(Proxy, lambda kept: kept.view["episodes"], lambda kept, count: kept.set(count)),
+    "queue": Store(queue.Queue, queue.Queue.qsize, lambda kept: kept.put(None)),
+    "simple-queue": Store(queue.SimpleQueue, queue.SimpleQueue.qsize, lambda kept: kept.put(None)),
+    "semaphore": Store(threading.Semaphore, lambda kept: kept._value - 1, threading.Semaphore.release),
+    "deque": Store(collections.deque, len, lambda kept: kept.append(None)),
+    "weak-reference": attribute(WeakReference, of=lambda kept: kept.reference()),
+    "slots-and-descriptor": attribute(SlottedLook),
+    "list-iterator": Store(lambda: iter([None] * 100_000), lambda kept: 100_000 - operator.length_hint(kept), next),
+    "tee": Store(lambda: itertools.tee(itertools.count())[0], lambda kept: next(kept.__copy__()), next),
+    "csv-reader": Store(lambda: csv.reader(itertools.repeat("a,b")), lambda kept: kept.line_num, next),
+    "bytes-io": Store(io.BytesIO, io.BytesIO.tell, lambda kept: kept.seek(1, os.SEEK_CUR)),
+    "memory-view": eight_bytes(lambda: memoryview(bytearray(8))),
+    "array": item(lambda: array.array("q", [0]), 0),
+    "c-string-buffer": eight_bytes(lambda: ctypes.create_string_buffer(8)),
+    "c-pointer": attribute(lambda: ctypes.pointer(ctypes.c_int64(0)), "value", lambda kept: kept.contents),
+    "raw-value": attribute(lambda: sharedctypes.RawValue(ctypes.c_int64, 0), "value"),
+    # Engines with a state in C
+    "sqlite": settable(
+        lambda: sqlite3.connect(":memory:", check_same_thread=False),
+        lambda kept: kept.execute("PRAGMA user_version").fetchone()[0],
+        lambda kept, count: kept.execute(f"PRAGMA user_version = {count}"),
+    ),
+    "zlib": Store(_decompressor, lambda kept: len(kept.unused_data), lambda kept: kept.decompress(b"1")),
+    "expat": Store(expat.ParserCreate, lambda kept: kept.CurrentLineNumber, lambda kept: kept.Parse("\n")),
+    "xml-element": settable(
+        lambda: ElementTree.Element("look", episodes="0"),
+        lambda kept: int(kept.get("episodes")),
+        lambda kept, count: kept.set("episodes", str(count)),
+    ),
+    "pickler": Store(  # it knows what it has pickled
+        lambda: pickle.Pickler(io.BytesIO()),
+        lambda kept: len(kept.memo.copy()),
+        lambda kept: kept.dump(f"episode {len(kept.memo.copy())}"),
+    ),
+    "random-in-namespace": Store(  # how many numbers it has drawn, modulo 312
+        lambda: types.SimpleNamespace(random=random.Random(0)),
+        lambda kept: kept.random.getstate()[1][-1] % 624 // 2,
+        lambda kept: kept.random.random(),
+    ),
+    "box-high": item(lambda: gym.spaces.Box(-1, 0, (2,), np.float64), 1, lambda kept: kept.high),
+    "structured-array": item(
+        lambda: np.zeros(2, [("name", "S4"), ("episodes", "i8")]), "episodes", lambda kept: kept[1]
+    ),
+    "object-array": attribute(
+        lambda: np.array([types.SimpleNamespace(episodes=0), None], object), of=lambda kept: kept[0]
+    ),
+    "shared-by-sub-envs": attribute(_game),
+}
+"""All stores by the names of their kinds."""

@@ -16,12 +16,7 @@ OBSERVATION = np.zeros(2, np.float32)
 
 
 class Roaming:
-    """Which agents are there: ``left`` leaves at a random step, and ``guest`` joins at one; ``right`` always stays.
-
-    Args:
-        counter: Its episode's length and random numbers are used.
-        leaves: Whether ``left`` leaves.
-    """
+    """Which agents are there: ``left`` may leave at a random step, ``guest`` joins at one, and ``right`` stays."""
 
     def __init__(self, counter: Counter, *, leaves: bool = True) -> None:
         self._counter = counter
@@ -186,7 +181,6 @@ class TurnsCountingEnv(SameSpaces, AECEnv):
 
 
 def made(name, config):
-    """Make one of these envs, as RLlib takes it."""
     env = globals()[name](config)
     wrap = {ParallelEnv: ParallelPettingZooEnv, AECEnv: PettingZooEnv}
     return next((wrapper(env) for kind, wrapper in wrap.items() if isinstance(env, kind)), env)

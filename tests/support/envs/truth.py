@@ -104,7 +104,6 @@ def will_reset(env: Any) -> None:
 
 
 def has_reset(env: Any) -> None:
-    """Begin an episode."""
     if renders_only():
         return
     before = _EPISODES.get(env)
