@@ -11,7 +11,8 @@
   const FIRST_PICTURE_MS = 3000; // the rest of the data waits for the first picture, but not longer
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
-    view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
+    view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "",
+    smaller: false, filter: "",
     trial: "", clip: "", frame: 0, size: 280, cards: "",
     chart: true, brush: "", params: false, axes: "", ticked: "", seed: "", lines: "", terms: "", where: "", order: "",
     hidden: "", orderDown: true, columns: "", folded: "",
@@ -31,7 +32,8 @@
       this.settings = readSettings();
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, dialog: null, toast: "" };
       this.touched = false;
-      this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
+      this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves",
+        "isToldApart"].map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
       this.group.alone = Boolean(this.settings.alone);
@@ -74,7 +76,8 @@
      */
     async load() {
       const link = new URLSearchParams(this.host.readLink());
-      const inPart = !link.has("view") && link.get("cards") !== "table" && ["last", "best"].includes(link.get("step") || "last");
+      const inPart = !link.has("view") && link.get("cards") !== "table"
+        && ["last", "best"].includes(link.get("step") || "last");
       await this.attempt(() => this.readFirst(inPart, inPart && !link.size));
       this.reading = null;
       if (this.data && this.hasClips) await Promise.race([tm.ui.firstPicture, wait(FIRST_PICTURE_MS)]);
@@ -143,7 +146,8 @@
     begin() {
       this.readLink(() => {
         const { state } = this;
-        const clip = state.view === "clip" ? this.clip : state.view === "compare" ? tm.compare.rowsOf(this).rows[0]?.clip : null;
+        const clip = state.view === "clip" ? this.clip
+          : state.view === "compare" ? tm.compare.rowsOf(this).rows[0]?.clip : null;
         if (state.frame && clip) this.group.time = state.frame / (clip.fps || 30);
         else if (!isCalm()) tm.ui.allLoad.then(() => setTimeout(() => this.group.play())); // all clips start together
       });
@@ -152,7 +156,8 @@
     /** Take the state from the link; whatever it does not say is as at the start. */
     readLink(then) {
       const found = new URLSearchParams(this.host.readLink());
-      const state = Object.fromEntries(LINKED.map((name) => [name, found.has(name) ? parse(name, found.get(name)) : DEFAULTS[name]]));
+      const state = Object.fromEntries(LINKED.map((name) => [name,
+        found.has(name) ? parse(name, found.get(name)) : DEFAULTS[name]]));
       this.setState(this.complete(state), then);
     }
 
@@ -192,13 +197,15 @@
     /** The score of the link and its better end; without one, the best score is chosen again as metrics come in. */
     linkedScore() {
       const link = new URLSearchParams(this.host.readLink());
-      return link.has("score") ? { score: link.get("score"), smaller: parse("smaller", link.get("smaller")) } : { score: "" };
+      return link.has("score") ? { score: link.get("score"), smaller: parse("smaller", link.get("smaller")) }
+        : { score: "" };
     }
 
     /** Change the state; a new view is a step in the browser's history, anything else replaces the address. */
     set(patch, push = false) {
       if ("score" in patch) this.touched = true;
-      if (("key" in patch || "section" in patch) && !("seed" in patch)) patch.seed = ""; // a seed is chosen among the clips of a key
+      // a seed is chosen among the clips of a key
+      if (("key" in patch || "section" in patch) && !("seed" in patch)) patch.seed = "";
       if (patch.view && patch.view !== "grid" && this.state.view === "grid") this.scrolled = scrollY;
       if (patch.score && patch.score !== this.state.score) patch.brush = "";
       if (patch.score && patch.score !== this.state.score && !("smaller" in patch)) {
@@ -225,8 +232,11 @@
       const isGrid = this.state.view === "grid";
       const place = isGrid ? this.scrolled || 0 : 0;
       scrollTo(0, place);
-      if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown, and moved what was in view
-      const target = isGrid && left.trial ? document.querySelector(`:is(.card[data-trial=${JSON.stringify(left.trial)}], [data-trial=${JSON.stringify(left.trial)}] .name)`) : document.querySelector("main h2");
+      // the chart may have grown, and moved what was in view
+      if (isGrid) requestAnimationFrame(() => scrollTo(0, place));
+      const target = isGrid && left.trial ? document.querySelector(
+        `:is(.card[data-trial=${JSON.stringify(left.trial)}], [data-trial=${JSON.stringify(left.trial)}] .name)`)
+        : document.querySelector("main h2");
       target?.focus({ preventScroll: true });
     }
 
@@ -294,24 +304,28 @@
     /** Read the score of all trials over training once it is shown, and again if it may have changed. */
     readCurves() {
       const { state, data } = this;
-      if (!data || state.view !== "grid" || !(typeof state.step === "number" || (this.expectsCurves && this.hasPicture)) || !data.metricNames.includes(state.score)) return;
+      if (!data || state.view !== "grid" || !(typeof state.step === "number" || (this.expectsCurves && this.hasPicture))
+        || !data.metricNames.includes(state.score)) return;
       this.held.curves([state.score, data.metricsAt], () => this.attempt(async () => {
         const found = await this.source.curves(state.score);
         this.withoutCurves = found ? "" : state.score; // a gallery has some only
-        this.curves = found && { metric: state.score, of: new Map(found.trials.map((id, at) => [id, { step: found.step[at], value: found.value[at] }])) };
+        this.curves = found && { metric: state.score,
+          of: new Map(found.trials.map((id, at) => [id, { step: found.step[at], value: found.value[at] }])) };
       }).then(() => this.forceUpdate()));
     }
 
     /** Whether there is a chart of all curves, or room for it: it is read after the first picture. */
     get expectsCurves() {
       const { chart, score } = this.state;
-      return chart && this.data.trials.length > 1 && this.data.metricNames.includes(score) && this.withoutCurves !== score;
+      return chart && this.data.trials.length > 1 && this.data.metricNames.includes(score)
+        && this.withoutCurves !== score;
     }
 
     /** Return the score that a card shows: the trial's, or at an earlier step of the slider its value there, with its step. */
     scoreAt(trial) {
       const { state, curves } = this;
-      if (typeof state.step !== "number" || curves?.metric !== state.score) return { score: trial.score, scoreStep: null };
+      if (typeof state.step !== "number"
+        || curves?.metric !== state.score) return { score: trial.score, scoreStep: null };
       const { step, value } = curves.of.get(trial.id) || { step: [] };
       const at = model.countUpTo(step, state.step) - 1;
       return at < 0 ? { score: null, scoreStep: null } : { score: value[at], scoreStep: step[at] };
@@ -319,7 +333,8 @@
 
     /** Return the score that a configuration's card shows: the mean, or at an earlier step of the slider the mean there. */
     meanAt(one) {
-      if (typeof this.state.step !== "number" || this.curves?.metric !== this.state.score) return { score: one.mean[0], scoreStep: null };
+      if (typeof this.state.step !== "number"
+        || this.curves?.metric !== this.state.score) return { score: one.mean[0], scoreStep: null };
       const found = one.counting.map((trial) => this.scoreAt(trial)).filter(({ score }) => score != null);
       if (!found.length) return { score: null, scoreStep: this.state.step };
       return { score: found.reduce((sum, { score }) => sum + score, 0) / found.length, scoreStep: this.state.step };
@@ -354,7 +369,8 @@
       }
       this.set({ frame: ["clip", "compare"].includes(this.state.view) ? this.group.frame : 0 });
       await new Promise((resolve) => setTimeout(resolve, 50));
-      this.toast((await copyText(this.host.address())) ? "Link copied" : "The browser did not allow it; copy the address instead");
+      this.toast((await copyText(this.host.address())) ? "Link copied"
+        : "The browser did not allow it; copy the address instead");
     }
 
     toast(text, ms = 2500) {
@@ -373,7 +389,8 @@
     tellSlow(count) {
       if (this.settings.alone != null) return; // the user knows the key
       this.save({ alone: false });
-      this.toast(`${count} clips at once are slow on this machine. Press h to play only the one under the pointer.`, 8000);
+      this.toast(`${count} clips at once are slow on this machine. Press h to play only the one under the pointer.`,
+        8000);
     }
 
     get trial() {
@@ -389,7 +406,8 @@
     moveStep(by) {
       const { state } = this;
       if (["grid", "compare"].includes(state.view)) {
-        const at = state.step === "last" || state.step === "best" ? this.steps.length - 1 : this.steps.indexOf(state.step);
+        const at = state.step === "last" || state.step === "best" ? this.steps.length - 1
+          : this.steps.indexOf(state.step);
         const next = Math.min(Math.max(0, at + by), this.steps.length - 1);
         if (this.steps.length) this.set({ step: next === this.steps.length - 1 ? "last" : this.steps[next] });
         return;
@@ -397,8 +415,10 @@
       const clips = model.clipsOf(this.trial, state.section, state.key);
       const at = clips.findIndex((clip) => clip.path === state.clip);
       const { clip: shown } = this;
-      const isOther = at < 0 && state.view === "clip" && shown?.step != null; // of another key, or from a tape: those before and after it
-      const before = isOther ? clips.filter(({ step }) => step <= shown.step).length - (by < 0 ? 0 : 1) : at < 0 ? clips.length - 1 : at;
+      // of another key, or from a tape: those before and after it
+      const isOther = at < 0 && state.view === "clip" && shown?.step != null;
+      const before = isOther ? clips.filter(({ step }) => step <= shown.step).length - (by < 0 ? 0 : 1)
+        : at < 0 ? clips.length - 1 : at;
       const clip = clips[Math.min(Math.max(0, before + by), clips.length - 1)];
       if (clip) this.set({ clip: clip.path, frame: 0 });
     }
@@ -410,7 +430,8 @@
       const next = rows[(at + by + rows.length) % rows.length]?.trial;
       if (!next) return;
       const step = this.clip?.step ?? Infinity;
-      this.set({ trial: next.name, clip: model.clipAt(next, this.state.section, this.state.key, step)?.path || "", frame: 0 });
+      this.set({ trial: next.name,
+        clip: model.clipAt(next, this.state.section, this.state.key, step)?.path || "", frame: 0 });
     }
 
     /**
@@ -432,11 +453,13 @@
     /** Whether the clip that is watched is no longer listed. */
     get isGone() {
       const { trial, state, watched } = this;
-      return watched?.path === state.clip && !watched.tape && watched.trial.name === trial?.name && watched.trial !== trial && !model.clipNamed(trial, state.clip);
+      return watched?.path === state.clip && !watched.tape && watched.trial.name === trial?.name
+        && watched.trial !== trial && !model.clipNamed(trial, state.clip);
     }
 
     cycle(name) {
-      const values = name === "section" ? Object.keys(this.data.sections) : this.data.sections[this.state.section] || [];
+      const values = name === "section" ? Object.keys(this.data.sections)
+        : this.data.sections[this.state.section] || [];
       const next = values[(values.indexOf(this.state[name]) + 1) % values.length];
       if (next) this.set({ [name]: next });
     }
@@ -456,7 +479,8 @@
         this.close();
         this.set(name === "sort" ? { sort: `metric:${metric}` } : { score: metric });
       };
-      this.show(tm.ui.Picker, { title: name === "sort" ? "Sort by a metric" : "Winner by a metric", names: this.data.metricNames, label: model.scoreLabel, onPick });
+      this.show(tm.ui.Picker, { title: name === "sort" ? "Sort by a metric" : "Winner by a metric",
+        names: this.data.metricNames, label: model.scoreLabel, onPick });
     }
 
     addFilter(name, value) {
@@ -467,7 +491,8 @@
     /** The trial's color in TensorBoard, unless TensorBoard has one color for several trials. */
     colorOf(trial) {
       const { trials } = this.data;
-      const isToldApart = this.held.isToldApart([trials], () => new Set(trials.map(({ name }) => this.host.colorOf(name))).size === trials.length);
+      const isToldApart = this.held.isToldApart([trials],
+        () => new Set(trials.map(({ name }) => this.host.colorOf(name))).size === trials.length);
       return (isToldApart && this.host.colorOf(trial.name)) || trial.color;
     }
 
@@ -492,27 +517,40 @@
 
     render() {
       if (!this.data) {
-        return html`<div class="message">${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>` : html`<p role="status">Reading the trials${this.reading && `: ${readText(this.reading)}`} …</p>`}</div>`;
+        return html`<div class="message">
+          ${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>`
+            : html`<p role="status">Reading the trials${this.reading && `: ${readText(this.reading)}`} …</p>`}</div>`;
       }
       const { state, trial, clip } = this;
-      const view = state.view === "episodes" && this.data.trials.length ? html`<${tm.episodes.EpisodesView} app=${this} />`
+      const view = state.view === "episodes" && this.data.trials.length
+        ? html`<${tm.episodes.EpisodesView} app=${this} />`
         : !this.data.trials.length ? html`<${Nothing} app=${this} />`
         : state.view === "compare" ? html`<${tm.compare.CompareView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
-        : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
+        : state.view === "clip" && clip
+          ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
         : state.view === "clip" && trial ? html`<${Deleted} app=${this} trial=${trial} />`
         : html`<${tm.grid.GridView} app=${this} />`;
       const isCards = state.view === "grid" && !this.isTable;
-      const hasClock = ["clip", "compare"].includes(state.view) || (state.view !== "episodes" && this.hasClips && (state.view !== "grid" || isCards));
+      const hasClock = ["clip", "compare"].includes(state.view)
+        || (state.view !== "episodes" && this.hasClips && (state.view !== "grid" || isCards));
       return html`<div class=${`app on-${state.view}`}>
-        ${state.view === "grid" && html`<button class="skip" onClick=${() => document.querySelector(".card, .run-table .name")?.focus()}>Skip to the ${isCards ? "cards" : "table"}</button>`}
+        ${state.view === "grid" && html`<button class="skip"
+          onClick=${() => document.querySelector(".card, .run-table .name")?.focus()}>Skip to
+            the ${isCards ? "cards" : "table"}</button>`}
         <${tm.bars.TopBar} app=${this} />
-        ${this.reading && html`<p class="banner reading" role="status"><progress max=${this.reading[1]} value=${this.reading[0]} aria-label="Trials that are read"></progress> ${readText(this.reading)} are read, the newest first …</p>`}
-        ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
-        ${state.view === "grid" && this.data.verdicts.length > 0 && html`<section aria-label="Gate">${this.data.verdicts.map(({ condition, verdict, sentence }) => html`
-          <p class=${`verdict banner ${verdict}`}><b>${verdict.toUpperCase()}</b> ${condition && html`<i>${condition}</i> `}${sentence}</p>`)}</section>`}
+        ${this.reading && html`<p class="banner reading" role="status">
+          <progress max=${this.reading[1]} value=${this.reading[0]}
+            aria-label="Trials that are read"></progress> ${readText(this.reading)} are read, the newest first …</p>`}
+        ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read
+          again: ${this.problem}</p>`}
+        ${state.view === "grid" && this.data.verdicts.length > 0 && html`<section aria-label="Gate">
+          ${this.data.verdicts.map(({ condition, verdict, sentence }) => html`
+            <p class=${`verdict banner ${verdict}`}>
+              <b>${verdict.toUpperCase()}</b> ${condition && html`<i>${condition}</i> `}${sentence}</p>`)}</section>`}
         ${view}
-        <div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
+        <div class="dock">
+          <${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
         ${state.dialog && html`<${state.dialog.view} app=${this} ...${state.dialog.props} />`}
         <div class="toast" role="status">${state.toast}</div>
       </div>`;
@@ -524,7 +562,8 @@
     const { state } = app;
     const step = /step_0*(\d+)/.exec(state.clip)?.[1];
     return html`<main class="message"><h2 tabindex="-1">This clip is no longer there</h2>
-      <p>${step && `It was recorded at step ${tm.ui.number(Number(step))} of `}${trial.shownName}${step ? "" : " has no clip of this link"}. It may have been deleted.</p>
+      <p>${step && `It was recorded at step ${tm.ui.number(Number(step))} of `}${trial.shownName}
+        ${step ? "" : " has no clip of this link"}. It may have been deleted.</p>
       <p><button class="primary" onClick=${() => app.go({ clip: "" })}>Show the trial's newest clip</button>${" "}
         <button onClick=${() => app.go({ view: "trial", clip: "" })}>All clips of the trial</button></p></main>`;
   }
@@ -532,7 +571,8 @@
   /** What is shown before the first trial. */
   function Nothing({ app }) {
     return html`<div class="message"><h2>No trials yet</h2>
-      <p>There are no trials in this folder.${app.source.live || app.host.name === "tensorboard" ? " This page shows them as they come." : ""}</p></div>`;
+      <p>There are no trials in this folder.${app.source.live || app.host.name === "tensorboard"
+        ? " This page shows them as they come." : ""}</p></div>`;
   }
 
   const readText = ([done, all]) => `${tm.ui.number(done)} of ${tm.ui.plural(all, "trial")}`;

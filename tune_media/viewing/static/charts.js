@@ -93,7 +93,8 @@
 
   /** Return the range of a chart with intervals. */
   function intervalRange(series) {
-    const values = series.flatMap((line) => [...line.values, ...(line.lows || []), ...(line.highs || [])]).filter((value) => value != null);
+    const values = series.flatMap((line) => [...line.values, ...(line.lows || []), ...(line.highs || [])])
+      .filter((value) => value != null);
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const room = 0.08 * (high - low || 1);
     return [low - room, high + room];
@@ -114,7 +115,8 @@
 
     /** What all axes have in common. */
     get axis() {
-      return { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      return { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false },
+        font: "11px system-ui" };
     }
   }
 
@@ -146,19 +148,24 @@
       this.plot = new window.uPlot({
         ...this.size,
         padding: [8, span ? PAD_RIGHT : LABEL_RIGHT, 0, 0],
-        scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: stacked ? { range: () => stackRange(series) } : series.some(({ lows }) => lows) ? { range: () => intervalRange(series) } : {} },
-        axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : { label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }) }, { ...axis, size: PAD_LEFT }],
+        scales: { x: { time: false, ...(span ? { range: () => span } : {}) },
+          y: stacked ? { range: () => stackRange(series) }
+            : series.some(({ lows }) => lows) ? { range: () => intervalRange(series) } : {} },
+        axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 }
+          : { label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }) }, { ...axis, size: PAD_LEFT }],
         legend: { live: true },
         cursor: { drag: { setScale: false, x: false, y: false } },
         series: [
           { label: xLabel, value: (plot, value) => tm.ui.number(value) },
           ...series.map((line) => ({
-            label: line.label, stroke: line.color, fill: stacked ? line.color : undefined, width: 1.75, spanGaps: true, dash: line.dash, ...(stacked ? { paths: () => null } : {}),
+            label: line.label, stroke: line.color, fill: stacked ? line.color : undefined, width: 1.75, spanGaps: true,
+            dash: line.dash, ...(stacked ? { paths: () => null } : {}),
             points: { show: stacked ? false : line.points ?? line.values.length < 2, size: 6, fill: line.color },
             value: (plot, value) => tm.ui.number(value),
           })),
         ],
-        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)], draw: [(plot) => drawIntervals(plot, x, series), (plot) => this.drawMark(plot)] },
+        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)],
+          draw: [(plot) => drawIntervals(plot, x, series), (plot) => this.drawMark(plot)] },
       }, [x, ...series.map((line) => line.values)], this.base);
       this.plot.over.addEventListener("click", (event) => this.pick(event));
       this.plot.over.addEventListener("pointermove", (event) => event.buttons === 1 && this.pick(event));

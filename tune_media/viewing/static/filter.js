@@ -13,7 +13,8 @@
   /** Return the tokens of a filter; blanks around an operator are no end of a token. */
   function tokensOf(text) {
     const parts = text.split(/("[^"]*"?)/); // every second one is quoted
-    const joined = parts.map((part, index) => (index % 2 ? part : part.replace(/\s*(!=|<=|>=|==|=|<|>)\s*/g, "$1"))).join("");
+    const joined = parts.map((part, index) => (index % 2 ? part
+      : part.replace(/\s*(!=|<=|>=|==|=|<|>)\s*/g, "$1"))).join("");
     const found = [];
     TOKEN.lastIndex = 0;
     for (let match = TOKEN.exec(joined); match; match = TOKEN.exec(joined)) found.push(match[1] || match[2]);
@@ -85,7 +86,8 @@
       const read = find(unquoted(name).trim());
       if (!read) {
         const meant = nearest(unquoted(name).trim(), known);
-        problem = `no hyperparameter or metric is called “${unquoted(name).trim()}”${meant ? `; did you mean “${meant}”?` : ""}`;
+        problem = `no hyperparameter or metric is called “${unquoted(name)
+          .trim()}”${meant ? `; did you mean “${meant}”?` : ""}`;
         return () => true;
       }
       const lacks = lackOf(name.trim(), operator, value.trim());
@@ -111,13 +113,15 @@
   /** Return what a comparison lacks, or null: a value, or a number to be larger or smaller than. */
   function lackOf(name, operator, value) {
     if (value === "") return `“${name}${operator}” lacks a value, such as ${name}${operator}1`;
-    if (/[<>]/.test(operator) && Number.isNaN(Number(unquoted(value) || NaN))) return `“${unquoted(value)}” is no number, which ${name}${operator} needs`;
+    if (/[<>]/.test(operator) && Number.isNaN(Number(unquoted(value) || NaN)))
+      return `“${unquoted(value)}” is no number, which ${name}${operator} needs`;
     return null;
   }
 
   /** Return the name that a misspelt one most likely means, or null: at most two of five letters are others. */
   function nearest(name, known) {
-    const ranked = known.map((one) => [distance(name.toLowerCase(), one.toLowerCase()), one]).sort((a, b) => a[0] - b[0]);
+    const ranked = known.map((one) => [distance(name.toLowerCase(), one.toLowerCase()), one])
+      .sort((a, b) => a[0] - b[0]);
     return ranked.length && 5 * ranked[0][0] <= 2 * name.length ? ranked[0][1] : null;
   }
 
@@ -126,7 +130,8 @@
     let row = Array.from({ length: b.length + 1 }, (_, at) => at);
     for (let i = 1; i <= a.length; i++) {
       const next = [i];
-      for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] !== b[j - 1])));
+      for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1] + 1, row[j] + 1,
+        row[j - 1] + (a[i - 1] !== b[j - 1])));
       row = next;
     }
     return row[b.length];
@@ -149,7 +154,8 @@
     const range = RANGE.exec(text);
     if (range && (range[1] || range[2])) {
       const [low, high] = [Number(range[1] ?? -Infinity), Number(range[2] ?? Infinity)];
-      return (value) => (typeof value === "number" || typeof value === "boolean") && value >= low && value <= high; // true is 1
+      // true is 1
+      return (value) => (typeof value === "number" || typeof value === "boolean") && value >= low && value <= high;
     }
     const lower = text.toLowerCase();
     const digits = /[.e]/i.test(text) ? text.trim().replace(/^-?[0.]*|e.*|\./gi, "").length : 0;
@@ -157,7 +163,8 @@
       if (Array.isArray(value)) return value.some(same); // the names of one thing
       if (value == null) return lower === "none" || lower === "null";
       if (typeof value === "boolean") return String(value) === lower || (value ? "yes" : "no") === lower;
-      if (typeof value === "number" && !Number.isNaN(number)) return isClose(value, number) || isShownAs(value, number, digits);
+      if (typeof value === "number" && !Number.isNaN(number))
+        return isClose(value, number) || isShownAs(value, number, digits);
       return String(value) === text || plain(String(value)) === text;
     };
     return same;
@@ -182,8 +189,10 @@
   /** Return the value that was meant by one that no row has, or null; `rows` are [trial, clip]. */
   function meantValue({ equalities }, rows) {
     for (const { value, text } of equalities) {
-      const known = [...new Set(rows.map(([trial, clip]) => value(trial, clip)).filter((one) => typeof one === "string").map(plain))];
-      const meant = known.includes(text) ? null : nearest(text, known) || known.find((one) => one.toLowerCase().includes(text.toLowerCase()));
+      const known = [...new Set(rows.map(([trial, clip]) => value(trial, clip)).filter((one) => typeof one === "string")
+        .map(plain))];
+      const meant = known.includes(text) ? null
+        : nearest(text, known) || known.find((one) => one.toLowerCase().includes(text.toLowerCase()));
       if (meant) return meant;
     }
     return null;

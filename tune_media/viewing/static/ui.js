@@ -65,7 +65,8 @@
 
   /** Return the name of a clip's file on the disk of somebody who downloads it: its trial, its key and its step. */
   const downloadName = (clip) =>
-    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180) + clip.file.slice(clip.file.lastIndexOf("."));
+    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180)
+      + clip.file.slice(clip.file.lastIndexOf("."));
 
   /** One observer for all that wants to know whether it is on the screen. */
   class Sight {
@@ -188,8 +189,11 @@
     render({ clip, label, onOpen }, { failed }) {
       const picture = clip.kind === "image"
         ? html`<img alt=${label} />`
-        : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label} disablepictureinpicture></video>`;
-      return html`<div class=${`screen${clip.width && clip.width < FEW_PIXELS ? " pixels" : ""}`} style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen} onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
+        : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label}
+          disablepictureinpicture></video>`;
+      return html`<div class=${`screen${clip.width && clip.width < FEW_PIXELS ? " pixels" : ""}`}
+        style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen}
+        onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
         ${picture}
         ${failed && html`<p class="failed">The file could not be loaded. It may have been deleted.</p>`}
       </div>`;
@@ -227,12 +231,16 @@
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
-      return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey}
-          onfocusin=${() => app.group.choose(this.base.querySelector("video"))} data-trial=${trial.name} aria-label=${label}>
+      return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name)
+        ? " ticked" : ""}`} tabindex="0"
+        onKeyDown=${onKey} onfocusin=${() => app.group.choose(this.base.querySelector("video"))}
+        data-trial=${trial.name} aria-label=${label}>
         ${ribbon && html`<span class="ribbon">★ ${ribbon}</span>`}
         ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
-        ${isVisible && clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
-          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
+        ${isVisible && clip
+          ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
+          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>
+            ${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
         <div class="facts">${isVisible && facts()}</div>
       </article>`;
     }
@@ -243,7 +251,8 @@
     const clip = tm.grid.clipOf(trial, app.state);
     const open = () => app.go({ view: "clip", trial: trial.name, clip: clip.path });
     return html`<span class="star" aria-hidden="true">★</span>
-      ${clip && !app.isTable && html`<div class="best-clip"><${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
+      ${clip && !app.isTable && html`<div class="best-clip">
+        <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
   }
 
   /** The clip of what the pointer is on, which plays; a pointer that passes by loads none. Its key is the clip's URL. */
@@ -258,7 +267,8 @@
 
     render({ clip }, { isLoaded }) {
       if (!isLoaded) return null;
-      return clip.kind === "image" ? html`<img src=${clip.url} alt="" />` : html`<video src=${clip.url} muted autoplay loop playsinline></video>`;
+      return clip.kind === "image" ? html`<img src=${clip.url} alt="" />`
+        : html`<video src=${clip.url} muted autoplay loop playsinline></video>`;
     }
   }
 
@@ -287,7 +297,8 @@
   /** The head of a column by which a table can be sorted. `order` is "ascending" or "descending" if it is. */
   function SortHead({ label, title, order, isNumber, onClick }) {
     return html`<th scope="col" class=${isNumber ? "number" : undefined} aria-sort=${order}>
-      <button onClick=${onClick} title=${title}>${label}${order ? (order === "descending" ? " ↓" : " ↑") : ""}</button></th>`;
+      <button onClick=${onClick} title=${title}>${label}
+        ${order ? (order === "descending" ? " ↓" : " ↑") : ""}</button></th>`;
   }
 
   /** Save a Blob on the disk of whoever looks at the page. */
@@ -308,7 +319,8 @@
         </select></label>`;
     }
     return html`<div class="choice" role="group" aria-label=${label}>
-      ${values.map((item) => html`<button aria-pressed=${item === value} onClick=${() => onChange(item)}>${name(item)}</button>`)}
+      ${values.map((item) => html`<button aria-pressed=${item === value} onClick=${() => onChange(item)}>
+        ${name(item)}</button>`)}
     </div>`;
   }
 
@@ -329,7 +341,8 @@
     render({ app, label, children }) {
       const close = () => this.isGone || app.close();
       const onClick = (event) => event.target === this.base && close(); // beside it
-      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${close} onCancel=${close} onClick=${onClick}>
+      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${close} onCancel=${close}
+        onClick=${onClick}>
         ${children}
         <button class="primary" onClick=${close}>Close</button>
       </dialog>`;
@@ -344,8 +357,11 @@
       return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
         ${children}
-        ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "name")}`} value=${text} onInput=${(event) => this.setState({ text: event.target.value })} />`}
-        <ul class="names checks">${found.map((name) => html`<li key=${name}><label><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> ${label(name)}</label></li>`)}</ul>
+        ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search"
+          placeholder=${`Search ${plural(names.length, "name")}`} value=${text}
+          onInput=${(event) => this.setState({ text: event.target.value })} />`}
+        <ul class="names checks">${found.map((name) => html`<li key=${name}><label><input type="checkbox"
+          checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> ${label(name)}</label></li>`)}</ul>
       <//>`;
     }
   }
@@ -359,17 +375,21 @@
 
     render({ app, title, names, label, onPick }, { text }) {
       const wanted = text.toLowerCase().split(/\s+/);
-      const found = names.filter((name) => wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
+      const found = names.filter((name) =>
+        wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
       return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
-        <input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
+        <input class="search" type="search" aria-label="Search"
+          placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
           onInput=${(event) => this.setState({ text: event.target.value })}
           onKeyDown=${(event) => event.key === "Enter" && found.length && onPick(found[0])} />
-        <ul class="names">${found.map((name) => html`<li><button onClick=${() => onPick(name)}>${label(name)}${label(name) !== name && html` <span class="muted">${name}</span>`}</button></li>`)}
+        <ul class="names">${found.map((name) => html`<li><button onClick=${() => onPick(name)}>${label(name)}
+          ${label(name) !== name && html` <span class="muted">${name}</span>`}</button></li>`)}
           ${!found.length && html`<li class="muted">no metric has this in its name</li>`}</ul>
       <//>`;
     }
   }
 
-  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, downloadName,
+    Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));
