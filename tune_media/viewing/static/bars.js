@@ -27,9 +27,9 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
         onClick=${() => app.setState({ menu: !state.menu })}>${state.view === "grid" ? "☰ Filter" : "☰ More"}</button>
       <div class="folded" id="more-controls">
       ${state.view === "grid" && html`<${GridControls} app=${app} />`}
-      ${app.source.episodes
-        && state.view !== "episodes" && html`<button onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })}
-          title="All episodes as a table, with or without a clip">All episodes</button>`}
+      ${app.source.episodes && state.view !== "episodes" && html`<button
+        onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })}
+        title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>
       <button onClick=${() => app.toggleTheme()} aria-label="Light or dark (d)" title="Light or dark (d)">
         ${app.theme === "dark" ? "☀" : "☾"}</button>
@@ -42,14 +42,13 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
   function GridControls({ app }) {
     const { state, data } = app;
     const scores = model.scoresOf(data, state.section);
-    const sorts = [
-      ["score", "score"], ["name", "trial name"], ...tm.table.CLIP_FACTS, ["status", "status"],
-    ];
+    const sorts = [["score", "score"], ["name", "trial name"], ...tm.table.CLIP_FACTS, ["status", "status"]];
     const option = ([value, label]) => html`<option value=${value} selected=${value === state.sort}>${label}</option>`;
-    const known = scores.filter((name) => name === state.score || !data.metricNames.includes(name)
-      || model.knownScores().includes(name));
+    const isOffered = (name) => !data.metricNames.includes(name) || model.knownScores().includes(name);
+    const known = scores.filter((name) => name === state.score || isOffered(name));
     const metric = state.sort.startsWith("metric:") ? state.sort.slice(7) : null;
     const hasMore = data.metricNames.length > 0;
+    const order = state.descending ? "Largest first" : "Smallest first";
     const choose = (name, value) => {
       if (value === MORE) {
         app.forceUpdate(); // the menu goes back to what it was
@@ -69,8 +68,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
           ${option([MORE, "another metric …"])}</optgroup>`}
       </select></label>
       <button class="direction" onClick=${() => app.set({ descending: !state.descending })}
-        title=${state.descending ? "Largest first" : "Smallest first"} aria-label=${state.descending
-          ? "Largest first; change" : "Smallest first; change"}>${state.descending ? "↓" : "↑"}</button>`}
+        title=${order} aria-label=${`${order}; change`}>${state.descending ? "↓" : "↑"}</button>`}
       ${(known.length > 0 || hasMore) && html`<label class="field"><span>Winner by</span>
         <select class="score-choice" value=${state.score} onChange=${(event) => choose("score", event.target.value)}>
         ${known.map((name) => html`<option value=${name} selected=${name === state.score}>
@@ -78,8 +76,8 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
         ${hasMore && html`<option value=${MORE}>another metric …</option>`}
       </select></label>
       <button onClick=${() => app.set({ smaller: !state.smaller,
-        ...(state.sort === "score" ? { descending: state.smaller } : {}) })} title="Which end of the score wins">
-          ${state.smaller ? "min" : "max"}</button>`}
+        ...(state.sort === "score" ? { descending: state.smaller } : {}) })}
+        title="Which end of the score wins">${state.smaller ? "min" : "max"}</button>`}
       ${!app.isTable && html`<span class="sizes">
         <button aria-label="Smaller cards ([)" title="Smaller cards ([)" onClick=${() => resize(app, -1)}>−</button>
         <button aria-label="Larger cards (])" title="Larger cards (])"
@@ -168,9 +166,8 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const { state, trial } = app;
     const clips = trial ? model.clipsOf(trial, state.section, state.key) : [];
     const found = clips.findIndex((clip) => clip.path === state.clip);
-    // it may be of another key, or from a tape
-    const shown = found < 0 && state.view === "clip" ? app.clip?.step
-      : clips[found < 0 ? clips.length - 1 : found]?.step;
+    const isOther = found < 0 && state.view === "clip"; // a clip of another key, or from a tape
+    const shown = isOther ? app.clip?.step : clips.at(found)?.step;
     const at = found < 0 && shown != null ? Math.max(0, clips.filter(({ step }) => step <= shown).length - 1) : found;
     return html`<label class="steps-slider"><span>Training</span>
         <input type="range" min="0" max=${Math.max(0, clips.length - 1)} value=${at} disabled=${clips.length < 2}

@@ -11,9 +11,8 @@
   const SERIES_COLORS = ["--accent", "--second", "--third", "--fourth"];
   const RECORD = [
     "episode_return", "episode_length", "step", "training_iteration", "terminated", "success", "seed", "task",
-    "explored", "weights_version", "rendered",
-    "env_steps", "env_runner", "env_index", "agent", "view", "frames", "fps", "frame_stride", "width", "height",
-    "bytes", "compared", "note", "episode_id", "trial_id", "path",
+    "explored", "weights_version", "rendered", "env_steps", "env_runner", "env_index", "agent", "view", "frames", "fps",
+    "frame_stride", "width", "height", "bytes", "compared", "note", "episode_id", "trial_id", "path",
   ];
 
   const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
@@ -74,10 +73,9 @@
       const inside = this.insideHeld([details], () => insideOf(details, clip)); // it is searched for once
       const all = inside.series;
       const terms = app.state.terms ? tm.model.listed(app.state.terms) : inside.terms;
-      // they are stacked
-      const quiet = new Set(inside.terms.length ? all.filter(({ name, kind, y }) =>
-        inside.terms.includes(name) || kind === "reward" || !y.some(Boolean)).map(({ name }) => name) : []);
-      const offered = all.filter(({ name }) => !quiet.has(name)).slice(0, SHOWN_SERIES).map(({ name }) => name);
+      const isStacked = ({ name, kind, y }) => inside.terms.includes(name) || kind === "reward" || !y.some(Boolean);
+      const others = inside.terms.length ? all.filter((own) => !isStacked(own)) : all;
+      const offered = others.slice(0, SHOWN_SERIES).map(({ name }) => name);
       const shown = all.filter(({ name }) => toggled.has(name) !== offered.includes(name));
       const lines = shown.map(({ name, x, y }, index) => ({ label: name,
         color: tm.charts.cssColor(SERIES_COLORS[index % SERIES_COLORS.length]), x, y }));
@@ -111,12 +109,13 @@
             title="The commands that let another policy go on from this step"
             found=${tm.commands.forking(app, episode, Math.max(0, Math.min(stepOf(clip, frame), clip.length - 1)))} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
-          ${!clip.isUnplayed && html`<a class="button" href=${clip.url} download=${downloadName(clip)}>Download</a>`}
+          ${!clip.isUnplayed && html`<a class="button" href=${clip.url}
+            download=${downloadName(clip) + clip.suffix}>Download</a>`}
         <//>
-        ${isGone && html`<p class="notice" role="status">The files of this clip have been deleted since you
-          opened it.${" "}
-          <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>Show the trial's newest
-            clip</button></p>`}
+        ${isGone && html`<p class="notice" role="status">
+          The files of this clip have been deleted since you opened it.${" "}
+          <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>
+            Show the trial's newest clip</button></p>`}
         <div class="clip-columns">
           <section class="stage" key=${clip.path}>
             ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip}
@@ -133,9 +132,9 @@
               more=${{ ...details?.metrics, ...details?.values }} /></section>
         </div>
         <section class="panel inside"><div class="panel-head"><h3>Over the episode</h3>
-            ${hasStrip && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }],
-              downloadName(clip).replace(/\.\w+$/, ""))}
-              title="Save the filmstrip as a picture">Filmstrip as PNG</button>`}</div>
+            ${hasStrip && html`<button class="save" title="Save the filmstrip as a picture"
+              onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip))}>
+              Filmstrip as PNG</button>`}</div>
           ${hasStrip && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips}
             moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
           ${problem && html`<p class="problem">The episode's data could not be read: ${problem}</p>`}
@@ -143,10 +142,9 @@
           ${plotted.all.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>
             ${plotted.all.map(({ name }) => html`<button class="chip" aria-pressed=${plotted.shown.has(name)}
               onClick=${() => this.toggle(name)}>${name}</button>`)}</div>`}
-          ${plotted.chart.x.length > 0
-            && html`<${tm.charts.Chart} ref=${(chart) => { this.chart = chart; }} x=${plotted.chart.x}
-              series=${plotted.chart.series} xLabel="env step" height=${CHART_HEIGHT} theme=${app.theme}
-              span=${[0, lastStep(clip)]} label="Series of the episode" onPick=${(step) => this.goTo(step)} />`}
+          ${plotted.chart.x.length > 0 && html`<${tm.charts.Chart} ref=${(chart) => { this.chart = chart; }}
+            ...${plotted.chart} xLabel="env step" height=${CHART_HEIGHT} theme=${app.theme} span=${[0, lastStep(clip)]}
+            label="Series of the episode" onPick=${(step) => this.goTo(step)} />`}
           ${details && !plotted.all.length && html`<${NoSteps} app=${app} />`}
         </section>
         ${details?.steps && html`<${Steps} details=${details} row=${stepOf(clip, frame)} />`}
@@ -181,9 +179,9 @@
           <i class="swatch" style=${{ background: colorOfTerm(plotted, name) }}></i>${name}</button>`)}
         <span class="muted">${told}${app.state.terms
           && html` · <button class="link" onClick=${() => app.set({ terms: "" })}>choose for me</button>`}</span></div>
-      ${stack.x.length > 0 && html`<${tm.charts.Chart} ref=${(chart) => { view.terms = chart; }} x=${stack.x}
-        series=${stack.series} xLabel="env step" stacked height=${CHART_HEIGHT} theme=${app.theme}
-        span=${[0, lastStep(clip)]} label="Terms of the reward" onPick=${(step) => view.goTo(step)} />`}`;
+      ${stack.x.length > 0 && html`<${tm.charts.Chart} ref=${(chart) => { view.terms = chart; }} ...${stack} stacked
+        xLabel="env step" height=${CHART_HEIGHT} theme=${app.theme} span=${[0, lastStep(clip)]}
+        label="Terms of the reward" onPick=${(step) => view.goTo(step)} />`}`;
   }
 
   /** What is said of an episode without data of its steps. */

@@ -44,5 +44,5 @@
     ${found.commands.map(([text, words]) => html`<p>${text}</p><${Command} words=${words} />`)}
   <//>`;
 
-  tm.commands = { Button, Command, comparing, forking, experimentOf };
+  tm.commands = { Button, Command, comparing, forking };
 })((window.tuneMedia = window.tuneMedia || {}));

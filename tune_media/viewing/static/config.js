@@ -14,8 +14,8 @@
       const text = titleText(pairs, isOpen ? Infinity : SHOWN_PARAMS, "") || other;
       const more = pairs.length - SHOWN_PARAMS;
       return html`${onClick ? html`<button class="link" title=${title} onClick=${onClick}>${text}</button>` : text}
-        ${more > 0 && html`${" "}<button class="more-params" aria-expanded=${Boolean(isOpen)} aria-label=${isOpen
-          ? "Fewer hyperparameters" : `${more} more hyperparameters`} title=${titleText(pairs, Infinity)}
+        ${more > 0 && html`${" "}<button class="more-params" aria-expanded=${Boolean(isOpen)}
+          aria-label=${`${isOpen ? "Fewer" : `${more} more`} hyperparameters`} title=${titleText(pairs, Infinity)}
           onClick=${() => this.setState({ isOpen: !isOpen })}>${isOpen ? "less" : `+${more}`}</button>`}`;
     }
   }
@@ -60,6 +60,7 @@
       const isFound = ([name, value]) => `${name} ${value}`.toLowerCase().includes(wanted);
       const differing = app.data.params.filter((name) => own.has(name)).map((name) => [name, own.get(name)])
         .filter(isFound);
+      const isComplete = app.data.trials.length > 1 && app.data.params.length < MOST_DIFFERING;
       const same = all.filter(([name]) => !app.data.params.includes(name)).filter(isFound);
       return html`<section class="panel config" aria-label="Config">
         <div class="panel-head"><h3>Config</h3>
@@ -69,10 +70,10 @@
           <span class="muted">Keys and passwords are masked.</span></div>
         ${differing.length > 0 && html`<h4>Differs between trials</h4><${Settings} rows=${differing} />`}
         ${same.length > 0 && html`<details open=${Boolean(wanted) || !differing.length || same.length <= MANY}>
-          <summary>${app.data.trials.length > 1 && app.data.params.length < MOST_DIFFERING ? "The same in all trials"
-            : "Others"} (${same.length})</summary><${Settings} rows=${same} /></details>`}
-        ${!differing.length
-          && !same.length && html`<p class="muted" role="status">Nothing in the config has “${text}”.</p>`}
+          <summary>${isComplete ? "The same in all trials" : "Others"} (${same.length})</summary>
+          <${Settings} rows=${same} /></details>`}
+        ${!differing.length && !same.length && html`<p class="muted" role="status">
+          Nothing in the config has “${text}”.</p>`}
       </section>`;
     }
   }

@@ -11,7 +11,7 @@
   const MOST_STEPS = 400;
   const NEAR = 30; // pixels from the pointer to a line that it is on
 
-  /** Return what the chart draws a line for: the configurations or the trials that the grid shows, the best ones first. */
+  /** Return the lines of the chart: the configurations or the trials that the grid shows, the best ones first. */
   function linesOf(app, rows) {
     const shown = new Set(rows.map(({ trial }) => trial));
     if (app.configurations) {
@@ -39,7 +39,7 @@
     return Array.from({ length: MOST_STEPS }, (_, at) => first + ((last - first) * at) / (MOST_STEPS - 1));
   }
 
-  /** Return the data of the chart: the steps, and of each line the mean and, of several runs, the ends of their range. */
+  /** Return the data of the chart: the steps, and for each line the mean and the range of its runs. */
   function tableOf(lines, curves) {
     const own = lines.map(({ trials }) => trials.map((trial) => curves.get(trial.id)).filter(Boolean));
     const steps = stepsOf(own.flat());
@@ -165,8 +165,7 @@
     /** The slider's step, as a line. */
     drawStep(plot) {
       const { step } = this.props.app.state;
-      if (typeof step !== "number") return;
-      drawVertical(plot, step);
+      if (typeof step === "number") drawVertical(plot, step);
     }
 
     /** The pointer is near a line: show its value there, and the clip of that point. */
@@ -189,8 +188,8 @@
       const before = this.state.peek;
       if (!peek && !before) return;
       if (peek && before && peek.step === before.step && peek.line === before.line) return;
-      this.setState({ peek: peek
-        && { ...peek, clip: model.clipAt(peek.line.typical, app.state.section, app.state.key, peek.step) } });
+      const { section, key } = app.state;
+      this.setState({ peek: peek && { ...peek, clip: model.clipAt(peek.line.typical, section, key, peek.step) } });
     }
 
     open() {
@@ -216,21 +215,22 @@
 
     render({ app, lines }, { peek }) {
       const { state } = app;
-      const count = this.props.count;
+      const { count } = this.props;
+      const title = `${model.scoreLabel(state.score)} over training`;
       const best = lines.find(({ isBest }) => isBest);
+      const label = `${title}, ${lines.length} lines; the best is ${best.label}`;
       const isMany = lines.length > MOST_COLORED;
       return html`<section class="panel curves">
-        <div class="panel-head"><h2>${model.scoreLabel(state.score)} over training</h2>
-          ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>only
-            curves in the box ✕</button>`}
+        <div class="panel-head"><h2>${title}</h2>
+          ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>
+            only curves in the box ✕</button>`}
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
             ${app.configurations ? "Line: mean, band: range of the runs. " : ""}
             ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
-            ${app.hasClips ? "Point at a line to see its clip, click to open it, drag to filter."
-              : "Point at a line to see its trial, click to open it, drag to filter."}</span></div>
-        <div class="curves-place"><div ref=${(place) => { this.place = place || this.place; }} role="img"
-          aria-label=${`${model.scoreLabel(
-            state.score)} over training, ${lines.length} lines; the best is ${best.label}`}></div>
+            Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>
+        </div>
+        <div class="curves-place">
+          <div ref=${(place) => { this.place = place || this.place; }} role="img" aria-label=${label}></div>
           ${peek && html`<${Peek} peek=${peek} width=${this.place.clientWidth} />`}</div>
       </section>`;
     }

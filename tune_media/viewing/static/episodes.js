@@ -22,7 +22,7 @@
       && [other, within(other), lastPart(other), typed[other]].includes(short)) ? name : short);
   }
 
-  class EpisodesView extends Component {
+  class AllEpisodes extends Component {
     constructor() {
       super();
       this.state = { found: null, problem: null, isReading: false, peek: null };
@@ -132,7 +132,7 @@
           ? html`No episode matches ${state.where ? html`“${state.where}”` : "this"}. <button class="link"
             onClick=${() => app.set({ where: "" })}>Show all ${plural(found.total, "episode")}</button>`
           : "No episodes were recorded."}</p>`}
-        ${found?.rows.length > 0 && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes">
+        ${found?.rows.length > 0 && html`<div class="table-place" tabindex="0" role="region" aria-label="All episodes">
           <table class="episodes">
           <thead><tr><th scope="col">clip</th>
             ${shown.map(({ name }) => html`<${SortHead} label=${header(name)} title=${name}
@@ -170,7 +170,7 @@
         ${text(row[at], name)}</td>`)}</tr>`;
   }
 
-  /** How often values of a column occur; outliers are marked. A range that is dragged, or set with the handles, goes into the filter. */
+  /** How often values of a column occur; outliers are marked. A dragged range goes into the filter. */
   class Histogram extends tm.range.Dragging {
     keep(range) {
       const { edges, filterName: name, onKeep } = this.props;
@@ -220,10 +220,10 @@
     return html`<${Checks} app=${app} title="Columns" names=${columns}
       chosen=${columns.filter((name) => !hidden.includes(name))} onChange=${show}>
       <p><button class="chip" onClick=${() => show(columns)}>all</button>${" "}
-        <button class="chip" onClick=${() => show(columns.filter((name) => !name.startsWith("metrics/")))}>all but
-          metrics</button></p>
+        <button class="chip" onClick=${() => show(columns.filter((name) => !name.startsWith("metrics/")))}>
+          all but metrics</button></p>
     <//>`;
   }
 
-  tm.episodes = { EpisodesView, Columns };
+  tm.episodes = { AllEpisodes, Columns };
 })((window.tuneMedia = window.tuneMedia || {}));

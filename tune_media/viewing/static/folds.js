@@ -6,7 +6,7 @@
   const model = tm.model;
   const FEWEST = 3; // columns that are worth folding
 
-  /** Return what the name of a column in a CSV begins with: `last/env_runners` of `last/env_runners/x`, else nothing. */
+  /** Return the first two parts of a column's name in a CSV, `last/env_runners` of `last/env_runners/x`; else "". */
   const prefixOf = ({ name }) => (name.split("/").length > 2 ? name.split("/").slice(0, 2).join("/") : "");
   const shownName = (prefix) => `${prefix.slice(prefix.indexOf("/") + 1)}/…`;
 
@@ -26,8 +26,8 @@
     const chosen = new Set(model.listed(app.state.folded));
     const at = new Map();
     for (const [prefix, own] of groupsOf(columns)) {
-      if (chosen.has(prefix)) for (const column of own) at.set(column,
-        column === own[0] ? { key: prefix, prefix, columns: own } : null);
+      if (!chosen.has(prefix)) continue;
+      for (const column of own) at.set(column, column === own[0] ? { key: prefix, prefix, columns: own } : null);
     }
     return columns.map((column) => (at.has(column) ? at.get(column) : column)).filter(Boolean);
   }

@@ -4,8 +4,10 @@
 
   const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline, BestClip } = tm.ui;
   const model = tm.model;
-  // pixels, but for a name that is cut: characters
-  const [CARD_EDGE, OTHERS, CHIP_EDGE, CHIP_NAME, CHARACTER] = [24, 34, 22, 8, 7.2];
+  const [CARD_EDGE, OTHERS, CHIP_EDGE, CHARACTER] = [24, 34, 22, 7.2]; // pixels
+  const CHIP_NAME = 8; // characters of a name, which is cut if it is longer
+  const SUCCESS_HELP =
+    "The share of the episodes of the last evaluation (or of training) that succeeded, with its 95 % interval";
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
 
   /** Return the trials that the grid shows, each with its clip, in order. */
@@ -51,7 +53,7 @@
   TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status",
     "ticked", "size", "params"];
 
-  /** The facts under a clip: name, hyperparameters, the score, return, length and step of the clip, and the returns over training. */
+  /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
     const { state } = app;
     const isOther = clip && step != null && clip.step !== step;
@@ -61,7 +63,7 @@
     const all = fitting(state.size - CARD_EDGE); // if not all do, the button of the others needs room, too
     const count = all === params.length ? all : fitting(state.size - CARD_EDGE - OTHERS);
     const hidden = params.slice(count);
-    const openTrial = () => app.go({ view: "trial", trial: trial.name, clip: "" });
+    const openTrial = () => app.open(trial);
     const note = isOther
       ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}`
       : "";
@@ -85,7 +87,7 @@
       <dl class="trial-facts">
         ${state.score && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}
           ${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
-        <${tm.configurations.Success} rate=${model.successOf(trial, app.data)} title="The share of the episodes of the last evaluation (or of training) that succeeded, with its 95 % interval" />
+        <${tm.configurations.Success} rate=${model.successOf(trial, app.data)} title=${SUCCESS_HELP} />
         <div><dt>return</dt><dd>${number(clip?.return)}</dd></div>
         <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}
           ${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
@@ -103,7 +105,7 @@
     const { winner } = data;
     const tied = data.trials.filter((trial) => trial.rank === 1).length;
     const clip = model.bestClip(winner, state.section, state.key);
-    const open = () => app.go({ view: "trial", trial: winner.name, clip: "" });
+    const open = () => app.open(winner);
     return html`<section class="winner-line" aria-label="Winner">
       <${BestClip} app=${app} trial=${winner} />
       <div>

@@ -44,7 +44,7 @@
     };
   }
 
-  /** Data from a gallery's folder. A page from disk may not fetch, so each file is a script that delivers its content. */
+  /** Data from a gallery's folder. A page from disk cannot fetch, so each file is a script with its data. */
   function filesSource() {
     const waiting = new Map();
     tm.deliver = (name, content) => waiting.get(name)?.(content);
@@ -153,8 +153,7 @@
         const url = (own) => `#${[...others, `${PARAMETER}=${encodeURIComponent(own)}`].join("&")}`;
         if (url(link) === outer.location.hash) return;
         const write = (how, own) => attempt(() => outer.history[how](outer.history.state, "", url(own)));
-        // so that Back finds the first view
-        if (!replace && others.length === parts().length) write("replaceState", "");
+        if (!replace && others.length === parts().length) write("replaceState", ""); // Back returns to the first view
         write(replace ? "replaceState" : "pushState", link);
       },
       onLink: (listener) => attempt(() => outer.addEventListener("hashchange", () => {

@@ -54,8 +54,8 @@
           html`<span class=${word === "error" ? "problem" : ""}><b>${number(found[word])}</b> ${text}</span>`)}
         ${iterations.length > 0 && html`<span>iteration <b>
           ${first === last ? number(first) : `${number(first)} to ${number(last)}`}</b></span>`}
-        ${age != null && html`<span class=${isOld ? "problem" : ""}>newest
-          result <b>${ageText(age)}</b> ago${isOld ? ": has the driver stopped?" : ""}</span>`}</p>`;
+        ${age != null && html`<span class=${isOld ? "problem" : ""}>
+          newest result <b>${ageText(age)}</b> ago${isOld ? ": has the driver stopped?" : ""}</span>`}</p>`;
     }
   }
 

@@ -214,10 +214,7 @@
     }
   }
 
-  /**
-   * Turn the server's configurations into the cards' rows: each has its trials, those that count, and the trial whose
-   * clip it shows: the one nearest to the mean, so that no lucky seed stands for all.
-   */
+  /** Decode the configurations. Each shows a clip of the trial nearest to the mean: no lucky seed stands for all. */
   function decodeConfigurations({ names: found, configurations, paired, importance }, model) {
     const names = [...found].sort((a, b) => model.params.indexOf(a) - model.params.indexOf(b));
     const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
@@ -274,7 +271,7 @@
     return trial.metrics[name] ?? null;
   }
 
-  /** Return the highest return of a trial's clips in a section, under any key; of those not rolled back if there are any. */
+  /** Return the highest return of a trial's clips in a section, under any key; not of rolled back ones if possible. */
   function highestReturn(trial, section) {
     let best = null;
     for (const [group, clips] of trial.groups) {
@@ -296,7 +293,7 @@
     return scored[0] || null;
   }
 
-  /** Return a trial's last success rate, of an evaluation if there is one, with its interval: [rate, low, high]; or null. */
+  /** Return a trial's last success rate, [rate, low, high], if possible of an evaluation; null if it has none. */
   function successOf(trial, { rates = [] }) {
     const name = trial.abandoned ? null : rates.find((one) => trial.metrics[one] != null);
     return name ? [name, `${name}_low`, `${name}_high`].map((one) => trial.metrics[one]) : null;
@@ -328,7 +325,7 @@
     return tm.filter.parse(text, find, describe, known);
   }
 
-  /** Find a value's full name by its own name or its last part: hyperparameters, then the clip's facts, then metrics. */
+  /** Find a value's full name by its name or its last part: hyperparameters, then the clip's facts, then metrics. */
   function resolve(name, model) {
     const param = model.params.find((full) => full === name) || model.params.find((full) => lastPart(full) === name);
     if (param) return `param:${param}`;
@@ -348,7 +345,7 @@
 
   const isFailed = (trial) => trial.status === "error";
 
-  /** Return a hyperparameter's values as texts with as few digits as tell them apart, and no separators: a seed is no amount. */
+  /** Return a hyperparameter's values as texts with as few digits as tell them apart, and no separators (seeds). */
   function textsOf(values) {
     const numbers = [...new Set(values.filter((value) => typeof value === "number" && !Number.isInteger(value)))];
     let digits = FEWEST_DIGITS;
@@ -364,7 +361,7 @@
     return [name, shown, TUNES_NAME.exec(shown)?.[2] || shown];
   }
 
-  /** Return the name of a trial as people read it: Tune's own name, without the hyperparameters and the time that follow it. */
+  /** Return the name of a trial as people read it: Tune's, without the hyperparameters and the time at its end. */
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {

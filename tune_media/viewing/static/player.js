@@ -245,10 +245,7 @@
     });
   }
 
-  /**
-   * Tell of each frame that a video shows, as long as it is followed: the frame's own time says which one it is,
-   * `currentTime` does not.
-   */
+  /** Tell of each frame that a video shows while it is followed, by the frame's time: `currentTime` is not exact. */
   function follow(video, clip, show, isFollowed) {
     if (!video.requestVideoFrameCallback) return;
     const next = (now, { mediaTime }) => {

@@ -46,7 +46,7 @@
     return Number((near + sign * 10 ** (Math.floor(Math.log10(Math.abs(value))) - digits + 1)).toPrecision(digits));
   }
 
-  /** Return the comparison that holds the values between two shares of an axis; "" for all. `valueAt` returns the value at a share. */
+  /** Return the comparison for the values between two shares of an axis; "" for all. `valueAt(share)` is a value. */
   function tokenOf(name, [from, to], valueAt) {
     const [first, last] = [valueAt(0), valueAt(1)];
     const closer = Math.floor(Math.log10(Math.max(Math.abs(first), Math.abs(last)) / (last - first)));
@@ -60,9 +60,9 @@
   const ordered = (a, b) => (Math.abs(a - b) < SHORTEST ? null : [Math.min(a, b), Math.max(a, b)]);
 
   /**
-   * The kept range of an axis and its two handles. `stops` are the shares at which the arrow keys stop, `textOf` returns
-   * the text of the place of a stop, and `onKeep` gets the new shares, null if nothing is left out. A pointer that takes
-   * a handle calls `onGrab` with the share of the other one.
+   * The kept range of an axis and its two handles. `stops` are the shares at which the arrow keys stop, `textOf`
+   * returns the text of a stop, and `onKeep` gets the new shares, or null if nothing is left out. A pointer that takes
+   * a handle calls `onGrab` with the share of the other handle.
    */
   function Range({ name, range, stops, textOf, onKeep, onGrab }) {
     const last = stops.length - 1;

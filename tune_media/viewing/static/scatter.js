@@ -18,7 +18,7 @@
 
   const percent = (share) => `${(100 * share).toFixed(2)}%`;
 
-  /** Return the hyperparameters that have a chart: the chosen ones, or those that matter and those of configurations first. */
+  /** Return the hyperparameters that have a chart: the chosen ones, or those that matter and configurations' first. */
   function shownNames(app) {
     const { params } = app.data;
     const chosen = listed(app.state.axes).filter((name) => params.includes(name));
@@ -28,15 +28,15 @@
       ...params])].slice(0, MOST_CHARTS);
   }
 
-  /** Return a function from values to shares of an axis, which is logarithmic if that is wanted and all are positive. */
+  /** Return a function from values to shares of an axis. With `isLog` it is logarithmic if all are positive. */
   function scaleOf(values, isLog) {
     const low = Math.min(...values);
     const high = Math.max(...values);
     const place = isLog && low > 0 ? Math.log : (value) => value;
     const span = place(high) - place(low);
-    // 0 for a logarithm that is none
-    return (value) => (span
-      ? Math.min(1, Math.max(0, EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span)) : 0.5);
+    if (!span) return () => 0.5;
+    const share = (value) => EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span;
+    return (value) => Math.min(1, Math.max(0, share(value))); // 0 for a value without a logarithm
   }
 
   /** Return round numbers between two others. */
@@ -73,7 +73,7 @@
     return { name, at: (trial) => place(trial.params[name]), ticks };
   }
 
-  /** Return an axis of numbers: a function from a value to its share of the axis, and ticks, at all `own` values if given. */
+  /** Return an axis of numbers: {place(value): its share of the axis, ticks}. `own` has all values that get a tick. */
   function numericAxis(values, isLog, own = null) {
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const place = scaleOf(values, isLog);
@@ -85,8 +85,9 @@
   /** Return the ticks that leave room for each other. */
   function spread(ticks) {
     const found = [];
-    for (const tick of ticks.sort((a, b) => a.at - b.at)) if (!found.length
-      || tick.at - found[found.length - 1].at >= CLOSEST_TICKS) found.push(tick);
+    for (const tick of ticks.sort((a, b) => a.at - b.at)) {
+      if (!found.length || tick.at - found[found.length - 1].at >= CLOSEST_TICKS) found.push(tick);
+    }
     return found;
   }
 
@@ -116,9 +117,8 @@
   /** Lay out all charts: their axes, and where each trial is. */
   function layoutOf(app, passing) {
     const { data, state, configurations } = app;
-    // crosses are drawn above dots
-    const trials = data.trials.filter((trial) => !trial.abandoned)
-      .sort((a, b) => model.isFailed(a) - model.isFailed(b));
+    const trials = data.trials.filter((trial) => !trial.abandoned);
+    trials.sort((a, b) => model.isFailed(a) - model.isFailed(b)); // crosses are drawn above dots
     const scored = trials.filter((trial) => trial.score != null);
     const means = (configurations?.all || []).filter((one) => one.rank != null);
     const scores = [...scored.map((trial) => trial.score),

@@ -15,7 +15,7 @@
   const CONTROLS = /(^|[/_.])(action|torque|thrust|throttle|steer\w*|control|ctrl|force)s?([/_.]|$)/i;
   const TERMS = /reward|cost|penalty|bonus/i;
 
-  /** Env steps from one frame to the next: what the recorder says, else what the numbers of steps and frames suggest. */
+  /** Env steps from one frame to the next, as recorded, or else as the numbers of steps and frames suggest. */
   function strideOf(clip) {
     if (clip.stride) return clip.stride;
     if (!clip.length || clip.frames < 2) return 1;
@@ -52,8 +52,7 @@
     };
     for (const [name, values] of Object.entries(details?.series || {})) {
       const stride = details.every?.[name] || 1;
-      // it has no value at the reset
-      const offset = stride === 1 && clip.length && values.length === clip.length ? 1 : 0;
+      const offset = stride === 1 && clip.length && values.length === clip.length ? 1 : 0; // without the reset's value
       add(name, name === REWARD ? "reward" : "value", values.map((_, at) => at * stride + offset), values);
     }
     const columns = details?.steps || {};
@@ -64,8 +63,9 @@
       else if (/^action/.test(name)) addColumn(add, name, "action", rows.slice(1), values.slice(1));
       else if (/^observation/.test(name)) addColumn(add, name, "observation", rows, values);
     }
-    for (const [name, values] of Object.entries(details?.actions || {})) add(name, "action",
-      values.map((_, at) => at + 1), values);
+    for (const [name, values] of Object.entries(details?.actions || {})) {
+      add(name, "action", values.map((_, at) => at + 1), values);
+    }
     const reward = found.get(REWARD);
     if (reward && isWhole(reward, clip)) {
       let sum = 0;
@@ -115,10 +115,7 @@
     return all.sort((a, b) => Number(TERMS.test(b.name)) - Number(TERMS.test(a.name)));
   }
 
-  /**
-   * Return the names of the terms of the reward: two or more series that add up to it at each step, as many as
-   * possible; none if there are no such series.
-   */
+  /** Return the names of the most series, at least two, that add up to the reward at each step; [] if none do. */
   function rewardTerms(series) {
     const reward = series.find(({ kind }) => kind === "reward");
     if (!reward) return [];
@@ -228,7 +225,7 @@
     return found.sort((a, b) => b.length - a.length).slice(0, 3);
   }
 
-  /** The longest time in which nothing that describes the state changes: the observation, or else the values that were collected. */
+  /** The longest time in which the state does not change: the observation, or else the collected values. */
   function standstillsOf(series, terms, clip) {
     const observed = series.filter(({ kind }) => kind === "observation");
     const states = (observed.length ? observed : series.filter(({ name, kind }) =>

@@ -12,7 +12,7 @@
     ["clip:step", "step of the clip"]];
   const SHORT = { training_iteration: "iteration", time_total_s: "time (s)" };
 
-  /** Return all columns after the trial's: {key: what rows are sorted by, name: in a CSV, label, isShown: unless somebody chose}. */
+  /** Return all columns after the trial's: {key to sort rows by, name in a CSV, label, isShown by default}. */
   function columnsOf({ data, state, hasClips }) {
     const { metricNames, params, main } = data;
     const isMetric = metricNames.includes(state.score);
@@ -53,8 +53,7 @@
   function textOf(row, column) {
     if (column.param) return row.trial.texts[column.param];
     const value = valueOf(row, column);
-    // in Tune's words, as the filter takes them
-    if (column.key === STATUS) return row.trial.abandoned ? "abandoned" : value || "–";
+    if (column.key === STATUS) return row.trial.abandoned ? "abandoned" : value || "–"; // as the filter knows them
     return value == null || value === "" ? "–" : number(value);
   }
 
@@ -129,25 +128,25 @@
       <button onClick=${() => app.show(Columns)}>${columns.length === all.length ? plural(all.length, "column")
         : `${columns.length} of ${plural(all.length, "column")}`} …</button>
       <button onClick=${save}
-        title="The trials that the filter lets through, in this order, with these columns and all digits">Export
-          CSV</button>`;
+        title="The trials that the filter lets through, in this order, with these columns and all digits">
+        Export CSV</button>`;
   }
 
   function Row({ app, row, columns, isStop }) {
     const { trial } = row;
-    const isFailed = model.isFailed(trial);
+    const classOf = ({ key, isNumber }) => (isNumber ? "number" : "") + (key === SCORE ? " of-score" : "")
+      + (key === STATUS && model.isFailed(trial) ? " problem" : "");
     return html`<tr data-trial=${trial.name} class=${trial.rank === 1 ? "winner" : ""}>
       <th scope="row"><div>${app.hasClips && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         <i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
         <button class="name" tabindex=${isStop ? 0 : -1} title=${`${trial.name}\n${titleOf(trial, Infinity)}`}
-          onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>${trial.shortName}</button>
+          onClick=${() => app.open(trial)}>${trial.shortName}</button>
         ${trial.rank && html`<span class="rank">
           ${trial.rank === 1 ? html`<b>★ #1</b>` : `#${trial.rank}`}</span>`}</div></th>
       ${columns.map((column) => column.prefix
         ? html`<${tm.folds.Cell} fold=${column} textOf=${(one) => textOf(row, one)} />`
-        : html`<td class=${`${column.isNumber ? "number" : ""}${column.key === SCORE ? " of-score" : ""}${column.key
-          === STATUS && isFailed ? " problem" : ""}`} title=${column.key === STATUS ? trial.error || undefined
-            : column.isNumber ? valueOf(row, column) : textOf(row, column)}>${textOf(row, column)}</td>`)}</tr>`;
+        : html`<td class=${classOf(column)} title=${column.key === STATUS ? trial.error || undefined
+          : column.isNumber ? valueOf(row, column) : textOf(row, column)}>${textOf(row, column)}</td>`)}</tr>`;
   }
 
   /** The dialog in which the columns are chosen that the table shows. */
@@ -164,8 +163,8 @@
 
   /** Above the results of a sweep without clips: how to get some. */
   function NoClips({ app }) {
-    return html`<details class="no-clips"><summary>No clips were
-      recorded${app.source.live && tm.live.isActive(app.data) ? " yet" : ""}. How to record some</summary>
+    const yet = app.source.live && tm.live.isActive(app.data) ? " yet" : "";
+    return html`<details class="no-clips"><summary>No clips were recorded${yet}. How to record some</summary>
       <ul><li>RLlib: add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks;</li>
         <li>a loop of your own: wrap the env in <code>tm.gym.RecordEpisodes(env)</code>, and report
           its <code>env.take()</code>;</li>

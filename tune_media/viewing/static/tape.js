@@ -1,5 +1,5 @@
-// Episodes that have tapes, and need not have clips: what is on a tape is shown at once, and on a click the server plays
-// it in a process of its own. Then it is a clip like any other. A page that cannot play says how it is done.
+// Episodes with a tape and no clip: the page shows what is on the tape, and on a click the server plays it in another
+// process. Then it is a clip like any other. A page that cannot play a tape shows the command that does.
 (function (tm) {
   "use strict";
 
@@ -99,7 +99,7 @@
     const shown = tape.played?.views?.[view];
     return {
       trial, path, tape, details: tape.details, view, kind: "video", isUnplayed: !shown,
-      url: shown ? `played/${tape.played.name}/${view}.mp4` : path, file: "episode.mp4",
+      url: shown ? `played/${tape.played.name}/${view}.mp4` : path, file: "episode.mp4", suffix: ".mp4",
       section: record.section, key: `${record.recorder || "episode"}/tape`, step: record.step,
       iteration: record.training_iteration,
       return: record.episode_return, length: record.episode_length, seed: record.seed, rolled_back: false,

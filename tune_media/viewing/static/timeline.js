@@ -15,7 +15,7 @@
 
   let shooting = Promise.resolve(); // one strip after the other: each seek costs a decoder some time
 
-  /** Draw frames of a clip, one after the other, by a player that nobody sees: `draw(video, place)` for each. */
+  /** Draw frames of a clip, one after the other, by a hidden player: `draw(video, place)` for each. */
   function shoot(clip, frames, draw, isWanted) {
     shooting = shooting.then(async () => {
       if (!isWanted()) return;
@@ -219,8 +219,8 @@
 
     render({ clips, moments, onGo }) {
       const { last } = this;
-      // at the same step
-      const before = (own) => moments.filter((other) => other.step === own.step && !other.until).indexOf(own);
+      const isBeside = (own, other) => other.step === own.step && !other.until;
+      const before = (own) => moments.filter((other) => isBeside(own, other)).indexOf(own);
       const at = (step) => `${(100 * Math.min(step, last)) / last}%`;
       const { master } = this;
       return html`<div class="timeline">

@@ -86,8 +86,8 @@
       const { state } = app;
       const clips = model.clipsOf(trial, state.section, state.key);
       const metric = this.metric();
-      // the same objects are not drawn again
-      const { x, series } = this.held([trial, clips, metric, curves, app.theme, app.data], () => this.chart(metric));
+      const parts = [trial, clips, metric, curves, app.theme, app.data];
+      const { x, series } = this.held(parts, () => this.chart(metric)); // the same objects are not drawn again
       const chosen = clips.find((clip) => clip.path === state.clip) || clips[clips.length - 1];
       const names = Object.keys(curves?.metrics || {});
       return html`<main class="trial-view">
@@ -101,8 +101,8 @@
             <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path}
               label=${`the clip of step ${number(clip.step)}`} isStop=${false} />
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
-              onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
-            <button class="film-facts" onClick=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })}>
+              onOpen=${() => app.open(trial, clip)} />
+            <button class="film-facts" onClick=${() => app.open(trial, clip)}>
               <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back
                 && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
           </div>`)}
@@ -136,7 +136,6 @@
 
   /** The trial's name, rank and hyperparameters, and the way back and on. */
   function Heading({ app, trial, children }) {
-    const next = (by) => app.nextTrial(by);
     return html`<header class="heading">
       <button onClick=${() => app.up()} title="Back (Esc)">
         ← ${app.state.view === "clip" ? "Trial" : "All trials"}</button>
@@ -152,8 +151,8 @@
         ${model.isFailed(trial) && html`<p class="problem"><b>Failed</b>${trial.error && `: ${trial.error}`}</p>`}
       </div>
       ${children}
-      <button onClick=${() => next(-1)} title="Previous trial (↑)" aria-label="Previous trial">↑</button>
-      <button onClick=${() => next(1)} title="Next trial (↓)" aria-label="Next trial">↓</button>
+      <button onClick=${() => app.nextTrial(-1)} title="Previous trial (↑)" aria-label="Previous trial">↑</button>
+      <button onClick=${() => app.nextTrial(1)} title="Next trial (↓)" aria-label="Next trial">↓</button>
     </header>`;
   }
 

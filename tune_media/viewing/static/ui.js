@@ -46,7 +46,7 @@
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
   const lastPart = (name) => name.split("/").pop();
 
-  /** Return the trial's title: the hyperparameters that differ if there are any, those first that matter; else its name. */
+  /** Return the trial's title: its hyperparameters that differ, those that matter first; its name if there are none. */
   const titleOf = (trial, most) => tm.model.titleText(Object.entries(trial.texts), most) || trial.shownName;
 
   /** Return how many hyperparameters, [[name, text], ...], have room: at least one, at most as many as a title has. */
@@ -63,10 +63,9 @@
   /** Return a clip's aspect ratio as CSS has it. */
   const ratioOf = (clip) => (clip?.width && clip?.height ? `${clip.width} / ${clip.height}` : "3 / 2");
 
-  /** Return the name of a clip's file on the disk of somebody who downloads it: its trial, its key and its step. */
+  /** Return the name under which a browser saves a clip, without a suffix: its trial, its key and its step. */
   const downloadName = (clip) =>
-    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180)
-      + clip.file.slice(clip.file.lastIndexOf("."));
+    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180);
 
   /** One observer for all that wants to know whether it is on the screen. */
   class Sight {
@@ -202,7 +201,7 @@
 
   /**
    * A card of the grid, in two kinds: see grid.js and configurations.js. Off the screen it is an empty box of about the
-   * same size, so that a thousand cost little; it is drawn again only if its state or a prop in `SHOWN` of its class changes.
+   * same size, so that a thousand cost little. It is drawn again only if its state or a prop in `SHOWN` changes.
    */
   class Card extends Component {
     constructor(props) {
@@ -231,8 +230,8 @@
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
-      return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name)
-        ? " ticked" : ""}`} tabindex="0"
+      const isTicked = tm.compare.tickedOf(app).includes(trial.name);
+      return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${isTicked ? " ticked" : ""}`} tabindex="0"
         onKeyDown=${onKey} onfocusin=${() => app.group.choose(this.base.querySelector("video"))}
         data-trial=${trial.name} aria-label=${label}>
         ${ribbon && html`<span class="ribbon">★ ${ribbon}</span>`}
@@ -249,13 +248,13 @@
   /** A star; on a screen on which the best card comes only further down, the clip that it shows. */
   function BestClip({ app, trial }) {
     const clip = tm.grid.clipOf(trial, app.state);
-    const open = () => app.go({ view: "clip", trial: trial.name, clip: clip.path });
+    const open = () => app.open(trial, clip);
     return html`<span class="star" aria-hidden="true">★</span>
       ${clip && !app.isTable && html`<div class="best-clip">
         <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
   }
 
-  /** The clip of what the pointer is on, which plays; a pointer that passes by loads none. Its key is the clip's URL. */
+  /** The playing clip of the thing under the pointer; a pointer that passes by loads none. Its key is the URL. */
   class PeekClip extends Component {
     componentDidMount() {
       this.timer = setTimeout(() => this.setState({ isLoaded: true }), PEEK_AFTER_MS);
@@ -272,7 +271,7 @@
     }
   }
 
-  /** The returns of a trial's clips over training, on the scale that all trials share, with a line at the clip that is shown. */
+  /** The returns of a trial's clips over training, on one scale for all trials, with a line at the shown clip. */
   function Sparkline({ clips, shown, color, scale }) {
     const points = clips.filter((clip) => clip.return != null);
     if (points.length < 2) return html`<span class="spark"></span>`;
@@ -301,7 +300,7 @@
         ${order ? (order === "descending" ? " ↓" : " ↑") : ""}</button></th>`;
   }
 
-  /** Save a Blob on the disk of whoever looks at the page. */
+  /** Save a Blob as a file of the user's. */
   function save(content, name) {
     const url = URL.createObjectURL(content);
     Object.assign(document.createElement("a"), { href: url, download: name }).click();
