@@ -271,3 +271,10 @@ def test_the_front_end_has_no_inline_script_and_names_no_other_host():
         text = (STATIC / name).read_text()
         assert "innerHTML" not in text or name.startswith("vendor/")
         assert "://" not in text.replace("http://www.w3.org/2000/svg", "") or name.startswith("vendor/"), name
+
+
+def test_no_line_of_the_front_end_is_longer_than_120_columns():
+    names = [name for name in static_files() if name.endswith((".js", ".css", ".html")) and "vendor/" not in name]
+    assert len(names) > 30
+    lines = {name: (STATIC / name).read_text().splitlines() for name in names}
+    assert [f"{name}:{at + 1}" for name in names for at, line in enumerate(lines[name]) if len(line) > 120] == []

@@ -69,6 +69,7 @@ def index_payload(
         "trial": column([number for number, _ in rows]),
         "folder": column([posixpath.dirname(line["path"]) for line in lines]),
         "file": column([posixpath.basename(line["path"]) for line in lines]),
+        "suffix": column([posixpath.splitext(line["path"])[1] for line in lines]),
         "rolled_back": column([bool(line.get("rolled_back")) for line in lines]),
     }
     clips |= {name: column([_text(line.get(name)) for line in lines]) for name in _TEXTS}

@@ -9,10 +9,11 @@
   const POLL_MS = 5000;
   const READING_MS = 500; // between two looks at trials that the server still reads; later up to four times as long
   const FIRST_PICTURE_MS = 3000; // the rest of the data waits for the first picture, but not longer
+  const SLOW_MS = 8000; // of a long message
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
-    view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false, filter: "",
-    trial: "", clip: "", frame: 0, size: 280, cards: "",
+    view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false,
+    filter: "", trial: "", clip: "", frame: 0, size: 280, cards: "",
     chart: true, brush: "", params: false, axes: "", ticked: "", seed: "", lines: "", terms: "", where: "", order: "",
     hidden: "", orderDown: true, columns: "", folded: "",
   };
@@ -31,7 +32,8 @@
       this.settings = readSettings();
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, dialog: null, toast: "" };
       this.touched = false;
-      this.held = Object.fromEntries(["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"].map((name) => [name, model.memo()]));
+      const held = ["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"];
+      this.held = Object.fromEntries(held.map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
       this.group.alone = Boolean(this.settings.alone);
@@ -55,7 +57,7 @@
       if (this.source.live) setInterval(() => document.hidden || this.reload(), POLL_MS);
     }
 
-    /** Pause while nobody looks: another browser tab, or another tab of TensorBoard. */
+    /** Pause while the page is hidden behind another browser tab, or another tab of TensorBoard. */
     watchVisibility() {
       let onScreen = true;
       const tell = () => this.group.suspend(document.hidden || !onScreen);
@@ -68,13 +70,11 @@
       this.host.onShown();
     }
 
-    /**
-     * Show the first view from a small part of the data, then read all of it. A link to something that the part does
-     * not hold waits for all.
-     */
+    /** Show the first view from a part of the data, then read all. A link to something else waits for all. */
     async load() {
       const link = new URLSearchParams(this.host.readLink());
-      const inPart = !link.has("view") && link.get("cards") !== "table" && ["last", "best"].includes(link.get("step") || "last");
+      const inPart = !link.has("view") && link.get("cards") !== "table"
+        && ["last", "best"].includes(link.get("step") || "last");
       await this.attempt(() => this.readFirst(inPart, inPart && !link.size));
       this.reading = null;
       if (this.data && this.hasClips) await Promise.race([tm.ui.firstPicture, wait(FIRST_PICTURE_MS)]);
@@ -84,8 +84,8 @@
     }
 
     /**
-     * Read the part of the data for the first view. While the server reads the trials for the first time, say how far it
-     * is, and show those that it has: unless there is a link, which may name what is not there yet.
+     * Read the part of the data for the first view. While the server reads the trials for the first time, show its
+     * progress, and the trials that it has read; not for a link, which may name a trial that is not there yet.
      */
     async readFirst(isWanted, mayBePart) {
       for (let pause = READING_MS; ; pause = Math.min(4 * READING_MS, 1.5 * pause)) {
@@ -143,7 +143,8 @@
     begin() {
       this.readLink(() => {
         const { state } = this;
-        const clip = state.view === "clip" ? this.clip : state.view === "compare" ? tm.compare.rowsOf(this).rows[0]?.clip : null;
+        const clip = state.view === "clip" ? this.clip
+          : state.view === "compare" ? tm.compare.rowsOf(this).rows[0]?.clip : null;
         if (state.frame && clip) this.group.time = state.frame / (clip.fps || 30);
         else if (!isCalm()) tm.ui.allLoad.then(() => setTimeout(() => this.group.play())); // all clips start together
       });
@@ -152,7 +153,8 @@
     /** Take the state from the link; whatever it does not say is as at the start. */
     readLink(then) {
       const found = new URLSearchParams(this.host.readLink());
-      const state = Object.fromEntries(LINKED.map((name) => [name, found.has(name) ? parse(name, found.get(name)) : DEFAULTS[name]]));
+      const read = (name) => (found.has(name) ? parse(name, found.get(name)) : DEFAULTS[name]);
+      const state = Object.fromEntries(LINKED.map((name) => [name, read(name)]));
       this.setState(this.complete(state), then);
     }
 
@@ -192,13 +194,14 @@
     /** The score of the link and its better end; without one, the best score is chosen again as metrics come in. */
     linkedScore() {
       const link = new URLSearchParams(this.host.readLink());
-      return link.has("score") ? { score: link.get("score"), smaller: parse("smaller", link.get("smaller")) } : { score: "" };
+      if (!link.has("score")) return { score: "" };
+      return { score: link.get("score"), smaller: parse("smaller", link.get("smaller")) };
     }
 
     /** Change the state; a new view is a step in the browser's history, anything else replaces the address. */
     set(patch, push = false) {
       if ("score" in patch) this.touched = true;
-      if (("key" in patch || "section" in patch) && !("seed" in patch)) patch.seed = ""; // a seed is chosen among the clips of a key
+      if (("key" in patch || "section" in patch) && !("seed" in patch)) patch.seed = ""; // it was one of the former key
       if (patch.view && patch.view !== "grid" && this.state.view === "grid") this.scrolled = scrollY;
       if (patch.score && patch.score !== this.state.score) patch.brush = "";
       if (patch.score && patch.score !== this.state.score && !("smaller" in patch)) {
@@ -225,9 +228,10 @@
       const isGrid = this.state.view === "grid";
       const place = isGrid ? this.scrolled || 0 : 0;
       scrollTo(0, place);
-      if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown, and moved what was in view
-      const target = isGrid && left.trial ? document.querySelector(`:is(.card[data-trial=${JSON.stringify(left.trial)}], [data-trial=${JSON.stringify(left.trial)}] .name)`) : document.querySelector("main h2");
-      target?.focus({ preventScroll: true });
+      if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown in between
+      const name = JSON.stringify(left.trial);
+      const former = `:is(.card[data-trial=${name}], [data-trial=${name}] .name)`;
+      document.querySelector(isGrid && left.trial ? former : "main h2")?.focus({ preventScroll: true });
     }
 
     componentDidUpdate(props, before) {
@@ -242,10 +246,7 @@
       return { metric: score, section: own, mode, key: `${score}|${own}|${mode}` };
     }
 
-    /**
-     * Read the configurations if those that are held are of another score, or may have changed. Those of the first view
-     * came with it.
-     */
+    /** Read the configurations again if the score or the data have changed. The first ones came with the first view. */
     async readConfigurations({ score, section, smaller }) {
       const { data } = this;
       if (!score || this.reading) return; // of all trials only
@@ -294,32 +295,39 @@
     /** Read the score of all trials over training once it is shown, and again if it may have changed. */
     readCurves() {
       const { state, data } = this;
-      if (!data || state.view !== "grid" || !(typeof state.step === "number" || (this.expectsCurves && this.hasPicture)) || !data.metricNames.includes(state.score)) return;
+      if (!data || state.view !== "grid" || !data.metricNames.includes(state.score)) return;
+      if (typeof state.step !== "number" && !(this.expectsCurves && this.hasPicture)) return;
       this.held.curves([state.score, data.metricsAt], () => this.attempt(async () => {
         const found = await this.source.curves(state.score);
         this.withoutCurves = found ? "" : state.score; // a gallery has some only
-        this.curves = found && { metric: state.score, of: new Map(found.trials.map((id, at) => [id, { step: found.step[at], value: found.value[at] }])) };
+        const curveOf = (id, at) => [id, { step: found.step[at], value: found.value[at] }];
+        this.curves = found && { metric: state.score, of: new Map(found.trials.map(curveOf)) };
       }).then(() => this.forceUpdate()));
     }
 
     /** Whether there is a chart of all curves, or room for it: it is read after the first picture. */
     get expectsCurves() {
       const { chart, score } = this.state;
-      return chart && this.data.trials.length > 1 && this.data.metricNames.includes(score) && this.withoutCurves !== score;
+      return chart && this.data.trials.length > 1 && this.data.metricNames.includes(score)
+        && this.withoutCurves !== score;
     }
 
-    /** Return the score that a card shows: the trial's, or at an earlier step of the slider its value there, with its step. */
+    /** Whether cards show the score at an earlier step: the slider is there, and the curves have been read. */
+    get isEarlier() {
+      return typeof this.state.step === "number" && this.curves?.metric === this.state.score;
+    }
+
+    /** Return the score that a trial's card shows: its last one, or the one at the slider's step, with its own step. */
     scoreAt(trial) {
-      const { state, curves } = this;
-      if (typeof state.step !== "number" || curves?.metric !== state.score) return { score: trial.score, scoreStep: null };
-      const { step, value } = curves.of.get(trial.id) || { step: [] };
-      const at = model.countUpTo(step, state.step) - 1;
+      if (!this.isEarlier) return { score: trial.score, scoreStep: null };
+      const { step, value } = this.curves.of.get(trial.id) || { step: [] };
+      const at = model.countUpTo(step, this.state.step) - 1;
       return at < 0 ? { score: null, scoreStep: null } : { score: value[at], scoreStep: step[at] };
     }
 
-    /** Return the score that a configuration's card shows: the mean, or at an earlier step of the slider the mean there. */
+    /** Return the score that a configuration's card shows: the mean, at the slider's step if that is an earlier one. */
     meanAt(one) {
-      if (typeof this.state.step !== "number" || this.curves?.metric !== this.state.score) return { score: one.mean[0], scoreStep: null };
+      if (!this.isEarlier) return { score: one.mean[0], scoreStep: null };
       const found = one.counting.map((trial) => this.scoreAt(trial)).filter(({ score }) => score != null);
       if (!found.length) return { score: null, scoreStep: this.state.step };
       return { score: found.reduce((sum, { score }) => sum + score, 0) / found.length, scoreStep: this.state.step };
@@ -353,8 +361,9 @@
         return;
       }
       this.set({ frame: ["clip", "compare"].includes(this.state.view) ? this.group.frame : 0 });
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      this.toast((await copyText(this.host.address())) ? "Link copied" : "The browser did not allow it; copy the address instead");
+      await wait(50);
+      const isCopied = await copyText(this.host.address());
+      this.toast(isCopied ? "Link copied" : "The browser did not allow it; copy the address instead");
     }
 
     toast(text, ms = 2500) {
@@ -373,7 +382,8 @@
     tellSlow(count) {
       if (this.settings.alone != null) return; // the user knows the key
       this.save({ alone: false });
-      this.toast(`${count} clips at once are slow on this machine. Press h to play only the one under the pointer.`, 8000);
+      this.toast(`${count} clips at once are slow on this machine. Press h to play only the one under the pointer.`,
+        SLOW_MS);
     }
 
     get trial() {
@@ -389,7 +399,7 @@
     moveStep(by) {
       const { state } = this;
       if (["grid", "compare"].includes(state.view)) {
-        const at = state.step === "last" || state.step === "best" ? this.steps.length - 1 : this.steps.indexOf(state.step);
+        const at = typeof state.step === "number" ? this.steps.indexOf(state.step) : this.steps.length - 1;
         const next = Math.min(Math.max(0, at + by), this.steps.length - 1);
         if (this.steps.length) this.set({ step: next === this.steps.length - 1 ? "last" : this.steps[next] });
         return;
@@ -397,8 +407,10 @@
       const clips = model.clipsOf(this.trial, state.section, state.key);
       const at = clips.findIndex((clip) => clip.path === state.clip);
       const { clip: shown } = this;
-      const isOther = at < 0 && state.view === "clip" && shown?.step != null; // of another key, or from a tape: those before and after it
-      const before = isOther ? clips.filter(({ step }) => step <= shown.step).length - (by < 0 ? 0 : 1) : at < 0 ? clips.length - 1 : at;
+      // the shown clip may be of another key, or from a tape
+      const isOther = at < 0 && state.view === "clip" && shown?.step != null;
+      const before = isOther ? clips.filter(({ step }) => step <= shown.step).length - (by < 0 ? 0 : 1)
+        : at < 0 ? clips.length - 1 : at;
       const clip = clips[Math.min(Math.max(0, before + by), clips.length - 1)];
       if (clip) this.set({ clip: clip.path, frame: 0 });
     }
@@ -410,13 +422,11 @@
       const next = rows[(at + by + rows.length) % rows.length]?.trial;
       if (!next) return;
       const step = this.clip?.step ?? Infinity;
-      this.set({ trial: next.name, clip: model.clipAt(next, this.state.section, this.state.key, step)?.path || "", frame: 0 });
+      this.set({ trial: next.name,
+        clip: model.clipAt(next, this.state.section, this.state.key, step)?.path || "", frame: 0 });
     }
 
-    /**
-     * The clip that the clip view shows: that of the link, or the newest one if the link names none. One that is deleted
-     * while it is watched stays; null if the link names one that is not there.
-     */
+    /** The clip that the clip view shows: the link's, or the newest; one that is deleted while it is watched stays. */
     get clip() {
       const { trial, state } = this;
       if (!trial) return null;
@@ -432,11 +442,13 @@
     /** Whether the clip that is watched is no longer listed. */
     get isGone() {
       const { trial, state, watched } = this;
-      return watched?.path === state.clip && !watched.tape && watched.trial.name === trial?.name && watched.trial !== trial && !model.clipNamed(trial, state.clip);
+      return watched?.path === state.clip && !watched.tape && watched.trial.name === trial?.name
+        && watched.trial !== trial && !model.clipNamed(trial, state.clip);
     }
 
     cycle(name) {
-      const values = name === "section" ? Object.keys(this.data.sections) : this.data.sections[this.state.section] || [];
+      const { sections } = this.data;
+      const values = name === "section" ? Object.keys(sections) : sections[this.state.section] || [];
       const next = values[(values.indexOf(this.state[name]) + 1) % values.length];
       if (next) this.set({ [name]: next });
     }
@@ -456,7 +468,8 @@
         this.close();
         this.set(name === "sort" ? { sort: `metric:${metric}` } : { score: metric });
       };
-      this.show(tm.ui.Picker, { title: name === "sort" ? "Sort by a metric" : "Winner by a metric", names: this.data.metricNames, label: model.scoreLabel, onPick });
+      this.show(tm.ui.Picker, { title: name === "sort" ? "Sort by a metric" : "Winner by a metric",
+        names: this.data.metricNames, label: model.scoreLabel, onPick });
     }
 
     addFilter(name, value) {
@@ -467,7 +480,8 @@
     /** The trial's color in TensorBoard, unless TensorBoard has one color for several trials. */
     colorOf(trial) {
       const { trials } = this.data;
-      const isToldApart = this.held.isToldApart([trials], () => new Set(trials.map(({ name }) => this.host.colorOf(name))).size === trials.length);
+      const isToldApart = this.held.isToldApart([trials],
+        () => new Set(trials.map(({ name }) => this.host.colorOf(name))).size === trials.length);
       return (isToldApart && this.host.colorOf(trial.name)) || trial.color;
     }
 
@@ -492,27 +506,40 @@
 
     render() {
       if (!this.data) {
-        return html`<div class="message">${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>` : html`<p role="status">Reading the trials${this.reading && `: ${readText(this.reading)}`} …</p>`}</div>`;
+        return html`<div class="message">
+          ${this.problem ? html`<h2>The trials could not be read</h2><p>${this.problem}</p>`
+            : html`<p role="status">Reading the trials${this.reading && `: ${readText(this.reading)}`} …</p>`}</div>`;
       }
       const { state, trial, clip } = this;
-      const view = state.view === "episodes" && this.data.trials.length ? html`<${tm.episodes.EpisodesView} app=${this} />`
+      const view = state.view === "episodes" && this.data.trials.length
+        ? html`<${tm.episodes.AllEpisodes} app=${this} />`
         : !this.data.trials.length ? html`<${Nothing} app=${this} />`
         : state.view === "compare" ? html`<${tm.compare.CompareView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
-        : state.view === "clip" && clip ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
+        : state.view === "clip" && clip
+          ? html`<${tm.clip.ClipView} app=${this} trial=${trial} clip=${clip} isGone=${this.isGone} />`
         : state.view === "clip" && trial ? html`<${Deleted} app=${this} trial=${trial} />`
         : html`<${tm.grid.GridView} app=${this} />`;
       const isCards = state.view === "grid" && !this.isTable;
-      const hasClock = ["clip", "compare"].includes(state.view) || (state.view !== "episodes" && this.hasClips && (state.view !== "grid" || isCards));
+      const hasClock = ["clip", "compare"].includes(state.view)
+        || (state.view !== "episodes" && this.hasClips && (state.view !== "grid" || isCards));
       return html`<div class=${`app on-${state.view}`}>
-        ${state.view === "grid" && html`<button class="skip" onClick=${() => document.querySelector(".card, .run-table .name")?.focus()}>Skip to the ${isCards ? "cards" : "table"}</button>`}
+        ${state.view === "grid" && html`<button class="skip"
+          onClick=${() => document.querySelector(".card, .run-table .name")?.focus()}>
+            ${isCards ? "Skip to the cards" : "Skip to the table"}</button>`}
         <${tm.bars.TopBar} app=${this} />
-        ${this.reading && html`<p class="banner reading" role="status"><progress max=${this.reading[1]} value=${this.reading[0]} aria-label="Trials that are read"></progress> ${readText(this.reading)} are read, the newest first …</p>`}
-        ${this.problem && html`<p class="problem banner" role="alert">The trials could not be read again: ${this.problem}</p>`}
-        ${state.view === "grid" && this.data.verdicts.length > 0 && html`<section aria-label="Gate">${this.data.verdicts.map(({ condition, verdict, sentence }) => html`
-          <p class=${`verdict banner ${verdict}`}><b>${verdict.toUpperCase()}</b> ${condition && html`<i>${condition}</i> `}${sentence}</p>`)}</section>`}
+        ${this.reading && html`<p class="banner reading" role="status">
+          <progress max=${this.reading[1]} value=${this.reading[0]} aria-label="Trials that are read"></progress>
+          ${" "}${readText(this.reading)} are read, the newest first …</p>`}
+        ${this.problem && html`<p class="problem banner" role="alert">
+          The trials could not be read again: ${this.problem}</p>`}
+        ${state.view === "grid" && this.data.verdicts.length > 0 && html`<section aria-label="Gate">
+          ${this.data.verdicts.map(({ condition, verdict, sentence }) => html`
+            <p class=${`verdict banner ${verdict}`}><b>${verdict.toUpperCase()}</b>${" "}
+              ${condition && html`<i>${condition}</i> `}${sentence}</p>`)}</section>`}
         ${view}
-        <div class="dock"><${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
+        <div class="dock">
+          <${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>
         ${state.dialog && html`<${state.dialog.view} app=${this} ...${state.dialog.props} />`}
         <div class="toast" role="status">${state.toast}</div>
       </div>`;
@@ -521,10 +548,8 @@
 
   /** What a link shows if its clip is no longer there. */
   function Deleted({ app, trial }) {
-    const { state } = app;
-    const step = /step_0*(\d+)/.exec(state.clip)?.[1];
     return html`<main class="message"><h2 tabindex="-1">This clip is no longer there</h2>
-      <p>${step && `It was recorded at step ${tm.ui.number(Number(step))} of `}${trial.shownName}${step ? "" : " has no clip of this link"}. It may have been deleted.</p>
+      <p>${trial.shownName} has no clip at this link. It may have been deleted.</p>
       <p><button class="primary" onClick=${() => app.go({ clip: "" })}>Show the trial's newest clip</button>${" "}
         <button onClick=${() => app.go({ view: "trial", clip: "" })}>All clips of the trial</button></p></main>`;
   }
@@ -532,7 +557,8 @@
   /** What is shown before the first trial. */
   function Nothing({ app }) {
     return html`<div class="message"><h2>No trials yet</h2>
-      <p>There are no trials in this folder.${app.source.live || app.host.name === "tensorboard" ? " This page shows them as they come." : ""}</p></div>`;
+      <p>There are no trials in this folder.
+        ${(app.source.live || app.host.name === "tensorboard") && " This page shows them as they come."}</p></div>`;
   }
 
   const readText = ([done, all]) => `${tm.ui.number(done)} of ${tm.ui.plural(all, "trial")}`;

@@ -93,13 +93,14 @@
 
   /** Return the range of a chart with intervals. */
   function intervalRange(series) {
-    const values = series.flatMap((line) => [...line.values, ...(line.lows || []), ...(line.highs || [])]).filter((value) => value != null);
+    const values = series.flatMap((line) => [...line.values, ...(line.lows || []), ...(line.highs || [])])
+      .filter((value) => value != null);
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const room = 0.08 * (high - low || 1);
     return [low - room, high + room];
   }
 
-  /** A chart of uPlot, as wide as the element `place`. A subclass has `place`, `size` and `draw()`, which sets `plot`. */
+  /** A uPlot chart as wide as the element `place`. A subclass has `place`, `size` and `draw()`, which sets `plot`. */
   class Plot extends Component {
     componentDidMount() {
       this.observer = new ResizeObserver(() => this.plot && this.place.clientWidth && this.plot.setSize(this.size));
@@ -114,15 +115,16 @@
 
     /** What all axes have in common. */
     get axis() {
-      return { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      return { stroke: cssColor("--muted"), grid: { stroke: cssColor("--line"), width: 1 }, ticks: { show: false },
+        font: "11px system-ui" };
     }
   }
 
   /**
-   * A line chart. Props: x (numbers), series ([{label, values, color, points, lows, highs}]; the last two are the ends of
-   * an interval at each x, or null), xLabel, height, onPick(x, index),
-   * mark (x of a vertical line that stays), markColor, theme (drawn again if it changes), span (the ends of the x axis,
-   * which has no label then; those of x if there is none), stacked (whether the values of the series are bars on top of each other).
+   * A line chart. Props: x (numbers), series ([{label, values, color, points, lows, highs}]; the last two are the ends
+   * of an interval at each x, or null), xLabel, height, onPick(x, index), mark (x of a vertical line that stays),
+   * markColor, theme (drawn again if it changes), span (the ends of the x axis, which then has no label; by default
+   * those of x), stacked (whether the values of the series are bars on top of each other).
    */
   class Chart extends Plot {
     get place() {
@@ -143,22 +145,31 @@
       this.plot?.destroy();
       const { x, series, xLabel, span, stacked } = this.props;
       const { axis } = this;
+      const hasIntervals = series.some(({ lows }) => lows);
+      const yRange = stacked ? () => stackRange(series) : hasIntervals ? () => intervalRange(series) : null;
+      const labelled = { label: xLabel, labelSize: 18, labelFont: axis.font, size: 34 };
       this.plot = new window.uPlot({
         ...this.size,
         padding: [8, span ? PAD_RIGHT : LABEL_RIGHT, 0, 0],
-        scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: stacked ? { range: () => stackRange(series) } : series.some(({ lows }) => lows) ? { range: () => intervalRange(series) } : {} },
-        axes: [{ ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : { label: xLabel, labelSize: 18, labelFont: "11px system-ui", size: 34 }) }, { ...axis, size: PAD_LEFT }],
+        scales: { x: { time: false, ...(span ? { range: () => span } : {}) }, y: yRange ? { range: yRange } : {} },
+        axes: [
+          { ...axis, ...(x.every(Number.isInteger) ? { incrs: WHOLE } : {}), ...(span ? { size: 26 } : labelled) },
+          { ...axis, size: PAD_LEFT },
+        ],
         legend: { live: true },
         cursor: { drag: { setScale: false, x: false, y: false } },
         series: [
           { label: xLabel, value: (plot, value) => tm.ui.number(value) },
           ...series.map((line) => ({
-            label: line.label, stroke: line.color, fill: stacked ? line.color : undefined, width: 1.75, spanGaps: true, dash: line.dash, ...(stacked ? { paths: () => null } : {}),
+            label: line.label, stroke: line.color, fill: stacked ? line.color : undefined, width: 1.75, spanGaps: true,
+            dash: line.dash, ...(stacked ? { paths: () => null } : {}),
             points: { show: stacked ? false : line.points ?? line.values.length < 2, size: 6, fill: line.color },
             value: (plot, value) => tm.ui.number(value),
           })),
         ],
-        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)], draw: [(plot) => drawIntervals(plot, x, series), (plot) => this.drawMark(plot)] },
+        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)],
+          draw: [(plot) => drawIntervals(plot, x, series),
+            (plot) => this.props.mark != null && drawVertical(plot, this.props.mark, this.props.markColor)] },
       }, [x, ...series.map((line) => line.values)], this.base);
       this.plot.over.addEventListener("click", (event) => this.pick(event));
       this.plot.over.addEventListener("pointermove", (event) => event.buttons === 1 && this.pick(event));
@@ -169,12 +180,6 @@
     pick(event) {
       const index = this.plot.posToIdx(event.clientX - this.plot.over.getBoundingClientRect().left);
       if (this.props.x.length) this.props.onPick?.(this.props.x[index], index);
-    }
-
-    drawMark(plot) {
-      const { mark } = this.props;
-      if (mark == null) return;
-      drawVertical(plot, mark, this.props.markColor);
     }
 
     /** Move the cursor to an x, as the video plays. */

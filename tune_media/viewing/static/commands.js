@@ -10,7 +10,8 @@
   const experimentOf = ({ data }) => lastPart(data.title) || "my_sweep";
 
   /** A command as one copies it. */
-  const Command = ({ words }) => html`<pre class="command" tabindex="0"><code>${["tune-media", ...words].map(quoted).join(" ")}</code></pre>`;
+  const Command = ({ words }) => html`<pre class="command" tabindex="0">
+    <code>${["tune-media", ...words].map(quoted).join(" ")}</code></pre>`;
 
   /** The commands that compare the policies of two trials. */
   function comparing(app, trials) {
@@ -33,13 +34,15 @@
     };
   }
 
-  const Button = ({ app, label, title, found }) => html`<button onClick=${() => app.show(Commands, { found })} title=${title}>${label}</button>`;
+  const Button = ({ app, label, title, found }) => html`<button onClick=${() => app.show(Commands, { found })}
+    title=${title}>${label}</button>`;
 
   const Commands = ({ app, found }) => html`<${Dialog} app=${app} label=${found.title}>
     <h2>${found.title}</h2>
-    <p class="muted">In a terminal, in the folder that holds the experiment; ${found.needs || "its checkpoints are needed"}:</p>
+    <p class="muted">In a terminal, in the folder that holds the
+      experiment; ${found.needs || "its checkpoints are needed"}:</p>
     ${found.commands.map(([text, words]) => html`<p>${text}</p><${Command} words=${words} />`)}
   <//>`;
 
-  tm.commands = { Button, Command, comparing, forking, experimentOf };
+  tm.commands = { Button, Command, comparing, forking };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -24,7 +24,7 @@
     }).filter(({ trial }) => trial);
   }
 
-  /** Whether clips are compared that were ticked themselves, so that no choice of a section, key or step changes them. */
+  /** Whether ticked clips are compared, not trials: a choice of a section, key or step does not change them. */
   const isFixed = (app) => app.state.view === "compare" && picksOf(app).every(({ path }) => path);
 
   /** Tick a trial, or one of its clips, for comparing; or untick it. */
@@ -43,7 +43,8 @@
     if (!trial) return;
     const text = textOf(trial, film || (state.view === "clip" && clip ? clip.path : ""));
     toggle(app, text);
-    if (state.view !== "grid") app.toast(`${tickedOf(app).includes(text) ? "Not ticked any more" : "Ticked for comparing"}: ${titleOf(trial)}`);
+    const change = tickedOf(app).includes(text) ? "Not ticked any more" : "Ticked for comparing";
+    if (state.view !== "grid") app.toast(`${change}: ${titleOf(trial)}`);
   }
 
   function open(app) {
@@ -53,18 +54,23 @@
 
   /** Compare trials, [trial], or clips, [trial, path]. */
   function show(app, picks) {
-    app.go({ view: "compare", trial: "", clip: "", seed: AUTO, ticked: picks.map((pick) => textOf(...pick)).join("\n") });
+    app.go({ view: "compare", trial: "", clip: "", seed: AUTO,
+      ticked: picks.map((pick) => textOf(...pick)).join("\n") });
   }
 
   /** The box on a card. The card itself is the stop of the Tab key, and x ticks it. */
   function Tick({ app, trial }) {
-    return html`<label class="tick" title="Compare (x)"><input type="checkbox" tabindex="-1" checked=${isTicked(app, trial)} onChange=${() => toggle(app, trial.name)} aria-label=${`Compare ${titleOf(trial)}`} /></label>`;
+    return html`<label class="tick" title="Compare (x)">
+      <input type="checkbox" tabindex="-1" checked=${isTicked(app, trial)} onChange=${() => toggle(app, trial.name)}
+        aria-label=${`Compare ${titleOf(trial)}`} /></label>`;
   }
 
   /** The box on a clip of a trial, or on an episode in the table. */
   function ClipBox({ app, trial, path, label, isStop = true }) {
     const text = textOf(trial, path);
-    return html`<label class="tick" title="Compare (x)"><input type="checkbox" tabindex=${isStop ? 0 : -1} checked=${tickedOf(app).includes(text)} onChange=${() => toggle(app, text)} aria-label=${`Compare ${label}`} /></label>`;
+    return html`<label class="tick" title="Compare (x)">
+      <input type="checkbox" tabindex=${isStop ? 0 : -1} checked=${tickedOf(app).includes(text)}
+        onChange=${() => toggle(app, text)} aria-label=${`Compare ${label}`} /></label>`;
   }
 
   const isTicked = (app, trial, path) => tickedOf(app).includes(textOf(trial, path));
@@ -72,13 +78,17 @@
   /** Under a trial's clips: its first and last clip, and at the chosen step its clips of each kind. */
   function OfTrial({ app, trial, clips, chosen }) {
     const [first, last] = [clips[0], clips[clips.length - 1]];
-    const kinds = (app.data.sections[app.state.section] || []).map((key) => model.clipsOf(trial, app.state.section, key).find(({ step }) => step === chosen.step))
-      .filter((clip, at, all) => clip && all.findIndex((other) => other?.path === clip.path) === at); // the first episode may be the best
+    const keys = app.data.sections[app.state.section] || [];
+    const clipOf = (key) => model.clipsOf(trial, app.state.section, key).find(({ step }) => step === chosen.step);
+    const kinds = keys.map(clipOf) // of equal paths once: the first episode may be the best
+      .filter((clip, at, all) => clip && all.findIndex((other) => other?.path === clip.path) === at);
     if (first === last && kinds.length < 2) return null;
     const names = kinds.map(({ key }) => tm.app.keyLabel(key)).join(", ");
     return html`<p class="compare-these"><span class="muted">Compare</span>
-      ${first !== last && html`<button onClick=${() => show(app, [[trial, first.path], [trial, last.path]])}>first and last step</button>`}
-      ${kinds.length > 1 && html`<button onClick=${() => show(app, kinds.map((clip) => [trial, clip.path]))}>${names} at step ${number(chosen.step)}</button>`}
+      ${first !== last && html`<button onClick=${() => show(app, [[trial, first.path], [trial, last.path]])}>
+        first and last step</button>`}
+      ${kinds.length > 1 && html`<button onClick=${() => show(app, kinds.map((clip) => [trial, clip.path]))}>
+        ${names} at step ${number(chosen.step)}</button>`}
       <span class="muted">or tick any clips (x).</span></p>`;
   }
 
@@ -86,13 +96,16 @@
   function BestAndWorst({ app, one }) {
     if (one.counting.length < 2) return null;
     const sorted = [...one.counting].sort((a, b) => (app.state.smaller ? 1 : -1) * (a.score - b.score));
-    return html`<button class="link best-worst" tabindex="-1" title="Compare the best and the worst run of this configuration" onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>best ⇄ worst</button>`;
+    return html`<button class="link best-worst" tabindex="-1"
+      title="Compare the best and the worst run of this configuration"
+      onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>best ⇄ worst</button>`;
   }
 
   /** The button of the clip's view that ticks it. */
   function ClipTick({ app, clip }) {
     const text = textOf(clip.trial, clip.path);
-    return html`<button aria-pressed=${tickedOf(app).includes(text)} onClick=${() => toggle(app, text)} title="Tick this clip, and then others, to compare them (x)">Compare …</button>`;
+    return html`<button aria-pressed=${tickedOf(app).includes(text)} onClick=${() => toggle(app, text)}
+      title="Tick this clip, and then others, to compare them (x)">Compare …</button>`;
   }
 
   /** What is ticked, above the bar at the bottom. */
@@ -100,16 +113,21 @@
     const picks = picksOf(app);
     if (!picks.length || app.state.view === "compare") return null;
     return html`<aside class="tray" aria-label="Ticked for comparing">
-      <span class="ticked">${picks.map(({ text, trial, path }) => html`<button class="chip" onClick=${() => toggle(app, text)} title=${`${trial.shownName}: leave out`}>
-        <i class="swatch" style=${{ background: app.colorOf(trial) }}></i><span>${titleOf(trial)}${path && ` · ${clipText(app, trial, path)}`}</span> ✕</button>`)}</span>
-      <button class="primary" disabled=${picks.length < 2} onClick=${() => open(app)} title="Side by side, on one clock (v)">${picks.length < 2 ? "Tick another to compare" : `Compare ${picks.length}`}</button>
+      <span class="ticked">${picks.map(({ text, trial, path }) => html`<button class="chip"
+        onClick=${() => toggle(app, text)} title=${`${trial.shownName}: leave out`}>
+        <i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
+        <span>${titleOf(trial)}${path && ` · ${clipText(app, trial, path)}`}</span> ✕</button>`)}</span>
+      <button class="primary" disabled=${picks.length < 2} onClick=${() => open(app)}
+        title="Side by side, on one clock (v)">
+          ${picks.length < 2 ? "Tick another to compare" : `Compare ${picks.length}`}</button>
       <button onClick=${() => app.set({ ticked: "" })}>Clear</button></aside>`;
   }
 
   function clipText(app, trial, path) {
     const clip = app.clipNamed(trial, path);
     if (!clip) return "a clip that is gone";
-    return `${clip.step == null ? "an episode" : `step ${number(clip.step)}`}${clip.return == null ? "" : `, return ${number(clip.return)}`}`;
+    const step = clip.step == null ? "an episode" : `step ${number(clip.step)}`;
+    return clip.return == null ? step : `${step}, return ${number(clip.return)}`;
   }
 
   /** Return the clips among which a pick has its own, first the one that it shows without a wish for a seed. */
@@ -117,7 +135,8 @@
     const { state } = app;
     const shown = path ? app.clipNamed(trial, path) : tm.grid.clipOf(trial, state);
     if (!shown) return [];
-    const others = [...trial.groups].filter(([group]) => JSON.parse(group)[0] === shown.section).flatMap(([, clips]) => clips)
+    const others = [...trial.groups].filter(([group]) => JSON.parse(group)[0] === shown.section)
+      .flatMap(([, clips]) => clips)
       .filter((clip) => clip !== shown && clip.step === shown.step && clip.kind === "video" && !clip.rolled_back);
     return [shown, ...others];
   }
@@ -130,9 +149,9 @@
   }
 
   /**
-   * Return the clip of each pick: {rows: [{trial, path, text, clip}], without, seeds: [{seed, name}], seed}. If the clips
-   * of the chosen key (and those that were ticked themselves) have a seed in common, each shows its clip of that seed.
-   * Seeds that only clips of other keys have in common are offered.
+   * Return the clip of each pick: {rows: [{trial, path, text, clip}], without, seeds: [{seed, name}], seed}. If the
+   * clips of the chosen key and the ticked clips have a seed in common, each pick shows its clip of that seed. Seeds
+   * that only clips of other keys have in common are offered.
    */
   function rowsOf(app) {
     const { state } = app;
@@ -141,14 +160,18 @@
       return { ...pick, clips, own: pick.path ? clips.slice(0, 1) : clips.filter(({ key }) => key === state.key) };
     });
     const some = all.filter(({ clips }) => clips.length);
-    const wish = (seed) => some.map(({ clips, own }) => own.find((clip) => seedOf(clip) === seed) || clips.find((clip) => seedOf(clip) === seed));
+    const wish = (seed) => some.map(({ clips, own }) => own.find((clip) => seedOf(clip) === seed)
+      || clips.find((clip) => seedOf(clip) === seed));
     const own = commonSeeds(some.map((one) => one.own));
-    const others = commonSeeds(some.map(({ clips }) => clips)).filter((seed) => !own.includes(seed) && new Set(wish(seed)).size === some.length);
+    const others = commonSeeds(some.map(({ clips }) => clips))
+      .filter((seed) => !own.includes(seed) && new Set(wish(seed)).size === some.length);
     const keysOf = (seed) => [...new Set(wish(seed).map(({ key }) => tm.app.keyLabel(key)))].join(", ");
-    const seeds = [...own.map((seed) => ({ seed, name: `seed ${seed}` })), ...others.map((seed) => ({ seed, name: `seed ${seed} (${keysOf(seed)})` }))];
+    const seeds = [...own.map((seed) => ({ seed, name: `seed ${seed}` })),
+      ...others.map((seed) => ({ seed, name: `seed ${seed} (${keysOf(seed)})` }))];
     const wanted = state.seed === AUTO ? own[0] : seeds.find(({ seed }) => String(seed) === state.seed)?.seed;
     const clips = wanted == null ? some.map((one) => one.clips[0]) : wish(wanted);
-    return { rows: some.map(({ trial, path, text }, at) => ({ trial, path, text, clip: clips[at] })), without: all.filter((one) => !one.clips.length), seeds, seed: wanted ?? null };
+    return { rows: some.map(({ trial, path, text }, at) => ({ trial, path, text, clip: clips[at] })),
+      without: all.filter((one) => !one.clips.length), seeds, seed: wanted ?? null };
   }
 
   class CompareView extends tm.timeline.Following {
@@ -172,10 +195,14 @@
         if (clip.tape || this.asked.has(clip.url)) continue;
         this.asked.add(clip.url);
         this.props.app.source.clip(clip).then(
-          (found) => this.ended || this.setState(({ details }) => ({ details: new Map(details).set(clip.url, found), problem: null })),
-          (error) => this.ended || this.setState({ problem: error.message }),
+          (found) => this.keep(({ details }) => ({ details: new Map(details).set(clip.url, found), problem: null })),
+          (error) => this.keep({ problem: error.message }),
         );
       }
+    }
+
+    keep(patch) {
+      if (!this.ended) this.setState(patch);
     }
 
     /** The rows; the same objects until something changes, so that no chart is drawn again. */
@@ -186,9 +213,11 @@
         const found = rowsOf(app);
         const { rows } = found;
         const colors = rows.map(({ trial }) => app.colorOf(trial));
-        const own = new Set(colors).size === colors.length ? colors : rows.map((_, at) => model.COLORS[at % model.COLORS.length]);
+        const own = new Set(colors).size === colors.length ? colors
+          : rows.map((_, at) => model.COLORS[at % model.COLORS.length]);
         const labels = labelsOf(rows);
-        this.master = rows.filter(({ clip }) => !clip.isUnplayed).reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best), null);
+        this.master = rows.filter(({ clip }) => !clip.isUnplayed)
+          .reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best), null);
         return { ...found, rows: rows.map((row, at) => ({ ...row, color: own[at], label: labels[at] })) };
       });
     }
@@ -223,11 +252,18 @@
         return own ? [{ label: rows[at].label, color: rows[at].color, x: own.x, y: own.y }] : [];
       })) }));
       const difference = isRead && rows.length > 1 ? firstDifference(episodes) : null;
-      const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color, text: `${label}: ${endOf(this.detailsOf(clip)?.record)}` }));
-      const forks = rows.flatMap(({ clip, color }) => tm.forks.forkMoments(clip).map((moment) => ({ ...moment, color })));
-      const moments = [...(difference ? [{ step: difference.step, kind: "difference", text: differenceText(difference), isSaid: true }] : []), ...forks, ...ends];
+      const ends = rows.map(({ clip, color, label }) => ({ step: lastStep(clip), kind: "end", color,
+        text: `${label}: ${endOf(this.detailsOf(clip)?.record)}` }));
+      const forks = rows.flatMap(({ clip, color }) => tm.forks.forkMoments(clip)
+        .map((moment) => ({ ...moment, color })));
+      const moments = [...forks, ...ends];
+      if (difference) {
+        const text = differenceText(difference);
+        moments.unshift({ step: difference.step, kind: "difference", text, isSaid: true });
+      }
       const strips = rows.filter(({ clip }) => (rows.length > MOST_STRIPS ? clip === this.master : !clip.isUnplayed));
-      return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length), moments: moments.sort((a, b) => a.step - b.step), strips };
+      return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length),
+        moments: moments.sort((a, b) => a.step - b.step), strips };
     }
 
     toggleLine(name, shown) {
@@ -243,37 +279,67 @@
       const policies = [...new Set(rows.map(({ trial }) => trial))];
       return html`<main class="compare-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
-          <div class="heading-title"><h2 tabindex="-1">Compare ${plural(rows.length, rows.some(({ path }) => path) ? "clip" : "trial")}</h2>
+          <div class="heading-title">
+            <h2 tabindex="-1">Compare ${plural(rows.length, rows.some(({ path }) => path) ? "clip" : "trial")}</h2>
             <p class="muted">${seedText(rows, seeds, seed)}</p></div>
-          ${seeds.length > 0 && html`<${Choice} label="Seed" values=${[...seeds.map((one) => String(one.seed)), ANY]} value=${seed == null ? ANY : String(seed)}
-            names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"} onChange=${(value) => app.set({ seed: value })} />`}
-          ${policies.length === 2 && !policies.some(({ fork }) => fork) && html`<${tm.commands.Button} app=${app} label="Decide …" title="The commands that play both policies on equal seeds" found=${tm.commands.comparing(app, policies)} />`}
+          ${seeds.length > 0 && html`<${Choice} label="Seed" values=${[...seeds.map((one) => String(one.seed)), ANY]}
+            value=${seed == null ? ANY : String(seed)}
+            names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"}
+            onChange=${(value) => app.set({ seed: value })} />`}
+          ${policies.length === 2 && !policies.some(({ fork }) => fork) && html`<${tm.commands.Button} app=${app}
+            label="Decide …" title="The commands that play both policies on equal seeds"
+            found=${tm.commands.comparing(app, policies)} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button></header>
-        ${without.length > 0 && html`<p class="notice">Without a clip under this choice: ${without.map(({ trial }) => titleOf(trial)).join(", ")}.</p>`}
-        <div class="side-by-side" style=${{ "--count": Math.min(rows.length, 4) }}>${rows.map(({ trial, clip, text, color, label }) => html`
-          <section class="side" key=${text} data-trial=${trial.name} style=${{ "--row": color }} aria-label=${label}>
-            <div class="side-head"><h3><button class="name" onClick=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} title=${`${trial.name}: open the clip`}><i class="swatch" style=${{ background: color }}></i>${label}</button></h3>
-              <button class="leave" onClick=${() => toggle(app, text)} aria-label=${`Leave out ${label}`} title="Leave out">✕</button></div>
-            ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} isVisible />`}
-            <dl class="side-facts">
-              <div><dt>return</dt><dd class=${`big${clip.return === best && rows.length > 1 ? " top" : ""}`}>${number(clip.return)}</dd></div>
-              <div><dt>length</dt><dd>${number(clip.length ?? clip.frames)}</dd></div>
-              ${rows.some((own) => own.clip.step !== clip.step) && html`<div><dt>training step</dt><dd>${number(clip.step)}</dd></div>`}
-              ${(clip.key !== app.state.key || rows.some((own) => own.clip.key !== clip.key)) && html`<div><dt>clip</dt><dd class="side-key">${clip.tape ? "from its tape" : tm.app.keyLabel(clip.key)}</dd></div>`}
-              ${seed == null && clip.seed != null && html`<div><dt>${seedOf(clip) == null ? "continuation" : "seed"}</dt><dd>${String(clip.seed)}</dd></div>`}
-              <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}${step >= lastStep(clip) ? html` <em>${endOf(this.detailsOf(clip)?.record)}</em>` : ""}</dd></div>
-            </dl></section>`)}</div>
+        ${without.length > 0 && html`<p class="notice">
+          Without a clip under this choice: ${without.map(({ trial }) => titleOf(trial)).join(", ")}.</p>`}
+        <div class="side-by-side" style=${{ "--count": Math.min(rows.length, 4) }}>
+          ${rows.map(({ trial, clip, text, color, label }) => html`
+            <section class="side" key=${text} data-trial=${trial.name} style=${{ "--row": color }} aria-label=${label}>
+              <div class="side-head">
+                <h3><button class="name" onClick=${() => app.open(trial, clip)} title=${`${trial.name}: open the clip`}>
+                  <i class="swatch" style=${{ background: color }}></i>${label}</button></h3>
+                <button class="leave" onClick=${() => toggle(app, text)} aria-label=${`Leave out ${label}`}
+                  title="Leave out">✕</button></div>
+              ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip}
+                group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} isVisible />`}
+              <dl class="side-facts">
+                <div><dt>return</dt><dd class=${`big${clip.return === best && rows.length > 1 ? " top" : ""}`}>
+                  ${number(clip.return)}</dd></div>
+                <div><dt>length</dt><dd>${number(clip.length ?? clip.frames)}</dd></div>
+                ${rows.some((own) => own.clip.step !== clip.step) && html`<div><dt>training step</dt>
+                  <dd>${number(clip.step)}</dd></div>`}
+                ${(clip.key !== app.state.key || rows.some((own) => own.clip.key !== clip.key)) && html`<div>
+                  <dt>clip</dt><dd class="side-key">
+                    ${clip.tape ? "from its tape" : tm.app.keyLabel(clip.key)}</dd></div>`}
+                ${seed == null && clip.seed != null && html`<div>
+                  <dt>${seedOf(clip) == null ? "continuation" : "seed"}</dt><dd>${String(clip.seed)}</dd></div>`}
+                <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}
+                  ${step >= lastStep(clip) ? html` <em>${endOf(this.detailsOf(clip)?.record)}</em>` : ""}</dd></div>
+              </dl></section>`)}</div>
         <section class="panel inside"><div class="panel-head"><h3>On one time line</h3>
-            ${laid.difference && html`<button class="primary" onClick=${() => this.goTo(laid.difference.step)} title="The first env step at which a value differs">◆ First difference: step ${number(laid.difference.step)}</button> <span class="muted">${differenceText(laid.difference)}</span>`}
-            ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">${laid.names.length ? "No value that they have in common differs, as long as both go on." : "They have no recorded values in common."}</span>`}
-            ${strips.length > 0 && html`<button class="save" onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")} title="Save the filmstrips as a picture">Filmstrips as PNG</button>`}</div>
-          ${strips.length > 0 && html`<${tm.timeline.Timeline} key=${strips.map(({ clip }) => clip.url).join()} app=${app} clips=${strips} moments=${laid.moments} onGo=${(wanted) => this.goTo(wanted)} />`}
+            ${laid.difference && html`<button class="primary" onClick=${() => this.goTo(laid.difference.step)}
+              title="The first env step at which a value differs">
+                ◆ First difference: step ${number(laid.difference.step)}</button>${" "}
+              <span class="muted">${differenceText(laid.difference)}</span>`}
+            ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">
+              ${laid.names.length ? "No value that they have in common differs, as long as both go on."
+                : "They have no recorded values in common."}</span>`}
+            ${strips.length > 0 && html`<button class="save" title="Save the filmstrips as a picture"
+              onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")}>
+              Filmstrips as PNG</button>`}</div>
+          ${strips.length > 0 && html`<${tm.timeline.Timeline} key=${strips.map(({ clip }) => clip.url).join()}
+            app=${app} clips=${strips} moments=${laid.moments} onGo=${(wanted) => this.goTo(wanted)} />`}
           ${problem && html`<p class="problem">An episode's data could not be read: ${problem}</p>`}
-          ${laid.names.length > 0 && html`<div class="panel-head series-head"><h4>Series</h4>${laid.names.map((name) => html`
-            <button class="chip" aria-pressed=${laid.shown.includes(name)} onClick=${() => this.toggleLine(name, laid.shown)}>${name}</button>`)}</div>`}
-          ${laid.charts.map(({ name, x, series }) => html`<figure class="overlaid" key=${name}><figcaption>${name}</figcaption>
-            <${tm.charts.Chart} ref=${(chart) => { if (chart) this.charts.set(name, chart); else this.charts.delete(name); }} x=${x} series=${series} xLabel="env step" height=${CHART_HEIGHT}
-              theme=${app.theme} span=${[0, last]} mark=${laid.difference?.step} markColor="--fourth" label=${`${name} of ${plural(rows.length, "episode")}`} onPick=${(wanted) => this.goTo(wanted)} /></figure>`)}
+          ${laid.names.length > 0 && html`<div class="panel-head series-head">
+            <h4>Series</h4>${laid.names.map((name) => html`
+              <button class="chip" aria-pressed=${laid.shown.includes(name)}
+                onClick=${() => this.toggleLine(name, laid.shown)}>${name}</button>`)}</div>`}
+          ${laid.charts.map(({ name, x, series }) => html`<figure class="overlaid" key=${name}>
+            <figcaption>${name}</figcaption>
+            <${tm.charts.Chart} ref=${(chart) => this.charts.set(name, chart)} x=${x} series=${series} xLabel="env step"
+              height=${CHART_HEIGHT} theme=${app.theme} span=${[0, last]} mark=${laid.difference?.step}
+              markColor="--fourth" label=${`${name} of ${plural(rows.length, "episode")}`}
+              onPick=${(wanted) => this.goTo(wanted)} /></figure>`)}
           ${laid.isRead && !laid.hasSteps && html`<${tm.clip.NoSteps} app=${app} />`}
         </section>
       </main>`;
@@ -281,20 +347,27 @@
   }
 
   const differenceText = ({ name, values }) => `${name} ${values.map((value) => number(value)).join(" / ")}`;
-  const endOf = (record) => (record?.terminated === true ? "terminated" : record?.terminated === false ? "cut off" : "ended");
+  const endOf = (record) => (record?.terminated === true ? "terminated"
+    : record?.terminated === false ? "cut off" : "ended");
 
-  /** Return what tells the rows from each other: the hyperparameters that differ among their trials, or the trials' names; then the step, the kind of clip, and the seed. */
+  /** Return labels that differ: hyperparameters or names of the trials, then the step, the kind of clip, the seed. */
   function labelsOf(rows) {
     const trials = [...new Set(rows.map(({ trial }) => trial))];
-    const names = Object.keys(trials[0]?.texts || {}).filter((name) => trials.some((trial) => trial.texts[name] !== trials[0].texts[name]));
+    const names = Object.keys(trials[0]?.texts || {})
+      .filter((name) => trials.some((trial) => trial.texts[name] !== trials[0].texts[name]));
     const texts = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
     const own = new Set(texts).size === trials.length && names.length ? texts : trials.map((trial) => trial.shownName);
-    let labels = rows.map(({ trial }) => (trials.length > 1 ? tm.forks.titleOf(trial) || own[trials.indexOf(trial)] : ""));
-    const facts = [({ clip }) => `step ${number(clip.step)}`, ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)), ({ clip }) => `${seedOf(clip) === clip.seed ? "seed" : "continuation"} ${clip.seed ?? "unknown"}`, ({ clip }) => `return ${number(clip.return)}`,
+    const nameOf = (trial) => tm.forks.titleOf(trial) || own[trials.indexOf(trial)];
+    let labels = rows.map(({ trial }) => (trials.length > 1 ? nameOf(trial) : ""));
+    const facts = [({ clip }) => `step ${number(clip.step)}`,
+      ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)),
+      ({ clip }) => `${seedOf(clip) === clip.seed ? "seed" : "continuation"} ${clip.seed ?? "unknown"}`,
+      ({ clip }) => `return ${number(clip.return)}`,
       ({ clip }) => (clip.tape ? `episode ${clip.tape.wanted.episode.slice(0, 8)}` : clip.file)];
     for (const fact of facts) {
       const found = rows.map(fact);
-      if (new Set(labels).size < rows.length && new Set(found).size > 1) labels = labels.map((label, at) => [label, found[at]].filter(Boolean).join(" · "));
+      if (new Set(labels).size === rows.length || new Set(found).size < 2) continue;
+      labels = labels.map((label, at) => [label, found[at]].filter(Boolean).join(" · "));
     }
     return labels.map((label) => label || titleOf(rows[0].trial)); // one clip of one trial is left
   }
@@ -302,15 +375,19 @@
   function seedText(rows, seeds, seed) {
     const isOfOne = new Set(rows.map(({ trial }) => trial)).size < 2;
     if (seed != null) return `All play the same evaluation seed, ${seed}: what differs is the policy.`;
-    if (seeds.length) return `Each ${isOfOne ? "shows" : "trial shows"} its own clip; there are clips of equal seeds, too.`;
+    if (seeds.length) return `Each ${isOfOne ? "" : "trial "}shows its own clip; there are clips of equal seeds, too.`;
     if (rows.some(({ trial }) => forkedAt(trial) != null)) {
       const isSame = new Set(rows.map(({ trial }) => trial.fork?.from)).size === 1;
-      return isSame ? "All are one episode up to the fork: what differs is who acts after it." : "A continuation begins as the episode that it continues, not by a seed of its own.";
+      return isSame ? "All are one episode up to the fork: what differs is who acts after it."
+        : "A continuation begins as the episode that it continues, not by a seed of its own.";
     }
-    if (rows.some(({ clip }) => clip.seed == null)) return "The seeds of some episodes are not known, so they may begin differently.";
+    const isUnknown = rows.some(({ clip }) => clip.seed == null);
+    if (isUnknown) return "The seeds of some episodes are not known, so they may begin differently.";
     if (rows.some(({ path }) => path)) return "These episodes have different seeds, so they begin differently.";
-    return "No clips of equal seeds at this step, so the episodes begin differently. keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
+    return "No clips of equal seeds at this step, so the episodes begin differently. " +
+      "keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
   }
 
-  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open, rowsOf, picksOf, isFixed, tickedOf };
+  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open,
+    rowsOf, picksOf, isFixed, tickedOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -13,14 +13,16 @@
     render({ pairs, other, title, onClick }, { isOpen }) {
       const text = titleText(pairs, isOpen ? Infinity : SHOWN_PARAMS, "") || other;
       const more = pairs.length - SHOWN_PARAMS;
-      return html`${onClick ? html`<button class="link" title=${title} onClick=${onClick}>${text}</button>` : text}${more > 0 && html`${" "}<button class="more-params"
-        aria-expanded=${Boolean(isOpen)} aria-label=${isOpen ? "Fewer hyperparameters" : `${more} more hyperparameters`} title=${titleText(pairs, Infinity)}
-        onClick=${() => this.setState({ isOpen: !isOpen })}>${isOpen ? "less" : `+${more}`}</button>`}`;
+      return html`${onClick ? html`<button class="link" title=${title} onClick=${onClick}>${text}</button>` : text}
+        ${more > 0 && html`${" "}<button class="more-params" aria-expanded=${Boolean(isOpen)}
+          aria-label=${`${isOpen ? "Fewer" : `${more} more`} hyperparameters`} title=${titleText(pairs, Infinity)}
+          onClick=${() => this.setState({ isOpen: !isOpen })}>${isOpen ? "less" : `+${more}`}</button>`}`;
     }
   }
 
   /** The title of a trial. */
-  const TrialTitle = ({ trial, onClick }) => html`<${Title} key=${trial.id} pairs=${Object.entries(trial.texts)} other=${trial.shownName} title=${trial.name} onClick=${onClick} />`;
+  const TrialTitle = ({ trial, onClick }) => html`<${Title} key=${trial.id} pairs=${Object.entries(trial.texts)}
+    other=${trial.shownName} title=${trial.name} onClick=${onClick} />`;
 
   /** The whole config of a trial: first what differs between the trials, then what is the same in all. */
   class ConfigPanel extends Component {
@@ -49,27 +51,35 @@
     }
 
     render({ app, trial }, { config, problem, text }) {
-      if (problem) return html`<section class="panel config" aria-label="Config"><h3>Config</h3><p class="problem">The config could not be read: ${problem}</p></section>`;
+      if (problem) return html`<section class="panel config" aria-label="Config"><h3>Config</h3>
+        <p class="problem">The config could not be read: ${problem}</p></section>`;
       const all = Object.entries(config || trial.params);
       if (!all.length) return null;
       const own = new Map(all);
       const wanted = text.trim().toLowerCase();
       const isFound = ([name, value]) => `${name} ${value}`.toLowerCase().includes(wanted);
-      const differing = app.data.params.filter((name) => own.has(name)).map((name) => [name, own.get(name)]).filter(isFound);
+      const differing = app.data.params.filter((name) => own.has(name)).map((name) => [name, own.get(name)])
+        .filter(isFound);
+      const isComplete = app.data.trials.length > 1 && app.data.params.length < MOST_DIFFERING;
       const same = all.filter(([name]) => !app.data.params.includes(name)).filter(isFound);
       return html`<section class="panel config" aria-label="Config">
         <div class="panel-head"><h3>Config</h3>
-          ${all.length > MANY && html`<input class="filter" type="search" aria-label="Find in the config" placeholder=${`Find in ${plural(all.length, "hyperparameter")}`} value=${text}
+          ${all.length > MANY && html`<input class="filter" type="search" aria-label="Find in the config"
+            placeholder=${`Find in ${plural(all.length, "hyperparameter")}`} value=${text}
             onInput=${(event) => this.setState({ text: event.target.value })} />`}
           <span class="muted">Keys and passwords are masked.</span></div>
         ${differing.length > 0 && html`<h4>Differs between trials</h4><${Settings} rows=${differing} />`}
-        ${same.length > 0 && html`<details open=${Boolean(wanted) || !differing.length || same.length <= MANY}><summary>${app.data.trials.length > 1 && app.data.params.length < MOST_DIFFERING ? "The same in all trials" : "Others"} (${same.length})</summary><${Settings} rows=${same} /></details>`}
-        ${!differing.length && !same.length && html`<p class="muted" role="status">Nothing in the config has “${text}”.</p>`}
+        ${same.length > 0 && html`<details open=${Boolean(wanted) || !differing.length || same.length <= MANY}>
+          <summary>${isComplete ? "The same in all trials" : "Others"} (${same.length})</summary>
+          <${Settings} rows=${same} /></details>`}
+        ${!differing.length && !same.length && html`<p class="muted" role="status">
+          Nothing in the config has “${text}”.</p>`}
       </section>`;
     }
   }
 
-  const Settings = ({ rows }) => html`<dl class="settings">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value == null ? "None" : tm.filter.plain(String(value))}</dd></div>`)}</dl>`;
+  const Settings = ({ rows }) => html`<dl class="settings">${rows.map(([name, value]) => html`<div key=${name}>
+    <dt>${name}</dt><dd>${value == null ? "None" : tm.filter.plain(String(value))}</dd></div>`)}</dl>`;
 
   tm.config = { Title, TrialTitle, ConfigPanel };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -11,12 +11,13 @@
   const MOST_STEPS = 400;
   const NEAR = 30; // pixels from the pointer to a line that it is on
 
-  /** Return what the chart draws a line for: the configurations or the trials that the grid shows, the best ones first. */
+  /** Return the lines of the chart: the configurations or the trials that the grid shows, the best ones first. */
   function linesOf(app, rows) {
     const shown = new Set(rows.map(({ trial }) => trial));
     if (app.configurations) {
       return tm.configurations.configurationRows(app, rows).filter((one) => one.rank != null).map((one) => ({
-        label: model.configurationTitle(one), trials: one.counting, typical: one.typical, color: app.colorOf(one.trials[0]), rank: one.rank,
+        label: model.configurationTitle(one), trials: one.counting, typical: one.typical,
+        color: app.colorOf(one.trials[0]), rank: one.rank,
       }));
     }
     return [...shown].filter((trial) => trial.rank != null).map((trial) => ({
@@ -38,7 +39,7 @@
     return Array.from({ length: MOST_STEPS }, (_, at) => first + ((last - first) * at) / (MOST_STEPS - 1));
   }
 
-  /** Return the data of the chart: the steps, and of each line the mean and, of several runs, the ends of their range. */
+  /** Return the data of the chart: the steps, and for each line the mean and the range of its runs. */
   function tableOf(lines, curves) {
     const own = lines.map(({ trials }) => trials.map((trial) => curves.get(trial.id)).filter(Boolean));
     const steps = stepsOf(own.flat());
@@ -85,7 +86,8 @@
     /** Draw the chart if what it shows has changed; the slider only moves its line. */
     draw() {
       const { app, lines } = this.props;
-      const parts = [app.curves, app.theme, app.state.brush, lines.map(({ label, color, trials }) => `${label}|${color}|${trials.length}`).join("\n")];
+      const parts = [app.curves, app.theme, app.state.brush,
+        lines.map(({ label, color, trials }) => `${label}|${color}|${trials.length}`).join("\n")];
       const before = this.plot;
       this.plot = this.held(parts, () => this.plotOf(lines));
       if (this.plot === before) before?.redraw(false, false);
@@ -104,16 +106,20 @@
       this.steps = steps;
       if (!steps.length) return null;
       const { axis } = this;
-      const banded = lines.map((_, at) => at).filter((at) => (isMany ? lines[at].isBest : at < MOST_BANDS) && lines[at].trials.length > 1);
+      const banded = lines.map((_, at) => at)
+        .filter((at) => (isMany ? lines[at].isBest : at < MOST_BANDS) && lines[at].trials.length > 1);
       const [grey, gold] = [cssColor("--curve"), cssColor("--gold")];
-      const colorOf = (line, at) => (!isMany ? line.color : line.isBest ? gold : at + 1 === this.focused ? line.color : grey);
+      const colorOf = (line, at) => (!isMany ? line.color
+        : line.isBest ? gold : at + 1 === this.focused ? line.color : grey);
       const strokeOf = (line, at) => () => (isIn(line) ? colorOf(line, at) : pale(colorOf(line, at)));
       const hidden = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
-      const series = [{}, ...lines.map((line, at) => ({ stroke: strokeOf(line, at), width: isMany ? (line.isBest ? 3 : 1.25) : 2, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
+      const series = [{}, ...lines.map((line, at) => ({ stroke: strokeOf(line, at),
+        width: isMany ? (line.isBest ? 3 : 1.25) : 2, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
       const data = [steps, ...means];
       const bands = [];
       for (const at of banded) {
-        bands.push({ series: [data.length, data.length + 1], fill: isIn(lines[at]) ? pale(isMany ? gold : lines[at].color) : "transparent" });
+        bands.push({ series: [data.length, data.length + 1],
+          fill: isIn(lines[at]) ? pale(isMany ? gold : lines[at].color) : "transparent" });
         series.push(hidden, hidden);
         data.push(highs[at], lows[at]);
       }
@@ -121,10 +127,12 @@
         ...this.size,
         padding: [6, tm.charts.LABEL_RIGHT, 0, 0],
         scales: { x: { time: false } },
-        axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 }, { ...axis, size: 60 }],
+        axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 },
+          { ...axis, size: 60 }],
         legend: { show: false },
         focus: { alpha: isMany ? 0.6 : 0.2 },
-        cursor: { focus: { prox: NEAR }, dataIdx: (plot, index, at) => (index > lines.length ? null : at), drag: { x: true, y: true, uni: 12, setScale: false }, y: false },
+        cursor: { focus: { prox: NEAR }, dataIdx: (plot, index, at) => (index > lines.length ? null : at),
+          drag: { x: true, y: true, uni: 12, setScale: false }, y: false },
         series, bands,
         hooks: {
           draw: [(plot) => this.drawBox(plot), (plot) => this.drawStep(plot)],
@@ -157,8 +165,7 @@
     /** The slider's step, as a line. */
     drawStep(plot) {
       const { step } = this.props.app.state;
-      if (typeof step !== "number") return;
-      drawVertical(plot, step);
+      if (typeof step === "number") drawVertical(plot, step);
     }
 
     /** The pointer is near a line: show its value there, and the clip of that point. */
@@ -181,7 +188,8 @@
       const before = this.state.peek;
       if (!peek && !before) return;
       if (peek && before && peek.step === before.step && peek.line === before.line) return;
-      this.setState({ peek: peek && { ...peek, clip: model.clipAt(peek.line.typical, app.state.section, app.state.key, peek.step) } });
+      const { section, key } = app.state;
+      this.setState({ peek: peek && { ...peek, clip: model.clipAt(peek.line.typical, section, key, peek.step) } });
     }
 
     open() {
@@ -207,15 +215,22 @@
 
     render({ app, lines }, { peek }) {
       const { state } = app;
-      const count = this.props.count;
+      const { count } = this.props;
+      const title = `${model.scoreLabel(state.score)} over training`;
       const best = lines.find(({ isBest }) => isBest);
+      const label = `${title}, ${lines.length} lines; the best is ${best.label}`;
       const isMany = lines.length > MOST_COLORED;
       return html`<section class="panel curves">
-        <div class="panel-head"><h2>${model.scoreLabel(state.score)} over training</h2>
-          ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>only curves in the box ✕</button>`}
-          <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}${app.configurations ? "Line: mean, band: range of the runs. " : ""}${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}${app.hasClips ? "Point at a line to see its clip, click to open it, drag to filter." : "Point at a line to see its trial, click to open it, drag to filter."}</span></div>
-        <div class="curves-place"><div ref=${(place) => { this.place = place || this.place; }} role="img"
-          aria-label=${`${model.scoreLabel(state.score)} over training, ${lines.length} lines; the best is ${best.label}`}></div>
+        <div class="panel-head"><h2>${title}</h2>
+          ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>
+            only curves in the box ✕</button>`}
+          <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
+            ${app.configurations ? "Line: mean, band: range of the runs. " : ""}
+            ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
+            Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>
+        </div>
+        <div class="curves-place">
+          <div ref=${(place) => { this.place = place || this.place; }} role="img" aria-label=${label}></div>
           ${peek && html`<${Peek} peek=${peek} width=${this.place.clientWidth} />`}</div>
       </section>`;
     }
@@ -236,14 +251,16 @@
   function CurvesPanel({ app }) {
     if (!app.expectsCurves) return null;
     if (!app.hasPicture || app.curves?.metric !== app.state.score) {
-      return html`<section class="panel curves waiting" aria-busy="true"><p class="muted">Reading the curves …</p></section>`;
+      return html`<section class="panel curves waiting" aria-busy="true">
+        <p class="muted">Reading the curves …</p></section>`;
     }
     const all = linesOf(app, tm.grid.filteredRows(app)); // also those that are not in the box
     if (!all.length) return null;
     const best = all.reduce((first, line) => (line.rank < first.rank ? line : first));
     const shown = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
     const marked = shown.map((line) => ({ ...line, isBest: line === best }));
-    const lines = shown.length > MOST_COLORED ? marked.sort((a, b) => a.isBest - b.isBest) : marked; // the last one is drawn above the others
+    // the last one is drawn above the others
+    const lines = shown.length > MOST_COLORED ? marked.sort((a, b) => a.isBest - b.isBest) : marked;
     return html`<${AllCurves} app=${app} lines=${lines} count=${all.length} />`;
   }
 

@@ -18,10 +18,11 @@
   function filterName(name, columns) {
     const within = (full) => full.slice(full.indexOf("/") + 1);
     const short = within(name);
-    return typed[name] || (columns.some((other) => other !== name && [other, within(other), lastPart(other), typed[other]].includes(short)) ? name : short);
+    return typed[name] || (columns.some((other) => other !== name
+      && [other, within(other), lastPart(other), typed[other]].includes(short)) ? name : short);
   }
 
-  class EpisodesView extends Component {
+  class AllEpisodes extends Component {
     constructor() {
       super();
       this.state = { found: null, problem: null, isReading: false, peek: null };
@@ -59,14 +60,17 @@
       const counted = order || "episode_return";
       try {
         const page = await app.source.episodes({
-          where, offset, limit, ...(order ? { sort: order } : {}), histogram: counted, histogram_where: tm.range.replaced(where, this.nameOf(counted), ""),
+          where, offset, limit, ...(order ? { sort: order } : {}), histogram: counted,
+          histogram_where: tm.range.replaced(where, this.nameOf(counted), ""),
           ...(orderDown ? { descending: 1 } : {}),
         });
         if (asked !== this.asked) return;
         const before = offset ? this.state.found : null;
-        const found = before ? { ...page, rows: [...before.rows, ...page.rows], places: [...before.places, ...page.places] } : page;
+        const found = before
+          ? { ...page, rows: [...before.rows, ...page.rows], places: [...before.places, ...page.places] } : page;
         this.setState({ found, problem: null, isReading: false });
-        if (page.read < 1) this.timer = setTimeout(() => this.load(asked, 0, Math.max(PAGE, found.rows.length)), Math.min(AGAIN_MS, performance.now() - this.askedAt));
+        if (page.read < 1) this.timer = setTimeout(() => this.load(asked, 0, Math.max(PAGE, found.rows.length)),
+          Math.min(AGAIN_MS, performance.now() - this.askedAt));
       } catch (error) {
         if (asked === this.asked) this.setState({ problem: error.message, isReading: false });
       }
@@ -93,35 +97,54 @@
     /** Play the clip of the episode whose button the pointer is on, beside it. */
     peek(button, clip) {
       const { right, top } = button.getBoundingClientRect();
-      this.setState({ peek: clip ? { clip, left: right + 10, top: Math.max(8, Math.min(top - 60, innerHeight - PEEK_HEIGHT)) } : null });
+      this.setState({ peek: clip
+        ? { clip, left: right + 10, top: Math.max(8, Math.min(top - 60, innerHeight - PEEK_HEIGHT)) } : null });
     }
 
     render({ app }, { found, problem, isReading, peek }) {
       const { state } = app;
       const hidden = tm.model.listed(state.hidden);
-      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) => !hidden.includes(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
+      const shown = found ? found.columns.map((name, at) => ({ name, at })).filter(({ name, at }) =>
+        !hidden.includes(name) && (name !== "task" || found.rows.some((row) => row[at] != null))) : [];
       const order = state.orderDown ? "descending" : "ascending";
       const more = found && found.rows.length < found.count;
       return html`<main class="episodes-view">
         <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
           <div class="heading-title"><h2 tabindex="-1">All episodes</h2>
-            <p class="muted" role="status">${found ? (found.count === found.total ? plural(found.total, "episode") : `${number(found.count)} of ${plural(found.total, "episode")}`) : ""}${found?.left_out > 0 ? `, the newest; ${number(found.left_out)} older ones are not in this gallery` : ""}${found?.read < 1 ? ` so far: ${Math.floor(100 * found.read)} % of the trials are read …` : isReading ? " reading …" : ""}</p></div></header>
+            <p class="muted" role="status">${found ? (found.count === found.total ? plural(found.total, "episode")
+              : `${number(found.count)} of ${plural(found.total, "episode")}`) : ""}
+              ${found?.left_out > 0 ? `, the newest; ${number(found.left_out)} older ones are not in this gallery` : ""}
+              ${found?.read < 1 ? ` so far: ${Math.floor(100 * found.read)} % of the trials are read …`
+                : isReading ? " reading …" : ""}</p></div></header>
         <div class="panel-head">
-          <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where} placeholder="return < 20 and length > 100"
-            title="Comparisons of any column, with and, or, not and parentheses" onInput=${(event) => app.set({ where: event.target.value })} />
-          ${found && html`<button onClick=${() => app.show(Columns, { columns: found.columns })}>${shown.length === found.columns.length ? plural(shown.length, "column") : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
+          <input class="filter where" type="search" aria-label="Filter episodes" value=${state.where}
+            placeholder="return < 20 and length > 100"
+            title="Comparisons of any column, with and, or, not and parentheses"
+            onInput=${(event) => app.set({ where: event.target.value })} />
+          ${found && html`<button onClick=${() => app.show(Columns, { columns: found.columns })}>
+            ${shown.length === found.columns.length ? plural(shown.length, "column")
+              : `${shown.length} of ${plural(found.columns.length, "column")}`} …</button>`}
           ${problem && html`<span class="problem" role="alert">${problem}</span>`}</div>
-        ${found?.histogram?.counts.length > 0 && html`<${Histogram} key=${found.histogram.name} ...${found.histogram} filterName=${this.nameOf(found.histogram.name)} where=${state.where} onKeep=${(token) => this.keep(found.histogram.name, token)} />`}
+        ${found?.histogram?.counts.length > 0 && html`<${Histogram} key=${found.histogram.name} ...${found.histogram}
+          filterName=${this.nameOf(found.histogram.name)} where=${state.where}
+          onKeep=${(token) => this.keep(found.histogram.name, token)} />`}
         ${found && !found.rows.length && found.read >= 1 && html`<p class="message" role="status">${found.total
-          ? html`No episode matches ${state.where ? html`“${state.where}”` : "this"}. <button class="link" onClick=${() => app.set({ where: "" })}>Show all ${plural(found.total, "episode")}</button>`
+          ? html`No episode matches ${state.where ? html`“${state.where}”` : "this"}. <button class="link"
+            onClick=${() => app.set({ where: "" })}>Show all ${plural(found.total, "episode")}</button>`
           : "No episodes were recorded."}</p>`}
-        ${found?.rows.length > 0 && html`<div class="table-place" tabindex="0" role="region" aria-label="Episodes"><table class="episodes">
+        ${found?.rows.length > 0 && html`<div class="table-place" tabindex="0" role="region" aria-label="All episodes">
+          <table class="episodes">
           <thead><tr><th scope="col">clip</th>
-            ${shown.map(({ name }) => html`<${SortHead} label=${header(name)} title=${name} order=${state.order === name ? order : undefined} onClick=${() => this.sort(name)} />`)}</tr></thead>
-          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown} episode=${row[found.columns.indexOf("episode_id")]} onPeek=${(button, clip) => this.peek(button, clip)} place=${found.places[at]} />`)}</tbody>
+            ${shown.map(({ name }) => html`<${SortHead} label=${header(name)} title=${name}
+              order=${state.order === name ? order : undefined} onClick=${() => this.sort(name)} />`)}</tr></thead>
+          <tbody>${found.rows.map((row, at) => html`<${Row} app=${app} row=${row} columns=${shown}
+            episode=${row[found.columns.indexOf("episode_id")]} onPeek=${(button, clip) => this.peek(button, clip)}
+            place=${found.places[at]} />`)}</tbody>
         </table></div>`}
-        ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}><${PeekClip} key=${peek.clip.url} clip=${peek.clip} /></div>`}
-        ${more && html`<button class="more" onClick=${() => this.load(this.asked, found.rows.length)}>Show ${number(Math.min(PAGE, found.count - found.rows.length))} more</button>`}
+        ${peek && html`<div class="peek beside" style=${{ left: `${peek.left}px`, top: `${peek.top}px` }}>
+          <${PeekClip} key=${peek.clip.url} clip=${peek.clip} /></div>`}
+        ${more && html`<button class="more" onClick=${() => this.load(this.asked, found.rows.length)}>
+          Show ${number(Math.min(PAGE, found.count - found.rows.length))} more</button>`}
       </main>`;
     }
   }
@@ -131,16 +154,23 @@
     const path = clip || (app.source.tape && tape ? tm.tape.pathOf(tape, episode) : null);
     const enter = (event) => onPeek(event.currentTarget, own && tm.model.clipNamed(own, clip));
     const leave = (event) => onPeek(event.currentTarget, null);
-    const text = (value, name) => (value == null ? "–" : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value) : FLAGS.has(name) ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
-      : name === "trial" ? own?.shortName || value : String(value));
+    const text = (value, name) => (value == null ? "–"
+      : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value)
+        : FLAGS.has(name) ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
+          : name === "trial" ? own?.shortName || value : String(value));
     return html`<tr>
-      <td class="clip-cell">${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip" onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave} onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
-        : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />` : html`<span class="muted">–</span>`}
-        ${own && path && html`<${tm.compare.ClipBox} app=${app} trial=${own} path=${path} label=${`episode ${episode}`} />`}</td>
-      ${columns.map(({ name, at }) => html`<td title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
+      <td class="clip-cell">${clip ? html`<button title="Play the clip of this episode" aria-label="Play the clip"
+        onPointerEnter=${enter} onPointerLeave=${leave} onFocus=${enter} onBlur=${leave}
+        onClick=${() => app.go({ view: "clip", trial, clip })}>▶</button>`
+        : tape ? html`<${tm.tape.PlayTape} app=${app} trial=${trial} report=${tape} episode=${episode} />`
+          : html`<span class="muted">–</span>`}
+        ${own && path && html`<${tm.compare.ClipBox} app=${app} trial=${own} path=${path}
+          label=${`episode ${episode}`} />`}</td>
+      ${columns.map(({ name, at }) => html`<td title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>
+        ${text(row[at], name)}</td>`)}</tr>`;
   }
 
-  /** How often values of a column occur; outliers are marked. A range that is dragged, or set with the handles, goes into the filter. */
+  /** How often values of a column occur; outliers are marked. A dragged range goes into the filter. */
   class Histogram extends tm.range.Dragging {
     keep(range) {
       const { edges, filterName: name, onKeep } = this.props;
@@ -163,12 +193,22 @@
       const bins = counts.length;
       const range = drag ? [drag.from, drag.to].sort((a, b) => a - b) : this.kept();
       const hasRange = tm.range.endsIn(where, short) != null;
-      return html`<figure class="histogram"><figcaption><b>${header(name)}</b> from ${number(edges[0])} to ${number(edges[bins])}${sum > 0 && html`, <span class="outliers">${plural(sum, "outlier")}</span>`}.
-          ${" "}${hasRange ? html`<button class="link" aria-label=${`Clear the range of ${header(name)}`} onClick=${() => this.keep(null)}>Clear the range</button>` : "Drag, or move a handle, to keep a range, which goes into the filter."}</figcaption>
-        <div class="brushed" ref=${(place) => { this.place = place; }} onPointerDown=${(event) => this.start(event)} onPointerMove=${(event) => this.move(event)} onPointerUp=${() => this.end()} onPointerCancel=${() => this.setState({ drag: null })}>
-          <div class="bins" role="img" aria-label=${`Histogram of ${header(name)}`}>${counts.map((count, at) => html`<i style=${{ height: `${count ? Math.max(3, (100 * count) / most) : 0}%` }} class=${outliers[at] ? "out" : ""}
-            title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at] ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div>
-          <${tm.range.Range} name=${header(name)} range=${range} stops=${edges.map((_, at) => at / bins)} textOf=${(at) => number(edges[at])} onKeep=${(ends) => this.keep(ends)} onGrab=${(event, other) => this.start(event, other)} />
+      return html`<figure class="histogram">
+        <figcaption><b>${header(name)}</b> from ${number(edges[0])} to ${number(edges[bins])}
+          ${sum > 0 && html`, <span class="outliers">${plural(sum, "outlier")}</span>`}.
+            ${" "}${hasRange ? html`<button class="link" aria-label=${`Clear the range of ${header(name)}`}
+              onClick=${() => this.keep(null)}>Clear the range</button>`
+              : "Drag, or move a handle, to keep a range, which goes into the filter."}</figcaption>
+        <div class="brushed" ref=${(place) => { this.place = place; }} onPointerDown=${(event) => this.start(event)}
+          onPointerMove=${(event) => this.move(event)} onPointerUp=${() => this.end()}
+          onPointerCancel=${() => this.setState({ drag: null })}>
+          <div class="bins" role="img" aria-label=${`Histogram of ${header(name)}`}>${counts.map((count, at) => html`<i
+            style=${{ height: `${count ? Math.max(3, (100 * count) / most) : 0}%` }} class=${outliers[at] ? "out" : ""}
+            title=${`${number(edges[at])} to ${number(edges[at + 1])}: ${plural(count, "episode")}${outliers[at]
+              ? `, ${plural(outliers[at], "outlier")}` : ""}`}></i>`)}</div>
+          <${tm.range.Range} name=${header(name)} range=${range} stops=${edges.map((_, at) => at / bins)}
+            textOf=${(at) => number(edges[at])} onKeep=${(ends) => this.keep(ends)}
+            onGrab=${(event, other) => this.start(event, other)} />
         </div></figure>`;
     }
   }
@@ -177,11 +217,13 @@
   function Columns({ app, columns }) {
     const hidden = tm.model.listed(app.state.hidden);
     const show = (shown) => app.set({ hidden: columns.filter((name) => !shown.includes(name)).join("\n") });
-    return html`<${Checks} app=${app} title="Columns" names=${columns} chosen=${columns.filter((name) => !hidden.includes(name))} onChange=${show}>
+    return html`<${Checks} app=${app} title="Columns" names=${columns}
+      chosen=${columns.filter((name) => !hidden.includes(name))} onChange=${show}>
       <p><button class="chip" onClick=${() => show(columns)}>all</button>${" "}
-        <button class="chip" onClick=${() => show(columns.filter((name) => !name.startsWith("metrics/")))}>all but metrics</button></p>
+        <button class="chip" onClick=${() => show(columns.filter((name) => !name.startsWith("metrics/")))}>
+          all but metrics</button></p>
     <//>`;
   }
 
-  tm.episodes = { EpisodesView, Columns };
+  tm.episodes = { AllEpisodes, Columns };
 })((window.tuneMedia = window.tuneMedia || {}));

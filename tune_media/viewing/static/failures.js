@@ -18,10 +18,15 @@
     return html`<section class="failures" aria-label="Failed trials">
       <b class="problem">${plural(failed.length, "trial")} failed</b>
       <ul>${shown.map(([error, trials]) => html`<li>
-        ${trials.slice(0, MOST_TRIALS).map((trial) => html`<button class="link" title=${`${trial.name}\n${titleOf(trial, Infinity)}`} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>${titleOf(trial)}</button>`)}
-        ${trials.length > MOST_TRIALS && html`<span class="muted">and ${plural(trials.length - MOST_TRIALS, "other")}</span>`}
-        <span class="reason">${error || (app.source.isServer ? "it left no error" : "a gallery leaves errors out: they may name paths")}</span></li>`)}</ul>
-      ${(sorted.length > shown.length || failed.length > MOST_TRIALS) && html`<button class="chip" onClick=${() => app.set({ filter: "status=error", cards: "trials" })}>Show them all</button>`}
+        ${trials.slice(0, MOST_TRIALS).map((trial) => html`<button class="link"
+          title=${`${trial.name}\n${titleOf(trial, Infinity)}`} onClick=${() => app.open(trial)}>
+            ${titleOf(trial)}</button>`)}
+        ${trials.length > MOST_TRIALS
+          && html`<span class="muted">and ${plural(trials.length - MOST_TRIALS, "other")}</span>`}
+        <span class="reason">${error || (app.source.isServer ? "it left no error"
+          : "a gallery leaves errors out: they may name paths")}</span></li>`)}</ul>
+      ${(sorted.length > shown.length || failed.length > MOST_TRIALS) && html`<button class="chip"
+        onClick=${() => app.set({ filter: "status=error", cards: "trials" })}>Show them all</button>`}
     </section>`;
   }
 

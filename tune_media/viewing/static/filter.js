@@ -1,4 +1,4 @@
-// The filter: `lr>0.001 (gamma=0.9 OR gamma=None) "my name"=3 lr=0.001..0.01 not PPO`, as a test of a trial and its clip.
+// The filter, such as `lr>0.001 (gamma=0.9 OR gamma=None) "my name"=3 lr=0.001..0.01 not PPO`: a test of a trial.
 (function (tm) {
   "use strict";
 
@@ -13,7 +13,8 @@
   /** Return the tokens of a filter; blanks around an operator are no end of a token. */
   function tokensOf(text) {
     const parts = text.split(/("[^"]*"?)/); // every second one is quoted
-    const joined = parts.map((part, index) => (index % 2 ? part : part.replace(/\s*(!=|<=|>=|==|=|<|>)\s*/g, "$1"))).join("");
+    const joined = parts.map((part, index) => (index % 2 ? part
+      : part.replace(/\s*(!=|<=|>=|==|=|<|>)\s*/g, "$1"))).join("");
     const found = [];
     TOKEN.lastIndex = 0;
     for (let match = TOKEN.exec(joined); match; match = TOKEN.exec(joined)) found.push(match[1] || match[2]);
@@ -85,7 +86,8 @@
       const read = find(unquoted(name).trim());
       if (!read) {
         const meant = nearest(unquoted(name).trim(), known);
-        problem = `no hyperparameter or metric is called “${unquoted(name).trim()}”${meant ? `; did you mean “${meant}”?` : ""}`;
+        problem = `no hyperparameter or metric is called “${unquoted(name).trim()}”`;
+        if (meant) problem += `; did you mean “${meant}”?`;
         return () => true;
       }
       const lacks = lackOf(name.trim(), operator, value.trim());
@@ -111,13 +113,14 @@
   /** Return what a comparison lacks, or null: a value, or a number to be larger or smaller than. */
   function lackOf(name, operator, value) {
     if (value === "") return `“${name}${operator}” lacks a value, such as ${name}${operator}1`;
-    if (/[<>]/.test(operator) && Number.isNaN(Number(unquoted(value) || NaN))) return `“${unquoted(value)}” is no number, which ${name}${operator} needs`;
-    return null;
+    const lacksNumber = /[<>]/.test(operator) && Number.isNaN(Number(unquoted(value) || NaN));
+    return lacksNumber ? `“${unquoted(value)}” is no number, which ${name}${operator} needs` : null;
   }
 
   /** Return the name that a misspelt one most likely means, or null: at most two of five letters are others. */
   function nearest(name, known) {
-    const ranked = known.map((one) => [distance(name.toLowerCase(), one.toLowerCase()), one]).sort((a, b) => a[0] - b[0]);
+    const ranked = known.map((one) => [distance(name.toLowerCase(), one.toLowerCase()), one])
+      .sort((a, b) => a[0] - b[0]);
     return ranked.length && 5 * ranked[0][0] <= 2 * name.length ? ranked[0][1] : null;
   }
 
@@ -126,13 +129,15 @@
     let row = Array.from({ length: b.length + 1 }, (_, at) => at);
     for (let i = 1; i <= a.length; i++) {
       const next = [i];
-      for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] !== b[j - 1])));
+      for (let j = 1; j <= b.length; j++) {
+        next.push(Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] !== b[j - 1])));
+      }
       row = next;
     }
     return row[b.length];
   }
 
-  /** Return a test of a value: equal to a text, a number or None, between two numbers, or smaller or larger than one. */
+  /** Return a test of a value: equal to a text, number or None, between two numbers, or smaller or larger than one. */
   function comparison(operator, text) {
     const number = text.trim() === "" ? NaN : Number(text);
     if (operator === "=" || operator === "==" || operator === "!=") {
@@ -149,7 +154,7 @@
     const range = RANGE.exec(text);
     if (range && (range[1] || range[2])) {
       const [low, high] = [Number(range[1] ?? -Infinity), Number(range[2] ?? Infinity)];
-      return (value) => (typeof value === "number" || typeof value === "boolean") && value >= low && value <= high; // true is 1
+      return (value) => ["number", "boolean"].includes(typeof value) && value >= low && value <= high; // true is 1
     }
     const lower = text.toLowerCase();
     const digits = /[.e]/i.test(text) ? text.trim().replace(/^-?[0.]*|e.*|\./gi, "").length : 0;
@@ -157,7 +162,8 @@
       if (Array.isArray(value)) return value.some(same); // the names of one thing
       if (value == null) return lower === "none" || lower === "null";
       if (typeof value === "boolean") return String(value) === lower || (value ? "yes" : "no") === lower;
-      if (typeof value === "number" && !Number.isNaN(number)) return isClose(value, number) || isShownAs(value, number, digits);
+      const areNumbers = typeof value === "number" && !Number.isNaN(number);
+      if (areNumbers) return isClose(value, number) || isShownAs(value, number, digits);
       return String(value) === text || plain(String(value)) === text;
     };
     return same;
@@ -169,7 +175,7 @@
   /** Return whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
   const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
 
-  /** Return whether a value is shown as a number: rounded as the page does, or to the four or more digits that were typed. */
+  /** Return whether a value is shown as a number: rounded as on the page, or to the digits that were typed, if many. */
   const isShownAs = (value, number, digits) => isClose(Number(tm.ui.number(value).replace(/,/g, "")), number)
     || (digits >= FEWEST_DIGITS && digits <= 100 && isClose(Number(value.toPrecision(digits)), number));
 
@@ -182,8 +188,10 @@
   /** Return the value that was meant by one that no row has, or null; `rows` are [trial, clip]. */
   function meantValue({ equalities }, rows) {
     for (const { value, text } of equalities) {
-      const known = [...new Set(rows.map(([trial, clip]) => value(trial, clip)).filter((one) => typeof one === "string").map(plain))];
-      const meant = known.includes(text) ? null : nearest(text, known) || known.find((one) => one.toLowerCase().includes(text.toLowerCase()));
+      const known = [...new Set(rows.map(([trial, clip]) => value(trial, clip)).filter((one) => typeof one === "string")
+        .map(plain))];
+      const meant = known.includes(text) ? null
+        : nearest(text, known) || known.find((one) => one.toLowerCase().includes(text.toLowerCase()));
       if (meant) return meant;
     }
     return null;

@@ -6,7 +6,7 @@
   const model = tm.model;
   const FEWEST = 3; // columns that are worth folding
 
-  /** Return what the name of a column in a CSV begins with: `last/env_runners` of `last/env_runners/x`, else nothing. */
+  /** Return the first two parts of a column's name in a CSV, `last/env_runners` of `last/env_runners/x`; else "". */
   const prefixOf = ({ name }) => (name.split("/").length > 2 ? name.split("/").slice(0, 2).join("/") : "");
   const shownName = (prefix) => `${prefix.slice(prefix.indexOf("/") + 1)}/…`;
 
@@ -26,7 +26,8 @@
     const chosen = new Set(model.listed(app.state.folded));
     const at = new Map();
     for (const [prefix, own] of groupsOf(columns)) {
-      if (chosen.has(prefix)) for (const column of own) at.set(column, column === own[0] ? { key: prefix, prefix, columns: own } : null);
+      if (!chosen.has(prefix)) continue;
+      for (const column of own) at.set(column, column === own[0] ? { key: prefix, prefix, columns: own } : null);
     }
     return columns.map((column) => (at.has(column) ? at.get(column) : column)).filter(Boolean);
   }
@@ -39,14 +40,19 @@
     const groups = [...groupsOf(columns)];
     if (!groups.length) return null;
     return html`<span class="folds" role="group" aria-label="Fold columns">${groups.map(([prefix, own]) => html`
-      <button aria-pressed=${chosen.includes(prefix)} onClick=${() => toggle(app, prefix)} title=${`Fold ${own.length} columns into one`}>${shownName(prefix)} <span class="muted">${own.length}</span></button>`)}</span>`;
+      <button aria-pressed=${chosen.includes(prefix)} onClick=${() => toggle(app, prefix)}
+        title=${`Fold ${own.length} columns into one`}>
+          ${shownName(prefix)} <span class="muted">${own.length}</span></button>`)}</span>`;
   }
 
   /** The head of folded columns; a click unfolds them. */
-  const Head = ({ app, fold }) => html`<th scope="col" class="fold-cell"><button onClick=${() => toggle(app, fold.prefix)} title=${`Unfold ${fold.columns.length} columns`}>${shownName(fold.prefix)} +${fold.columns.length}</button></th>`;
+  const Head = ({ app, fold }) => html`<th scope="col" class="fold-cell">
+    <button onClick=${() => toggle(app, fold.prefix)} title=${`Unfold ${fold.columns.length} columns`}>
+      ${shownName(fold.prefix)} +${fold.columns.length}</button></th>`;
 
   /** What stands in a row for folded columns: all values are in its title. */
-  const Cell = ({ fold, textOf }) => html`<td class="fold-cell" title=${fold.columns.map((column) => `${column.label} ${textOf(column)}`).join("\n")}>…</td>`;
+  const Cell = ({ fold, textOf }) => html`<td class="fold-cell"
+    title=${fold.columns.map((column) => `${column.label} ${textOf(column)}`).join("\n")}>…</td>`;
 
   tm.folds = { foldedOf, Folds, Head, Cell };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -4,7 +4,10 @@
 
   const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline, BestClip } = tm.ui;
   const model = tm.model;
-  const [CARD_EDGE, OTHERS, CHIP_EDGE, CHIP_NAME, CHARACTER] = [24, 34, 22, 8, 7.2]; // pixels, but for a name that is cut: characters
+  const [CARD_EDGE, OTHERS, CHIP_EDGE, CHARACTER] = [24, 34, 22, 7.2]; // pixels
+  const CHIP_NAME = 8; // characters of a name, which is cut if it is longer
+  const SUCCESS_HELP =
+    "The share of the episodes of the last evaluation (or of training) that succeeded, with its 95 % interval";
   const FIRST_DRAWN = 60; // cards that are drawn before the first picture is there
 
   /** Return the trials that the grid shows, each with its clip, in order. */
@@ -12,11 +15,13 @@
     const { state, data } = app;
     const filter = model.parseFilter(state.filter, data);
     const box = state.brush && app.curves?.metric === state.score ? state.brush.split(" ").map(Number) : null;
-    const rows = filteredRows(app, filter).filter(({ trial }) => !box || tm.curves.passes(app.curves.of.get(trial.id), box));
+    const rows = filteredRows(app, filter)
+      .filter(({ trial }) => !box || tm.curves.passes(app.curves.of.get(trial.id), box));
     const sign = state.descending ? -1 : 1;
     const value = ({ trial, clip }) => model.valueOf(trial, state.sort, clip);
     rows.sort((a, b) => model.compare(value(a), value(b), sign) || a.trial.number - b.trial.number);
-    const meant = rows.length ? null : tm.filter.meantValue(filter, app.data.trials.map((trial) => [trial, clipOf(trial, state)]));
+    const meant = rows.length ? null
+      : tm.filter.meantValue(filter, app.data.trials.map((trial) => [trial, clipOf(trial, state)]));
     return { rows, problem: filter.problem, meant };
   }
 
@@ -38,45 +43,59 @@
   /** A trial and the clip that it shows. */
   class TrialCard extends Card {
     render({ trial, clip, rank }, { isVisible }) {
-      const label = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "") + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
-      return this.frame({ trial, clip, kind: "", ribbon: rank === 1 && "Winner", label }, () => html`<${Facts} ...${this.props} />`);
+      const label = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "")
+        + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
+      return this.frame({ trial, clip, kind: "", ribbon: rank === 1 && "Winner", label },
+        () => html`<${Facts} ...${this.props} />`);
     }
   }
 
-  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status", "ticked", "size", "params"];
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status",
+    "ticked", "size", "params"];
 
-  /** The facts under a clip: name, hyperparameters, the score, return, length and step of the clip, and the returns over training. */
+  /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
     const { state } = app;
     const isOther = clip && step != null && clip.step !== step;
     const params = Object.entries(trial.texts);
-    const fitting = (room) => tm.ui.fitting(params, room, (name, text) => CHIP_EDGE + CHARACTER * (Math.min(name.length, CHIP_NAME) + text.length));
+    const fitting = (room) => tm.ui.fitting(params, room,
+      (name, text) => CHIP_EDGE + CHARACTER * (Math.min(name.length, CHIP_NAME) + text.length));
     const all = fitting(state.size - CARD_EDGE); // if not all do, the button of the others needs room, too
     const count = all === params.length ? all : fitting(state.size - CARD_EDGE - OTHERS);
     const hidden = params.slice(count);
-    const openTrial = () => app.go({ view: "trial", trial: trial.name, clip: "" });
-    const note = isOther ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}` : "";
+    const openTrial = () => app.open(trial);
+    const note = isOther
+      ? `no clip at step ${number(step)}: this is the trial's ${clip.step < step ? "last one before" : "first one"}`
+      : "";
     return html`
       <h2><button class="name" tabindex="-1" title=${trial.name} onClick=${openTrial}>
         <i class="swatch" style=${{ background: color }}></i>${trial.shortName}</button>
         ${trial.abandoned && html`<em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
-        ${model.isFailed(trial) && html`<em class="failed-trial" title=${trial.error || "This trial failed."}>failed</em>`}
-        ${rank && html`<span class="rank" title=${`${model.scoreLabel(state.score)}: ${number(trial.score)}`}>#${rank}</span>`}</h2>
+        ${model.isFailed(trial) && html`<em class="failed-trial"
+          title=${trial.error || "This trial failed."}>failed</em>`}
+        ${rank && html`<span class="rank"
+          title=${`${model.scoreLabel(state.score)}: ${number(trial.score)}`}>#${rank}</span>`}</h2>
       ${model.isFailed(trial) && trial.error
         ? html`<p class="params error" title=${trial.error}>${trial.error}</p>`
         : html`<div class="params">${params.slice(0, count).map(([name, text]) => html`
-        <button tabindex="-1" title=${`Show only trials with ${name} = ${text}`} onClick=${() => app.addFilter(name, trial.params[name])}>
+        <button tabindex="-1" title=${`Show only trials with ${name} = ${text}`}
+          onClick=${() => app.addFilter(name, trial.params[name])}>
           <span>${lastPart(name)}</span><b>${text}</b></button>`)}
-        ${hidden.length > 0 && html`<button class="others" tabindex="-1" title=${model.titleText(hidden, Infinity)} aria-label=${`${hidden.length} more hyperparameters: ${model.titleText(hidden, Infinity)}`} onClick=${openTrial}>+${hidden.length}</button>`}</div>`}
+        ${hidden.length > 0 && html`<button class="others" tabindex="-1" title=${model.titleText(hidden, Infinity)}
+          aria-label=${`${hidden.length} more hyperparameters: ${model.titleText(hidden, Infinity)}`}
+          onClick=${openTrial}>+${hidden.length}</button>`}</div>`}
       <dl class="trial-facts">
-        ${state.score && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
-        <${tm.configurations.Success} rate=${model.successOf(trial, app.data)} title="The share of the episodes of the last evaluation (or of training) that succeeded, with its 95 % interval" />
+        ${state.score && html`<div class="score"><dt title=${state.score}>${model.scoreLabel(state.score)}
+          ${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
+        <${tm.configurations.Success} rate=${model.successOf(trial, app.data)} title=${SUCCESS_HELP} />
         <div><dt>return</dt><dd>${number(clip?.return)}</dd></div>
-        <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
+        <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}
+          ${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
         <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
       </dl>
-      <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color} scale=${scale} />`;
+      <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color}
+        scale=${scale} />`;
   }
 
   /** The line above the grid: who won, by which score. */
@@ -86,12 +105,14 @@
     const { winner } = data;
     const tied = data.trials.filter((trial) => trial.rank === 1).length;
     const clip = model.bestClip(winner, state.section, state.key);
-    const open = () => app.go({ view: "trial", trial: winner.name, clip: "" });
+    const open = () => app.open(winner);
     return html`<section class="winner-line" aria-label="Winner">
       <${BestClip} app=${app} trial=${winner} />
       <div>
-        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}<${tm.config.TrialTitle} trial=${winner} onClick=${open} /></p>
-        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}</p>
+        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}
+          <${tm.config.TrialTitle} trial=${winner} onClick=${open} /></p>
+        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>
+          ${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}</p>
       </div>
       <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open it"}</button>
     </section>`;
@@ -105,18 +126,30 @@
     return html`<main class="grid-view">
       <${tm.live.Live} app=${app} />
       ${!app.hasClips && html`<${tm.table.NoClips} app=${app} />`}
-      ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />` : html`<${Winner} app=${app} />`}
+      ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />`
+        : html`<${Winner} app=${app} />`}
       <${tm.failures.Failures} app=${app} />
-      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} /><${tm.scatter.ScatterPanel} app=${app} rows=${rows} />`}
-      <div class="above-cards"><p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
-        ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
-            ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
-        : `${app.configurations && !app.isTable ? `${plural(app.configurations.all.length, "configuration")}, ` : ""}${plural(rows.length, "trial")}`}${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush ? " and the box on the chart" : ""}.${meant ? ` Did you mean “${meant}”?` : ""}`}</p>
-        <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} />`}<${tm.configurations.CardsChoice} app=${app} /></span></div>
-      ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}${data.rates?.length ? " with-success" : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
-        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />` : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard} key=${trial.id} app=${app}
-          trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale} status=${trial.status} ticked=${state.ticked}
-          rank=${trial.rank} size=${state.size} params=${data.params} ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
+      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} />
+        <${tm.scatter.ScatterPanel} app=${app} rows=${rows} />`}
+      <div class="above-cards">
+        <p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
+          ? html`${plural(rows.length, "trial")} of ${number(data.trials.length)}
+              ${" "}<button class="link" onClick=${() => app.set({ filter: "", brush: "" })}>show all</button>`
+          : `${app.configurations && !app.isTable ? `${plural(app.configurations.all.length, "configuration")}, `
+            : ""}${plural(rows.length, "trial")}`}
+          ${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush
+            ? " and the box on the chart" : ""}.${meant ? ` Did you mean “${meant}”?` : ""}`}</p>
+        <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}
+          ${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} />`}
+          <${tm.configurations.CardsChoice} app=${app} /></span></div>
+      ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div
+        class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}${data.rates?.length ? " with-success"
+          : ""}`} style=${{ "--size": `${state.size}px`, "--count": app.configurations?.all.length ?? rows.length }}>
+        ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />`
+          : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard}
+            key=${trial.id} app=${app} trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale}
+            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} size=${state.size} params=${data.params}
+            ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>`}
     </main>`;
   }
@@ -124,9 +157,12 @@
   /** The cards of configurations. */
   function Configurations({ app, rows }) {
     const axis = app.axis;
-    return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN).map((one, place) => html`
-      <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis} clip=${clipOf(one.typical, app.state)}
-        clips=${`${app.state.section}|${app.state.key}|${app.state.step}`} clipOf=${(trial) => clipOf(trial, app.state)} ticked=${app.state.ticked} ...${app.meanAt(one)} color=${app.colorOf(one.trials[0])} />`);
+    return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN)
+      .map((one, place) => html`
+        <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis}
+          clip=${clipOf(one.typical, app.state)} clips=${`${app.state.section}|${app.state.key}|${app.state.step}`}
+          clipOf=${(trial) => clipOf(trial, app.state)} ticked=${app.state.ticked} ...${app.meanAt(one)}
+          color=${app.colorOf(one.trials[0])} />`);
   }
 
   tm.grid = { GridView, gridRows, filteredRows, clipOf };

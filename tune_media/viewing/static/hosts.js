@@ -38,12 +38,13 @@
       config: (trial) => json(`data/config.json?${query({ trial: trial.id })}`),
       clip: (clip) => json(`data/clip.json?${query({ trial: clip.trial.id, path: clip.path })}`),
       tape: (wanted) => json(`data/tape.json?${query(wanted)}`),
-      play: async (wanted) => (await get(`data/play.json?${query(wanted)}`, { method: "POST", headers: { "X-Tune-Media": "play" } })).json(),
+      play: async (wanted) => (await get(`data/play.json?${query(wanted)}`,
+        { method: "POST", headers: { "X-Tune-Media": "play" } })).json(),
       played: (wanted) => json(`data/played.json?${query(wanted)}`),
     };
   }
 
-  /** Data from a gallery's folder. A page from disk may not fetch, so each file is a script that delivers its content. */
+  /** Data from a gallery's folder. A page from disk cannot fetch, so each file is a script with its data. */
   function filesSource() {
     const waiting = new Map();
     tm.deliver = (name, content) => waiting.get(name)?.(content);
@@ -70,7 +71,8 @@
         const rows = values.map((_, row) => row).filter((row) => values[row] != null);
         return { step: rows.map((row) => step[row]), value: rows.map((row) => values[row]) };
       });
-      return { trials: trials.map(({ id }) => id), step: found.map(({ step }) => step), value: found.map(({ value }) => value) };
+      return { trials: trials.map(({ id }) => id), step: found.map(({ step }) => step),
+        value: found.map(({ value }) => value) };
     }
     return {
       live: false,
@@ -151,7 +153,7 @@
         const url = (own) => `#${[...others, `${PARAMETER}=${encodeURIComponent(own)}`].join("&")}`;
         if (url(link) === outer.location.hash) return;
         const write = (how, own) => attempt(() => outer.history[how](outer.history.state, "", url(own)));
-        if (!replace && others.length === parts().length) write("replaceState", ""); // so that Back finds the first view
+        if (!replace && others.length === parts().length) write("replaceState", ""); // Back returns to the first view
         write(replace ? "replaceState" : "pushState", link);
       },
       onLink: (listener) => attempt(() => outer.addEventListener("hashchange", () => {

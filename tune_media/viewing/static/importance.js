@@ -18,11 +18,14 @@
     const shown = known.slice(0, MOST_BARS);
     const left = known.length - shown.length;
     return html`<section class="importance" aria-label="Importance of the hyperparameters">
-      <p>${sure.length ? html`<b>What matters:</b> ${sure.map(lastPart).join(", ")}.` : html`<b>No hyperparameter surely matters.</b>`}
-        ${" "}<span class="muted">The share of the score's differences that each explains; the line is its interval, which holds for all together in 95 % of sweeps. Grey: not surely.</span></p>
+      <p>${sure.length ? html`<b>What matters:</b> ${sure.map(lastPart).join(", ")}.`
+        : html`<b>No hyperparameter surely matters.</b>`}
+        ${" "}<span class="muted">The share of the score's differences that each explains; the line is its interval,
+          which holds for all together in 95 % of sweeps. Grey: not surely.</span></p>
       <table><tbody>${shown.map(([name, share, low, high]) => html`<tr class=${low > 0 ? "sure" : ""}>
         <th scope="row" title=${name}>${lastPart(name)}</th>
-        <td class="bar-place" aria-hidden="true"><i class="bar-of" style=${{ width: `${100 * share}%` }}></i><i class="whisker" style=${{ left: `${100 * low}%`, width: `${100 * (high - low)}%` }}></i></td>
+        <td class="bar-place" aria-hidden="true"><i class="bar-of" style=${{ width: `${100 * share}%` }}></i>
+          <i class="whisker" style=${{ left: `${100 * low}%`, width: `${100 * (high - low)}%` }}></i></td>
         <td>${percent(share)}</td><td class="muted">${percent(low)} to ${percent(high)}</td></tr>`)}</tbody></table>
       ${left > 0 && html`<p class="muted">${plural(left, "more hyperparameter")} not shown.</p>`}
     </section>`;

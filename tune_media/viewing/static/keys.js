@@ -7,16 +7,17 @@
   const KEYS = [
     [["Space"], "play or pause", (app) => app.group.toggle(), " "],
     [[","], "one frame back", (app) => app.group.stepFrame(-1)],
-    [["."], "one frame on", (app) => app.group.stepFrame(1)],
+    [["."], "one frame forward", (app) => app.group.stepFrame(1)],
     [["<"], "slower", (app) => tm.bars.changeSpeed(app, -1)],
     [[">"], "faster", (app) => tm.bars.changeSpeed(app, 1)],
     [["l"], "loop, or hold the last frame", (app) => app.group.setLoop(!app.group.loop)],
     [["h"], "play all clips, or only the one under the pointer", (app) => app.setAlone(!app.group.alone)],
-    [["←"], "step of training before", (app) => app.moveStep(-1), "ArrowLeft"],
-    [["→"], "step of training after", (app) => app.moveStep(1), "ArrowRight"],
+    [["←"], "previous training step", (app) => app.moveStep(-1), "ArrowLeft"],
+    [["→"], "next training step", (app) => app.moveStep(1), "ArrowRight"],
     [["Home"], "first step", (app) => app.moveStep(-Infinity), "Home"],
     [["End"], "last step", (app) => app.moveStep(Infinity), "End"],
-    [["b"], "each trial's best clip, or the same step for all", (app) => app.set({ step: app.state.step === "best" ? "last" : "best" })],
+    [["b"], "each trial's best clip, or the same step for all",
+      (app) => app.set({ step: app.state.step === "best" ? "last" : "best" })],
     [["k"], "next kind of clip: best, worst …", (app) => app.cycle("key")],
     [["s"], "training or evaluation", (app) => app.cycle("section")],
     [["r"], "reverse the order", (app) => app.set({ descending: !app.state.descending })],
@@ -26,19 +27,20 @@
     [["x"], "tick a trial or a clip for comparing", (app) => tm.compare.toggleFocused(app)],
     [["v"], "compare what is ticked", (app) => tm.compare.open(app)],
     [["n"], "next moment of the episode", (app) => app.timeline?.jump(1)],
-    [["N"], "moment before", (app) => app.timeline?.jump(-1)],
+    [["N"], "previous moment", (app) => app.timeline?.jump(-1)],
     [["Tab", "Enter"], "choose a trial, open it"],
     [["Tab", "←", "→"], "an end of the range that a histogram keeps; Esc keeps all"],
-    [["w"], "the winner over training", (app) => app.data.winner && app.go({ view: "trial", trial: app.data.winner.name, clip: "" })],
+    [["w"], "the winner over training", (app) => app.data.winner && app.open(app.data.winner)],
     [["t"], "the trial of this clip", (app) => app.state.trial && app.go({ view: "trial" })],
-    [["↑"], "trial before", (app) => app.state.trial && app.nextTrial(-1), "ArrowUp"],
-    [["↓"], "trial after", (app) => app.state.trial && app.nextTrial(1), "ArrowDown"],
+    [["↑"], "previous trial", (app) => app.state.trial && app.nextTrial(-1), "ArrowUp"],
+    [["↓"], "next trial", (app) => app.state.trial && app.nextTrial(1), "ArrowDown"],
     [["Esc"], "back", (app) => app.up(), "Escape"],
     [["c"], "copy a link to this view", (app) => app.copyLink()],
     [["d"], "light or dark", (app) => app.toggleTheme()],
     [["?"], "this page", (app) => app.show(Help)],
   ];
-  const ACTIONS = new Map(KEYS.filter(([, , action]) => action).map(([shown, , action, key]) => [key || shown[0], action]));
+  const ACTIONS = new Map(KEYS.filter(([, , action]) => action)
+    .map(([shown, , action, key]) => [key || shown[0], action]));
   const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
 
   function onKey(app, event) {
@@ -51,7 +53,8 @@
     const typing = target.matches("input[type=search], input[type=text], textarea");
     const choosing = target.matches("select, input[type=range]") && /^(Arrow|Home|End| $)/.test(event.key);
     const pressing = target.matches("button, a") && event.key === " ";
-    const scrolling = event.key.startsWith("Arrow") && ((app.state.view === "grid" && SCROLLING.includes(event.key)) || target.closest?.(".table-place"));
+    const scrolling = event.key.startsWith("Arrow")
+      && ((app.state.view === "grid" && SCROLLING.includes(event.key)) || target.closest?.(".table-place"));
     const action = ACTIONS.get(event.key);
     if (!action || typing || choosing || pressing || scrolling) return;
     event.preventDefault();
@@ -61,7 +64,8 @@
   function Help({ app }) {
     return html`<${tm.ui.Dialog} app=${app} label="Keyboard">
       <h2>Keyboard</h2>
-      <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>
+      <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt>
+        <dd>${meaning}</dd></div>`)}</dl>
     <//>`;
   }
 

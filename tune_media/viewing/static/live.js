@@ -4,7 +4,8 @@
 
   const { html, number } = tm.ui;
   const { Component } = window.htmPreact;
-  const WORDS = [["running", "running"], ["pending", "pending"], ["paused", "paused"], ["terminated", "ended"], ["error", "failed"], ["", "without a status"]];
+  const WORDS = [["running", "running"], ["pending", "pending"], ["paused", "paused"], ["terminated", "ended"],
+    ["error", "failed"], ["", "without a status"]];
   const ACTIVE = ["running", "pending", "paused"];
   const TICK_MS = 5000;
   const LONG_S = 1800; // without a result, after which the driver may be gone
@@ -47,10 +48,14 @@
       const [first, last] = [Math.min(...iterations), Math.max(...iterations)];
       const age = data.newest ? (Date.now() - source.ahead()) / 1000 - data.newest : null;
       const isOld = age > LONG_S;
-      return html`<p class="live"><span class=${`pulse${isOld || !running.length ? " old" : ""}`} aria-hidden="true"></span>
-        ${WORDS.filter(([word]) => found[word]).map(([word, text]) => html`<span class=${word === "error" ? "problem" : ""}><b>${number(found[word])}</b> ${text}</span>`)}
-        ${iterations.length > 0 && html`<span>iteration <b>${first === last ? number(first) : `${number(first)} to ${number(last)}`}</b></span>`}
-        ${age != null && html`<span class=${isOld ? "problem" : ""}>newest result <b>${ageText(age)}</b> ago${isOld ? ": has the driver stopped?" : ""}</span>`}</p>`;
+      return html`<p class="live">
+        <span class=${`pulse${isOld || !running.length ? " old" : ""}`} aria-hidden="true"></span>
+        ${WORDS.filter(([word]) => found[word]).map(([word, text]) =>
+          html`<span class=${word === "error" ? "problem" : ""}><b>${number(found[word])}</b> ${text}</span>`)}
+        ${iterations.length > 0 && html`<span>iteration <b>
+          ${first === last ? number(first) : `${number(first)} to ${number(last)}`}</b></span>`}
+        ${age != null && html`<span class=${isOld ? "problem" : ""}>
+          newest result <b>${ageText(age)}</b> ago${isOld ? ": has the driver stopped?" : ""}</span>`}</p>`;
     }
   }
 

@@ -2,7 +2,8 @@
 (function (tm) {
   "use strict";
 
-  const ABANDONED = "its driver was killed before Tune knew this trial, which started again under another id; not ranked";
+  const ABANDONED =
+    "its driver was killed before Tune knew this trial, which started again under another id; not ranked";
 
   const COLORS = [
     "#4269d0", "#e08b1d", "#d2485c", "#3a9e92", "#3f9b57", "#a463c2", "#c2672b", "#6b8fd6", "#9c6b4e", "#7a828e",
@@ -17,7 +18,8 @@
   const OWN_NAMES = ["score", "name", "status", "error", "rank"];
   const FEWEST_DIGITS = 4;
   const SHOWN_PARAMS = 4; // in a title and on a card; the others are a "+2"
-  const TUNES_NAME = /^(.+)_([0-9a-f]{5}_\d{5})$/; // the trainable, and the id, which is all that differs between trials
+  // the trainable, and the id, which is all that differs between trials
+  const TUNES_NAME = /^(.+)_([0-9a-f]{5}_\d{5})$/;
   const LONG_TITLE = 27; // characters that a small card has room for
   const lastPart = (name) => name.split("/").pop();
   let changes = 0; // how often metrics came
@@ -80,14 +82,16 @@
       texts: byName(), status: "", error: "",
     }));
     for (const name of payload.params) {
-      textsOf(trials.map((trial) => trial.params[name])).forEach((text, number) => { trials[number].texts[name] = text; });
+      textsOf(trials.map((trial) => trial.params[name]))
+        .forEach((text, number) => { trials[number].texts[name] = text; });
     }
     for (const trial of trials) trial.shownName = shownName(trial.name === "." ? { name: payload.title } : trial);
     const named = trials.map((trial) => TUNES_NAME.exec(trial.shownName));
     const areAlike = named.every((parts) => parts && parts[1] === named[0][1]);
     trials.forEach((trial, at) => { trial.shortName = areAlike ? named[at][2] : trial.shownName; });
     const Clip = clipClass(payload);
-    const [trialOf, kindOf, sectionOf, keyOf] = ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
+    const [trialOf, kindOf, sectionOf, keyOf] =
+      ["trial", "kind", "section", "key"].map((name) => reader(payload.clips[name]));
     for (let row = 0; row < payload.clips.count; row++) {
       const trial = trials[trialOf(row)];
       const kind = kindOf(row);
@@ -103,7 +107,9 @@
       for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
-    const model = { title: payload.title, verdicts: payload.verdicts || [], params: payload.params, trials, sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, judged: payload.judged || null, plays: Boolean(payload.plays) };
+    const model = { title: payload.title, verdicts: payload.verdicts || [], params: payload.params, trials,
+      sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, judged: payload.judged || null,
+      plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
     model.byId = new Map(trials.map((trial) => [trial.id, trial]));
     model.named = new Map(trials.map((trial) => [trial.name, trial]));
@@ -142,7 +148,8 @@
   const clipsOf = (trial, section, key) => trial.groups.get(groupName(section, key)) || [];
 
   /** Return the steps at which any trial has a clip of this section and key. */
-  const stepsOf = (trials, section, key) => [...new Set(trials.flatMap((trial) => clipsOf(trial, section, key)).map(({ step }) => step))].sort((a, b) => a - b);
+  const stepsOf = (trials, section, key) =>
+    [...new Set(trials.flatMap((trial) => clipsOf(trial, section, key)).map(({ step }) => step))].sort((a, b) => a - b);
 
   /** Return the range of steps and returns of the clips of all trials. */
   function scaleOf(trials, section, key) {
@@ -191,11 +198,14 @@
   function addMetrics(model, { trials, metrics, status, main = [], params = [], newest = null, pending = 0 }) {
     const place = new Map(trials.map((id, at) => [id, at]));
     Object.assign(model, { metricNames: Object.keys(metrics), metricsAt: ++changes, main, newest, pending });
-    model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE).sort((a, b) => Number(b.startsWith("evaluation/")) - Number(a.startsWith("evaluation/")));
+    model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE)
+      .sort((a, b) => Number(b.startsWith("evaluation/")) - Number(a.startsWith("evaluation/")));
     const isKnown = new Set(model.params);
-    model.params = [...new Set([...params.filter((name) => isKnown.has(name)), ...model.params])]; // those that matter first
+    // those that matter first
+    model.params = [...new Set([...params.filter((name) => isKnown.has(name)), ...model.params])];
     for (const trial of model.trials) {
-      for (const own of ["params", "texts"]) trial[own] = Object.assign(byName(), Object.fromEntries(model.params.map((name) => [name, trial[own][name]])));
+      for (const own of ["params", "texts"]) trial[own] = Object.assign(byName(),
+        Object.fromEntries(model.params.map((name) => [name, trial[own][name]])));
       const at = place.get(trial.id);
       trial.metrics = byName();
       if (at == null) continue;
@@ -204,10 +214,7 @@
     }
   }
 
-  /**
-   * Turn the server's configurations into the cards' rows: each has its trials, those that count, and the trial whose
-   * clip it shows: the one nearest to the mean, so that no lucky seed stands for all.
-   */
+  /** Decode the configurations. Each shows a clip of the trial nearest to the mean: no lucky seed stands for all. */
   function decodeConfigurations({ names: found, configurations, paired, importance }, model) {
     const names = [...found].sort((a, b) => model.params.indexOf(a) - model.params.indexOf(b));
     const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
@@ -216,14 +223,17 @@
       const own = one.trials.map((id) => model.byId.get(id)).filter(Boolean);
       const counting = own.filter((trial) => !leftOut.has(trial.id) && trial.score != null);
       const distance = (trial) => Math.abs(trial.score - one.mean[0]);
-      const typical = counting.reduce((best, trial) => (!best || distance(trial) < distance(best) ? trial : best), null) || own[0];
+      const typical = counting.reduce((best, trial) => (!best || distance(trial) < distance(best) ? trial : best),
+        null) || own[0];
       return {
-        ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names, texts: names.map((name) => texts.get(name)[place]),
+        ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names,
+        texts: names.map((name) => texts.get(name)[place]),
         trials: own, counting, leftOut: own.filter((trial) => leftOut.has(trial.id)), typical,
       };
     });
     const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
-    return { names, all: all.filter(({ typical }) => typical), paired, importance, hasLongTitles, hasRuns: configurations.some(({ trials }) => trials.length > 1) };
+    return { names, all: all.filter(({ typical }) => typical), paired, importance, hasLongTitles,
+      hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
   /** Return whether an estimate [value, low, high] leaves open if the value is positive or negative. */
@@ -231,7 +241,8 @@
 
   /** Return hyperparameters, [[name, text], ...], as text: the first of them, and how many others there are. */
   function titleText(pairs, most = SHOWN_PARAMS, others = ` · +${pairs.length - most}`) {
-    return pairs.slice(0, most).map(([name, text]) => `${lastPart(name)} ${text}`).join(" · ") + (pairs.length > most ? others : "");
+    return pairs.slice(0, most).map(([name, text]) => `${lastPart(name)} ${text}`).join(" · ")
+      + (pairs.length > most ? others : "");
   }
 
   /** Return a configuration's hyperparameters with their texts, and as text. */
@@ -242,8 +253,10 @@
   function scoresOf(model, section) {
     const names = new Set(model.metricNames);
     const known = [...labels.keys()].filter((name) => names.has(name));
-    if (section === "train") known.sort((a, b) => Number(a.startsWith("evaluation")) - Number(b.startsWith("evaluation")));
-    const hasReturns = model.trials.some((trial) => [...trial.groups.values()].some((clips) => clips.some((clip) => clip.return != null)));
+    if (section === "train")
+      known.sort((a, b) => Number(a.startsWith("evaluation")) - Number(b.startsWith("evaluation")));
+    const hasReturns = model.trials
+      .some((trial) => [...trial.groups.values()].some((clips) => clips.some((clip) => clip.return != null)));
     const clip = hasReturns ? [CLIP_SCORE] : [];
     return [...new Set([...known, ...clip, ...model.main.filter((name) => names.has(name)), ...model.metricNames])];
   }
@@ -258,7 +271,7 @@
     return trial.metrics[name] ?? null;
   }
 
-  /** Return the highest return of a trial's clips in a section, under any key; of those not rolled back if there are any. */
+  /** Return the highest return of a trial's clips in a section, under any key; not of rolled back ones if possible. */
   function highestReturn(trial, section) {
     let best = null;
     for (const [group, clips] of trial.groups) {
@@ -280,7 +293,7 @@
     return scored[0] || null;
   }
 
-  /** Return a trial's last success rate, of an evaluation if there is one, with its interval: [rate, low, high]; or null. */
+  /** Return a trial's last success rate, [rate, low, high], if possible of an evaluation; null if it has none. */
   function successOf(trial, { rates = [] }) {
     const name = trial.abandoned ? null : rates.find((one) => trial.metrics[one] != null);
     return name ? [name, `${name}_low`, `${name}_high`].map((one) => trial.metrics[one]) : null;
@@ -312,7 +325,7 @@
     return tm.filter.parse(text, find, describe, known);
   }
 
-  /** Find a value's full name by its own name or its last part: hyperparameters, then the clip's facts, then metrics. */
+  /** Find a value's full name by its name or its last part: hyperparameters, then the clip's facts, then metrics. */
   function resolve(name, model) {
     const param = model.params.find((full) => full === name) || model.params.find((full) => lastPart(full) === name);
     if (param) return `param:${param}`;
@@ -320,23 +333,26 @@
     if (CLIP_FACTS.includes(own)) return `clip:${own}`;
     if (OWN_NAMES.includes(name)) return name;
     if (name === "trial") return "name";
-    const metric = model.metricNames.find((full) => full === name) || model.metricNames.find((full) => lastPart(full) === name);
+    const metric = model.metricNames.find((full) => full === name)
+      || model.metricNames.find((full) => lastPart(full) === name);
     return metric ? `metric:${metric}` : null;
   }
 
   /** Return a trial's name, its status and its differing hyperparameters as one text. */
   const describe = (trial) => [trial.name, trial.status, ...(isFailed(trial) ? ["failed", trial.error] : []),
-    ...(trial.abandoned ? ["abandoned"] : []), ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
+    ...(trial.abandoned ? ["abandoned"] : []),
+    ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
 
   const isFailed = (trial) => trial.status === "error";
 
-  /** Return a hyperparameter's values as texts with as few digits as tell them apart, and no separators: a seed is no amount. */
+  /** Return a hyperparameter's values as texts with as few digits as tell them apart, and no separators (seeds). */
   function textsOf(values) {
     const numbers = [...new Set(values.filter((value) => typeof value === "number" && !Number.isInteger(value)))];
     let digits = FEWEST_DIGITS;
     const short = (value) => String(Number(value.toPrecision(digits)));
     while (digits < 17 && new Set(numbers.map(short)).size < numbers.length) digits++;
-    return values.map((value) => (value == null ? "None" : typeof value === "number" && !Number.isInteger(value) ? short(value) : tm.filter.plain(String(value))));
+    return values.map((value) => (value == null ? "None"
+      : typeof value === "number" && !Number.isInteger(value) ? short(value) : tm.filter.plain(String(value))));
   }
 
   /** Return the names that a trial may be called by: its own, the one that is shown, and its id. */
@@ -345,11 +361,13 @@
     return [name, shown, TUNES_NAME.exec(shown)?.[2] || shown];
   }
 
-  /** Return the name of a trial as people read it: Tune's own name, without the hyperparameters and the time that follow it. */
+  /** Return the name of a trial as people read it: Tune's, without the hyperparameters and the time at its end. */
   const shownName = (trial) => /^(.+_[0-9a-f]{5}_\d{5})_\d+_/.exec(lastPart(trial.name))?.[1] || lastPart(trial.name);
 
   tm.model = {
-    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf, clipNamed, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
-    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
+    memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
+    clipNamed, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
+    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf,
+    configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -36,7 +36,8 @@
         video.playbackRate = this.speed;
         if (!this.playing) this.changed(); // no clock tells of it
         const late = this.mayPlay(video) && this.time > 0.05 && Math.abs(video.currentTime - this.time) > 0.05;
-        if (late) video.currentTime = this.playing ? Math.min(this.time, endOf(clip)) : middle(frameAt(this.time, clip), clip);
+        if (late) video.currentTime = this.playing ? Math.min(this.time, endOf(clip))
+          : middle(frameAt(this.time, clip), clip);
         if (this.playing && !this.suspended && this.mayPlay(video) && (!late || this.time < endOf(clip))) play(video);
       };
       if (video.readyState >= 2) join();
@@ -182,7 +183,8 @@
     /** Match the rates to the slowest, and start again when all have ended. */
     tick() {
       const members = this.active;
-      const active = members.filter(([video, clip]) => !video.ended && video.readyState >= 2 && video.currentTime < endOf(clip));
+      const active = members.filter(([video, clip]) => !video.ended && video.readyState >= 2
+        && video.currentTime < endOf(clip));
       const moving = active.filter(([video]) => !video.paused);
       if (!moving.length) {
         if (members.length && !active.length) this.ended();
@@ -221,7 +223,8 @@
 
   /** The time in the middle of a frame: seeking to its edge shows its neighbour in one case of three. */
   const middle = (frame, clip) => (frame + 0.5) / (clip.fps || 30);
-  const frameAt = (time, clip) => Math.min(Math.max(0, (clip.frames || 1) - 1), Math.floor(time * (clip.fps || 30) + 1e-3));
+  const frameAt = (time, clip) => Math.min(Math.max(0, (clip.frames || 1) - 1),
+    Math.floor(time * (clip.fps || 30) + 1e-3));
   const endOf = (clip) => (clip.frames && clip.fps ? (clip.frames - 0.5) / clip.fps : Infinity);
   const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const play = (video) => video.play().catch(() => {}); // interrupted by a pause or a new src
@@ -242,10 +245,7 @@
     });
   }
 
-  /**
-   * Tell of each frame that a video shows, as long as it is followed: the frame's own time says which one it is,
-   * `currentTime` does not.
-   */
+  /** Tell of each frame that a video shows while it is followed, by the frame's time: `currentTime` is not exact. */
   function follow(video, clip, show, isFollowed) {
     if (!video.requestVideoFrameCallback) return;
     const next = (now, { mediaTime }) => {

@@ -46,7 +46,7 @@
     return Number((near + sign * 10 ** (Math.floor(Math.log10(Math.abs(value))) - digits + 1)).toPrecision(digits));
   }
 
-  /** Return the comparison that holds the values between two shares of an axis; "" for all. `valueAt` returns the value at a share. */
+  /** Return the comparison for the values between two shares of an axis; "" for all. `valueAt(share)` is a value. */
   function tokenOf(name, [from, to], valueAt) {
     const [first, last] = [valueAt(0), valueAt(1)];
     const closer = Math.floor(Math.log10(Math.max(Math.abs(first), Math.abs(last)) / (last - first)));
@@ -60,9 +60,9 @@
   const ordered = (a, b) => (Math.abs(a - b) < SHORTEST ? null : [Math.min(a, b), Math.max(a, b)]);
 
   /**
-   * The kept range of an axis and its two handles. `stops` are the shares at which the arrow keys stop, `textOf` returns
-   * the text of the place of a stop, and `onKeep` gets the new shares, null if nothing is left out. A pointer that takes
-   * a handle calls `onGrab` with the share of the other one.
+   * The kept range of an axis and its two handles. `stops` are the shares at which the arrow keys stop, `textOf`
+   * returns the text of a stop, and `onKeep` gets the new shares, or null if nothing is left out. A pointer that takes
+   * a handle calls `onGrab` with the share of the other handle.
    */
   function Range({ name, range, stops, textOf, onKeep, onGrab }) {
     const last = stops.length - 1;
@@ -74,7 +74,8 @@
     const onKey = (event, isLow) => {
       const at = isLow ? low : high;
       const by = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 }[event.key];
-      let next = { Home: 0, End: last, PageUp: stops.findIndex((share) => share >= stops[at] + PAGE), PageDown: stops.findLastIndex((share) => share <= stops[at] - PAGE) }[event.key];
+      let next = { Home: 0, End: last, PageUp: stops.findIndex((share) => share >= stops[at] + PAGE),
+        PageDown: stops.findLastIndex((share) => share <= stops[at] - PAGE) }[event.key];
       if (by) next = at + by;
       else if (next === -1) next = event.key === "PageUp" ? last : 0;
       const isClearing = event.key === "Escape" && range;
@@ -87,15 +88,20 @@
       }
       const ends = isLow ? [Math.min(Math.max(0, next), high), high] : [low, Math.max(Math.min(last, next), low)];
       if (ends[0] === low && ends[1] === high) return;
-      onKeep(ends[0] === 0 && ends[1] === last ? null : [ends[0] === 0 ? 0 : stops[ends[0]], ends[1] === last ? 1 : stops[ends[1]]]);
+      onKeep(ends[0] === 0 && ends[1] === last ? null
+        : [ends[0] === 0 ? 0 : stops[ends[0]], ends[1] === last ? 1 : stops[ends[1]]]);
     };
     const handle = (isLow) => {
       const at = isLow ? low : high;
-      return html`<b class=${isLow ? "handle low" : "handle high"} style=${{ left: `${100 * (isLow ? from : to)}%` }} role="slider" tabindex="0" aria-orientation="horizontal"
-        aria-label=${`${isLow ? "Lowest" : "Highest"} kept value of ${name}`} aria-valuemin="0" aria-valuemax=${last} aria-valuenow=${at} aria-valuetext=${`${textOf(at)}${range ? "" : ", all values are kept"}`}
-        title="Arrow keys and Page Up, Page Down move this end; Esc keeps all values" onKeyDown=${(event) => onKey(event, isLow)} onPointerDown=${(event) => onGrab(event, isLow ? to : from)}></b>`;
+      return html`<b class=${isLow ? "handle low" : "handle high"} style=${{ left: `${100 * (isLow ? from : to)}%` }}
+        role="slider" tabindex="0" aria-orientation="horizontal"
+        aria-label=${`${isLow ? "Lowest" : "Highest"} kept value of ${name}`} aria-valuemin="0" aria-valuemax=${last}
+        aria-valuenow=${at} aria-valuetext=${`${textOf(at)}${range ? "" : ", all values are kept"}`}
+        title="Arrow keys and Page Up, Page Down move this end; Esc keeps all values"
+        onKeyDown=${(event) => onKey(event, isLow)} onPointerDown=${(event) => onGrab(event, isLow ? to : from)}></b>`;
     };
-    return html`${range && html`<i class="kept" style=${{ left: `${100 * from}%`, width: `${100 * (to - from)}%` }}></i>`}${handle(true)}${handle(false)}`;
+    return html`${range && html`<i class="kept"
+      style=${{ left: `${100 * from}%`, width: `${100 * (to - from)}%` }}></i>`}${handle(true)}${handle(false)}`;
   }
 
   /** A view in which one drags a range along an axis: it has `place` and `keep(range)`. */

@@ -18,29 +18,33 @@
 
   const percent = (share) => `${(100 * share).toFixed(2)}%`;
 
-  /** Return the hyperparameters that have a chart: the chosen ones, or those that matter and those of configurations first. */
+  /** Return the hyperparameters that have a chart: the chosen ones, or those that matter and configurations' first. */
   function shownNames(app) {
     const { params } = app.data;
     const chosen = listed(app.state.axes).filter((name) => params.includes(name));
     if (chosen.length) return chosen;
     const first = app.judged ? params.filter((name) => app.judged.names.includes(name)) : params;
-    return [...new Set([...tm.importance.mattering(app).filter((name) => params.includes(name)), ...first, ...params])].slice(0, MOST_CHARTS);
+    return [...new Set([...tm.importance.mattering(app).filter((name) => params.includes(name)), ...first,
+      ...params])].slice(0, MOST_CHARTS);
   }
 
-  /** Return a function from values to shares of an axis, which is logarithmic if that is wanted and all are positive. */
+  /** Return a function from values to shares of an axis. With `isLog` it is logarithmic if all are positive. */
   function scaleOf(values, isLog) {
     const low = Math.min(...values);
     const high = Math.max(...values);
     const place = isLog && low > 0 ? Math.log : (value) => value;
     const span = place(high) - place(low);
-    return (value) => (span ? Math.min(1, Math.max(0, EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span)) : 0.5); // 0 for a logarithm that is none
+    if (!span) return () => 0.5;
+    const share = (value) => EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span;
+    return (value) => Math.min(1, Math.max(0, share(value))); // 0 for a value without a logarithm
   }
 
   /** Return round numbers between two others. */
   function roundNumbers(low, high, isLog) {
     if (!(high > low)) return [low];
     if (isLog && low > 0 && high / low >= 10) {
-      const powers = Array.from({ length: Math.floor(Math.log10(high)) - Math.ceil(Math.log10(low)) + 1 }, (_, at) => 10 ** (Math.ceil(Math.log10(low)) + at));
+      const powers = Array.from({ length: Math.floor(Math.log10(high)) - Math.ceil(Math.log10(low)) + 1 },
+        (_, at) => 10 ** (Math.ceil(Math.log10(low)) + at));
       const every = Math.ceil(powers.length / MOST_TICKS);
       return powers.filter((_, at) => at % every === 0);
     }
@@ -48,7 +52,8 @@
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((digit) => digit * power >= rough);
     const first = Math.ceil(low / step);
-    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+    return Array.from({ length: Math.floor(high / step) - first + 1 },
+      (_, at) => Number(((first + at) * step).toPrecision(12)));
   }
 
   /** Return the axis of a hyperparameter: where each trial is, and the ticks. */
@@ -56,9 +61,11 @@
     const values = trials.map((trial) => trial.params[name]);
     const isNumeric = values.every((value) => typeof value === "number");
     if (!isNumeric) {
-      const texts = [...new Set(trials.map((trial) => trial.texts[name]))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+      const texts = [...new Set(trials.map((trial) => trial.texts[name]))]
+        .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
       const share = (text) => (texts.indexOf(text) + 0.5) / texts.length;
-      return { name, at: (trial) => share(trial.texts[name]), ticks: spread(texts.map((text) => ({ text, at: share(text) }))) };
+      return { name, at: (trial) => share(trial.texts[name]),
+        ticks: spread(texts.map((text) => ({ text, at: share(text) }))) };
     }
     const own = new Map(trials.map((trial) => [trial.params[name], trial.texts[name]]));
     const isLog = values.every((value) => value > 0) && Math.max(...values) / Math.min(...values) >= LOG_FROM;
@@ -66,18 +73,21 @@
     return { name, at: (trial) => place(trial.params[name]), ticks };
   }
 
-  /** Return an axis of numbers: a function from a value to its share of the axis, and ticks, at all `own` values if given. */
+  /** Return an axis of numbers: {place(value): its share of the axis, ticks}. `own` has all values that get a tick. */
   function numericAxis(values, isLog, own = null) {
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const place = scaleOf(values, isLog);
-    const ticks = own ? [...own].map(([value, text]) => ({ text, at: place(value) })) : roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: place(value) }));
+    const ticks = own ? [...own].map(([value, text]) => ({ text, at: place(value) }))
+      : roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: place(value) }));
     return { place, ticks: spread(ticks) };
   }
 
   /** Return the ticks that leave room for each other. */
   function spread(ticks) {
     const found = [];
-    for (const tick of ticks.sort((a, b) => a.at - b.at)) if (!found.length || tick.at - found[found.length - 1].at >= CLOSEST_TICKS) found.push(tick);
+    for (const tick of ticks.sort((a, b) => a.at - b.at)) {
+      if (!found.length || tick.at - found[found.length - 1].at >= CLOSEST_TICKS) found.push(tick);
+    }
     return found;
   }
 
@@ -100,28 +110,34 @@
   /** Return what `layoutOf` depends on: the charts are laid out again if a part is another. */
   function partsOf(app, passing) {
     const { data, state, judged, configurations, theme } = app;
-    return [data, data.winner, state.score, state.smaller, state.axes, judged, configurations, theme, [...passing].map((trial) => trial.number).join()];
+    return [data, data.winner, state.score, state.smaller, state.axes, judged, configurations, theme,
+      [...passing].map((trial) => trial.number).join()];
   }
 
   /** Lay out all charts: their axes, and where each trial is. */
   function layoutOf(app, passing) {
     const { data, state, configurations } = app;
-    const trials = data.trials.filter((trial) => !trial.abandoned).sort((a, b) => model.isFailed(a) - model.isFailed(b)); // crosses are drawn above dots
+    const trials = data.trials.filter((trial) => !trial.abandoned);
+    trials.sort((a, b) => model.isFailed(a) - model.isFailed(b)); // crosses are drawn above dots
     const scored = trials.filter((trial) => trial.score != null);
     const means = (configurations?.all || []).filter((one) => one.rank != null);
-    const scores = [...scored.map((trial) => trial.score), ...means.flatMap((one) => one.mean.filter((value) => value != null))];
+    const scores = [...scored.map((trial) => trial.score),
+      ...means.flatMap((one) => one.mean.filter((value) => value != null))];
     const { place: height, ticks } = numericAxis(scores, false);
     const charts = scored.length ? shownNames(app).map((name) => {
       const axis = axisOf(name, trials);
       const aside = asides(trials, axis);
       return {
-        ...axis, means: means.filter((one) => one.names.includes(name)).map((one) => ({ one, x: axis.at(one.typical), color: app.colorOf(one.trials[0]) })),
-        points: new Map(trials.map((trial) => [trial, { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? FLOOR : height(trial.score) }])),
+        ...axis, means: means.filter((one) => one.names.includes(name))
+          .map((one) => ({ one, x: axis.at(one.typical), color: app.colorOf(one.trials[0]) })),
+        points: new Map(trials.map((trial) => [trial,
+          { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? FLOOR : height(trial.score) }])),
       };
     }) : [];
     const colors = new Map(trials.map((trial) => [trial, app.colorOf(trial)]));
     for (const one of means) for (const trial of one.trials) colors.set(trial, app.colorOf(one.trials[0]));
-    return { trials, passing, charts, ticks, height, colors, hasMeans: means.length > 0, failed: trials.filter(model.isFailed).length };
+    return { trials, passing, charts, ticks, height, colors, hasMeans: means.length > 0,
+      failed: trials.filter(model.isFailed).length };
   }
 
   /** What does not move: grid lines, labels, trials and configurations. */
@@ -133,12 +149,17 @@
     render({ chart, layout }) {
       const { height, passing, colors } = layout;
       return html`<g>
-        ${layout.ticks.map(({ text, at }) => html`<line class="grid-line" x1="0" x2="100%" y1=${percent(1 - at)} y2=${percent(1 - at)} /><text class="y" x="-6" y=${percent(1 - at)}>${text}</text>`)}
-        ${chart.ticks.map(({ text, at }) => html`<line class="grid-line" x1=${percent(at)} x2=${percent(at)} y1="0" y2="100%" /><text class="x" x=${percent(at)} y="100%" dy="16">${shortened(text)}</text>`)}
+        ${layout.ticks.map(({ text, at }) => html`<line class="grid-line" x1="0" x2="100%" y1=${percent(1 - at)}
+          y2=${percent(1 - at)} /><text class="y" x="-6" y=${percent(1 - at)}>${text}</text>`)}
+        ${chart.ticks.map(({ text, at }) => html`<line class="grid-line" x1=${percent(at)} x2=${percent(at)} y1="0"
+          y2="100%" /><text class="x" x=${percent(at)} y="100%" dy="16">${shortened(text)}</text>`)}
         ${chart.means.map(({ one: { mean: [value, low, high] }, x, color }) => html`<g style=${{ "--color": color }}>
-          ${low != null && html`<line class="interval" x1=${percent(x)} x2=${percent(x)} y1=${percent(1 - height(low))} y2=${percent(1 - height(high))} />`}
-          <g style=${{ transform: "translateX(-16px)" }}><svg x=${percent(x)} y=${percent(1 - height(value))} overflow="visible"><line class="mean" x1="0" x2="32" y1="0" y2="0" /></svg></g></g>`)}
-        ${layout.trials.map((trial) => html`<${Mark} trial=${trial} point=${chart.points.get(trial)} color=${colors.get(trial)} isPale=${!passing.has(trial)} />`)}
+          ${low != null && html`<line class="interval" x1=${percent(x)} x2=${percent(x)} y1=${percent(1 - height(low))}
+            y2=${percent(1 - height(high))} />`}
+          <g style=${{ transform: "translateX(-16px)" }}><svg x=${percent(x)} y=${percent(1 - height(value))}
+            overflow="visible"><line class="mean" x1="0" x2="32" y1="0" y2="0" /></svg></g></g>`)}
+        ${layout.trials.map((trial) => html`<${Mark} trial=${trial} point=${chart.points.get(trial)}
+          color=${colors.get(trial)} isPale=${!passing.has(trial)} />`)}
       </g>`;
     }
   }
@@ -149,8 +170,10 @@
   function Mark({ trial, point, color, isPale, isChosen }) {
     const name = `mark${isPale ? " pale" : ""}${isChosen ? " chosen" : ""}${trial.score == null ? " unscored" : ""}`;
     const place = html`<svg x=${percent(point.x)} y=${percent(1 - point.y)} overflow="visible">
-      ${model.isFailed(trial) ? html`<path class="cross" d="M-4.5-4.5l9 9m0-9l-9 9" />` : html`<circle r=${isChosen ? 7 : 5} />`}</svg>`;
-    return html`<g class=${name} style=${{ transform: `translateX(${point.aside.toFixed(1)}px)`, "--color": color }}>${place}</g>`;
+      ${model.isFailed(trial) ? html`<path class="cross" d="M-4.5-4.5l9 9m0-9l-9 9" />`
+        : html`<circle r=${isChosen ? 7 : 5} />`}</svg>`;
+    return html`<g class=${name} style=${{ transform: `translateX(${point.aside.toFixed(1)}px)`, "--color": color }}>
+      ${place}</g>`;
   }
 
   class Scatter extends Component {
@@ -212,18 +235,27 @@
       const count = app.data.params.length;
       return html`<section class="panel scatter">
         <div class="panel-head"><h2>Hyperparameters and ${label}</h2>
-          ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.show(Axes)}>${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
-          <span class="muted" hidden=${!charts.length}>${layout.hasMeans ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}${layout.failed ? "✕: failed. " : ""}Point at one to see its ${app.hasClips ? "clip" : "trial"}, click to open it.</span></div>
+          ${count > 1 && charts.length > 0 && html`<button class="chip" onClick=${() => app.show(Axes)}>
+            ${charts.length} of ${plural(count, "hyperparameter")} …</button>`}
+          <span class="muted" hidden=${!charts.length}>${layout.hasMeans
+            ? "A dot is a trial, a line the mean of a configuration with its 95 % interval. " : "A dot is a trial. "}
+            ${layout.failed ? "✕: failed. " : ""}Point at one to see its ${app.hasClips ? "clip" : "trial"}, click to
+            open it.</span></div>
         <${tm.importance.Importance} app=${app} />
-        <div class="scatter-place" tabindex="0" role="group" aria-label=${`${plural(layout.trials.length, "trial")} by ${label}; arrow keys choose one, Enter opens it`} onKeyDown=${(event) => this.onKey(event)}
-            onPointerLeave=${() => this.choose(null)} onBlur=${() => this.choose(null)}>
+        <div class="scatter-place" tabindex="0" role="group"
+          aria-label=${`${plural(layout.trials.length, "trial")} by ${label}; arrow keys choose one, Enter opens it`}
+          onKeyDown=${(event) => this.onKey(event)} onPointerLeave=${() => this.choose(null)}
+          onBlur=${() => this.choose(null)}>
           ${charts.map((chart, at) => html`<figure key=${chart.name}>
             <div class="plot" onPointerMove=${(event) => this.point(event, at)} onClick=${() => this.open()}>
-              <svg ref=${(plot) => { this.plots[at] = plot; }} width="100%" height="100%" overflow="visible" aria-hidden="true">
+              <svg ref=${(plot) => { this.plots[at] = plot; }} width="100%" height="100%" overflow="visible"
+                aria-hidden="true">
                 <${Points} chart=${chart} layout=${layout} />
-                ${peek && chart.points.has(peek.trial) && html`<${Mark} trial=${peek.trial} point=${chart.points.get(peek.trial)} color=${layout.colors.get(peek.trial)} isChosen />`}
+                ${peek && chart.points.has(peek.trial) && html`<${Mark} trial=${peek.trial}
+                  point=${chart.points.get(peek.trial)} color=${layout.colors.get(peek.trial)} isChosen />`}
               </svg>
-              ${peek?.at === at && chart.points.has(peek.trial) && html`<${Peek} app=${app} peek=${peek} point=${chart.points.get(peek.trial)} color=${layout.colors.get(peek.trial)} />`}
+              ${peek?.at === at && chart.points.has(peek.trial) && html`<${Peek} app=${app} peek=${peek}
+                point=${chart.points.get(peek.trial)} color=${layout.colors.get(peek.trial)} />`}
             </div>
             <figcaption title=${chart.name}>${lastPart(chart.name)}</figcaption>
           </figure>`)}
@@ -240,19 +272,26 @@
     const others = model.scoresOf(data, state.section).filter((name) => name !== state.score && has(name));
     const isGoing = data.pending > 0 || data.trials.some(({ status }) => status === "running");
     return html`<div class="no-score">
-      <p><b>No trial has a score${isGoing ? " yet" : ""}${state.score && html`: “${model.scoreLabel(state.score)}” is missing in all of them`}.</b></p>
+      <p><b>No trial has a score${isGoing ? " yet" : ""}
+        ${state.score && html`: “${model.scoreLabel(state.score)}” is missing in all of them`}.</b></p>
       <p class="muted">${others.length
-        ? html`Trials can be ranked by ${others.slice(0, 3).map((name) => html`<button class="chip" onClick=${() => app.set({ score: name })}>${model.scoreLabel(name)}</button> `)}${others.length > 3 && html`<button class="chip" onClick=${() => app.pickMetric("score")}>another metric …</button>`}`
-        : html`Report a number in the trial, such as <code>tune.report({"episode_return_mean": 12.5})</code>, or record episodes: their returns are scores.`}${isGoing && " This page shows the first score as soon as it is there."}</p></div>`;
+        ? html`Trials can be ranked by ${others.slice(0, 3).map((name) => html`<button class="chip"
+          onClick=${() => app.set({ score: name })}>${model.scoreLabel(name)}</button> `)}${others.length > 3
+            && html`<button class="chip" onClick=${() => app.pickMetric("score")}>another metric …</button>`}`
+        : html`Report a number in the trial, such as <code>tune.report({"episode_return_mean": 12.5})</code>, or record
+          episodes: their returns are scores.`}
+        ${isGoing && " This page shows the first score as soon as it is there."}</p></div>`;
   }
 
   /** What is known of the trial under the pointer, and its clip, which plays. */
   function Peek({ app, peek: { trial, clip }, point, color }) {
-    const side = point.x > 0.5 ? { right: `calc(${percent(1 - point.x)} + 22px)` } : { left: `calc(${percent(point.x)} + 22px)` };
+    const side = point.x > 0.5 ? { right: `calc(${percent(1 - point.x)} + 22px)` }
+      : { left: `calc(${percent(point.x)} + 22px)` };
     return html`<div class="peek" style=${side} role="status">
       ${clip && html`<${PeekClip} key=${clip.url} clip=${clip} />`}
       <p><i class="swatch" style=${{ background: color }}></i><b>${titleOf(trial)}</b></p>
-      <p>${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>${trial.rank && html` <span class="rank">#${trial.rank}</span>`}</p>
+      <p>${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>
+        ${trial.rank && html` <span class="rank">#${trial.rank}</span>`}</p>
       ${model.isFailed(trial) && html`<p class="problem">failed${trial.error && `: ${trial.error}`}</p>`}
     </div>`;
   }
@@ -269,7 +308,8 @@
 
   /** The dialog in which the hyperparameters are chosen that have a chart. */
   function Axes({ app }) {
-    return html`<${Checks} app=${app} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app)} onChange=${(axes) => app.set({ axes: axes.join("\n") })} />`;
+    return html`<${Checks} app=${app} title="Hyperparameters" names=${app.data.params} chosen=${shownNames(app)}
+      onChange=${(axes) => app.set({ axes: axes.join("\n") })} />`;
   }
 
   tm.scatter = { ScatterPanel, ScatterSwitch, Axes };

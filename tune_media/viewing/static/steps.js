@@ -15,7 +15,7 @@
   const CONTROLS = /(^|[/_.])(action|torque|thrust|throttle|steer\w*|control|ctrl|force)s?([/_.]|$)/i;
   const TERMS = /reward|cost|penalty|bonus/i;
 
-  /** Env steps from one frame to the next: what the recorder says, else what the numbers of steps and frames suggest. */
+  /** Env steps from one frame to the next, as recorded, or else as the numbers of steps and frames suggest. */
   function strideOf(clip) {
     if (clip.stride) return clip.stride;
     if (!clip.length || clip.frames < 2) return 1;
@@ -46,12 +46,13 @@
   function seriesOf(details, clip) {
     const found = new Map();
     const add = (name, kind, x, y) => {
-      if (found.has(name) || !y.some((value) => typeof value === "number") || !y.every((value) => value == null || typeof value === "number")) return;
+      if (found.has(name) || !y.some((value) => typeof value === "number")
+        || !y.every((value) => value == null || typeof value === "number")) return;
       found.set(name, { name, kind, x, y });
     };
     for (const [name, values] of Object.entries(details?.series || {})) {
       const stride = details.every?.[name] || 1;
-      const offset = stride === 1 && clip.length && values.length === clip.length ? 1 : 0; // it has no value at the reset
+      const offset = stride === 1 && clip.length && values.length === clip.length ? 1 : 0; // without the reset's value
       add(name, name === REWARD ? "reward" : "value", values.map((_, at) => at * stride + offset), values);
     }
     const columns = details?.steps || {};
@@ -62,7 +63,9 @@
       else if (/^action/.test(name)) addColumn(add, name, "action", rows.slice(1), values.slice(1));
       else if (/^observation/.test(name)) addColumn(add, name, "observation", rows, values);
     }
-    for (const [name, values] of Object.entries(details?.actions || {})) add(name, "action", values.map((_, at) => at + 1), values);
+    for (const [name, values] of Object.entries(details?.actions || {})) {
+      add(name, "action", values.map((_, at) => at + 1), values);
+    }
     const reward = found.get(REWARD);
     if (reward && isWhole(reward, clip)) {
       let sum = 0;
@@ -77,8 +80,10 @@
   /** Add a column of a trajectory: numbers, or vectors, each element of which is a series. */
   function addColumn(add, name, kind, x, values) {
     const first = values.find((value) => value != null);
-    if (!Array.isArray(first)) add(name, kind, x, values.map((value) => (typeof value === "boolean" ? Number(value) : value)));
-    else for (let at = 0; at < Math.min(first.length, MOST_ELEMENTS); at++) add(`${name}/${at}`, kind, x, values.map((value) => value?.[at] ?? null));
+    if (!Array.isArray(first)) add(name, kind, x,
+      values.map((value) => (typeof value === "boolean" ? Number(value) : value)));
+    else for (let at = 0; at < Math.min(first.length, MOST_ELEMENTS); at++) add(`${name}/${at}`, kind, x,
+      values.map((value) => value?.[at] ?? null));
   }
 
   /** Add the numbers of the steps' infos, which are JSON texts, by their paths. */
@@ -110,10 +115,7 @@
     return all.sort((a, b) => Number(TERMS.test(b.name)) - Number(TERMS.test(a.name)));
   }
 
-  /**
-   * Return the names of the terms of the reward: two or more series that add up to it at each step, as many as
-   * possible; none if there are no such series.
-   */
+  /** Return the names of the most series, at least two, that add up to the reward at each step; [] if none do. */
   function rewardTerms(series) {
     const reward = series.find(({ kind }) => kind === "reward");
     if (!reward) return [];
@@ -122,9 +124,11 @@
     const size = Math.max(...steps.map((step) => Math.abs(wanted.get(step) || 0)), 0);
     if (!size) return [];
     const candidates = termCandidates(series).map((own) => ({ name: own.name, at: byStep(own) }))
-      .filter(({ at }) => steps.every((step) => at.has(step)) && steps.some((step) => at.get(step))).slice(0, MOST_TERMS);
+      .filter(({ at }) => steps.every((step) => at.has(step)) && steps.some((step) => at.get(step)))
+      .slice(0, MOST_TERMS);
     const isSame = (value, step) => Math.abs(value - (wanted.get(step) || 0)) <= 1e-5 * size;
-    const found = combinationsOf(candidates, probesOf(candidates, steps), isSame).map((mask) => candidates.filter((_, at) => mask & (1 << at)));
+    const found = combinationsOf(candidates, probesOf(candidates, steps), isSame)
+      .map((mask) => candidates.filter((_, at) => mask & (1 << at)));
     const add = (chosen, step) => chosen.reduce((total, { at }) => total + (at.get(step) || 0), 0);
     const best = found.filter(({ length }) => length > 1).sort((a, b) => b.length - a.length).slice(0, MOST_CHECKED)
       .find((chosen) => steps.every((step) => isSame(add(chosen, step), step)));
@@ -133,10 +137,12 @@
 
   /** Return a few steps that tell the series apart: evenly spread ones, and the one at which each is largest. */
   function probesOf(candidates, steps) {
-    const spread = Array.from({ length: SPREAD }, (_, at) => steps[Math.round((at * (steps.length - 1)) / (SPREAD - 1))]);
+    const spread = Array.from({ length: SPREAD },
+      (_, at) => steps[Math.round((at * (steps.length - 1)) / (SPREAD - 1))]);
     const largest = ({ at }) => {
       let [found, size] = [steps[0], -1];
-      for (const step of steps) if (Math.abs(at.get(step) || 0) > size) [found, size] = [step, Math.abs(at.get(step) || 0)];
+      for (const step of steps) if (Math.abs(at.get(step) || 0) > size) [found, size] =
+        [step, Math.abs(at.get(step) || 0)];
       return found;
     };
     return [...new Set([...spread, ...candidates.map(largest)])];
@@ -167,7 +173,8 @@
     return runs;
   }
 
-  const longest = (runs) => runs.reduce((best, run) => (!best || run[1] - run[0] > best[1] - best[0] ? run : best), null);
+  const longest = (runs) =>
+    runs.reduce((best, run) => (!best || run[1] - run[0] > best[1] - best[0] ? run : best), null);
 
   /**
    * Return the moments of an episode that stand out: [{step, until, kind, text}], in the order of their steps. They are
@@ -177,7 +184,8 @@
   function momentsOf(series, terms, clip, record) {
     const found = [];
     const reward = series.find(({ kind }) => kind === "reward");
-    const rewards = reward ? reward.x.map((step, at) => [step, reward.y[at]]).filter(([step, value]) => step > 0 && value != null) : [];
+    const rewards = reward
+      ? reward.x.map((step, at) => [step, reward.y[at]]).filter(([step, value]) => step > 0 && value != null) : [];
     const values = rewards.map(([, value]) => value);
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const text = tm.ui.number;
@@ -187,7 +195,8 @@
       if (low < 0) found.push({ step: first(low), kind: "low", text: `smallest reward: ${text(low)}` });
     }
     found.push(...limitsOf(series), ...standstillsOf(series, terms, clip));
-    const ended = record?.terminated === true ? "the env ended the episode" : record?.terminated === false ? "the episode was cut off" : "the end";
+    const ended = record?.terminated === true ? "the env ended the episode"
+      : record?.terminated === false ? "the episode was cut off" : "the end";
     found.push({ step: lastStep(clip), kind: "end", text: ended });
     return found.sort((a, b) => a.step - b.step);
   }
@@ -199,7 +208,8 @@
       if (kind !== "action" && !(kind === "value" && CONTROLS.test(name))) continue;
       const values = y.filter((value) => value != null);
       if (values.length >= FEWEST_AT_LIMIT && values.every((value) => value === values[0])) {
-        found.push({ step: x[0], until: x[x.length - 1], kind: "limit", length: values.length, text: `${name} is ${tm.ui.number(values[0])} all the time` });
+        found.push({ step: x[0], until: x[x.length - 1], kind: "limit", length: values.length,
+          text: `${name} is ${tm.ui.number(values[0])} all the time` });
         continue;
       }
       if (values.every((value) => Number.isInteger(value) && value >= 0)) continue; // the numbers of discrete actions
@@ -208,17 +218,20 @@
         const run = longest(runsOf(y.length, (at) => y[at] === limit));
         const length = run[1] - run[0] + 1;
         if (length < FEWEST_AT_LIMIT) continue;
-        found.push({ step: x[run[0]], until: x[run[1]], kind: "limit", length, text: `${name} stays at ${tm.ui.number(limit)} for ${length} steps` });
+        found.push({ step: x[run[0]], until: x[run[1]], kind: "limit", length,
+          text: `${name} stays at ${tm.ui.number(limit)} for ${length} steps` });
       }
     }
     return found.sort((a, b) => b.length - a.length).slice(0, 3);
   }
 
-  /** The longest time in which nothing that describes the state changes: the observation, or else the values that were collected. */
+  /** The longest time in which the state does not change: the observation, or else the collected values. */
   function standstillsOf(series, terms, clip) {
     const observed = series.filter(({ kind }) => kind === "observation");
-    const states = (observed.length ? observed : series.filter(({ name, kind }) => kind === "value" && !CONTROLS.test(name) && !TERMS.test(name) && !terms.includes(name)))
-      .map((own) => ({ at: byStep(own), range: Math.max(...own.y) - Math.min(...own.y) })).filter(({ range }) => range > 0);
+    const states = (observed.length ? observed : series.filter(({ name, kind }) =>
+      kind === "value" && !CONTROLS.test(name) && !TERMS.test(name) && !terms.includes(name)))
+      .map((own) => ({ at: byStep(own), range: Math.max(...own.y) - Math.min(...own.y) }))
+      .filter(({ range }) => range > 0);
     if (!states.length) return [];
     const last = lastStep(clip);
     const rests = (step) => states.every(({ at, range }) => {
@@ -258,5 +271,6 @@
     return first;
   }
 
-  tm.steps = { strideOf, stepOf, frameOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf, firstDifference, SO_FAR };
+  tm.steps = { strideOf, stepOf, frameOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf,
+    firstDifference, SO_FAR };
 })((window.tuneMedia = window.tuneMedia || {}));

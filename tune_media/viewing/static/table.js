@@ -8,10 +8,11 @@
   const [FEWEST_ROWS, MOST_ROWS, CELLS] = [50, 200, 6000]; // that are drawn at once; a click shows more
   const [STATUS, SCORE] = ["status", "score"];
   const TIMES = ["training_iteration", "time_total_s"];
-  const CLIP_FACTS = [["clip:return", "return of the clip"], ["clip:length", "length of the clip"], ["clip:step", "step of the clip"]];
+  const CLIP_FACTS = [["clip:return", "return of the clip"], ["clip:length", "length of the clip"],
+    ["clip:step", "step of the clip"]];
   const SHORT = { training_iteration: "iteration", time_total_s: "time (s)" };
 
-  /** Return all columns after the trial's: {key: what rows are sorted by, name: in a CSV, label, isShown: unless somebody chose}. */
+  /** Return all columns after the trial's: {key to sort rows by, name in a CSV, label, isShown by default}. */
   function columnsOf({ data, state, hasClips }) {
     const { metricNames, params, main } = data;
     const isMetric = metricNames.includes(state.score);
@@ -21,9 +22,14 @@
     const labels = labelsOf([...params, ...metrics]);
     return [
       { key: STATUS, name: "status", label: "status", isShown: data.trials.some(({ status }) => status) },
-      ...(state.score ? [{ key: SCORE, name: isMetric ? `last/${state.score}` : model.scoreLabel(state.score), label: model.scoreLabel(state.score), isNumber: true, isShown: true }] : []),
-      ...params.map((param, at) => ({ key: `param:${param}`, name: `config/${param}`, label: labels[at], param, isNumber: data.trials.every(({ params: own }) => own[param] == null || typeof own[param] === "number"), isShown: true })),
-      ...metrics.map((metric, at) => ({ key: `metric:${metric}`, name: `last/${metric}`, label: model.knownScores().includes(metric) ? model.scoreLabel(metric) : SHORT[metric] || labels[params.length + at], isNumber: true, isShown: at < first.length })),
+      ...(state.score ? [{ key: SCORE, name: isMetric ? `last/${state.score}` : model.scoreLabel(state.score),
+        label: model.scoreLabel(state.score), isNumber: true, isShown: true }] : []),
+      ...params.map((param, at) => ({ key: `param:${param}`, name: `config/${param}`, label: labels[at], param,
+        isNumber: data.trials.every(({ params: own }) => own[param] == null || typeof own[param] === "number"),
+        isShown: true })),
+      ...metrics.map((metric, at) => ({ key: `metric:${metric}`, name: `last/${metric}`,
+        label: model.knownScores().includes(metric) ? model.scoreLabel(metric)
+          : SHORT[metric] || labels[params.length + at], isNumber: true, isShown: at < first.length })),
       ...(hasClips ? CLIP_FACTS.map(([key, label]) => ({ key, name: label, label, isNumber: true })) : []),
       { key: "error", name: "error", label: "error" },
     ];
@@ -47,7 +53,7 @@
   function textOf(row, column) {
     if (column.param) return row.trial.texts[column.param];
     const value = valueOf(row, column);
-    if (column.key === STATUS) return row.trial.abandoned ? "abandoned" : value || "–"; // in Tune's words, as the filter takes them
+    if (column.key === STATUS) return row.trial.abandoned ? "abandoned" : value || "–"; // as the filter knows them
     return value == null || value === "" ? "–" : number(value);
   }
 
@@ -65,7 +71,8 @@
       return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
     const lines = rows.map((row) => [row.trial.name, ...columns.map((column) => valueOf(row, column))]);
-    return [["trial", ...columns.map(({ name }) => name)], ...lines].map((line) => `${line.map(cell).join(",")}\n`).join("");
+    return [["trial", ...columns.map(({ name }) => name)], ...lines]
+      .map((line) => `${line.map(cell).join(",")}\n`).join("");
   }
 
   class RunTable extends Component {
@@ -93,14 +100,20 @@
       const shown = rows.slice(0, most);
       const stop = shown.some(({ trial }) => trial.name === current) ? current : shown[0]?.trial.name;
       const order = state.descending ? "descending" : "ascending";
-      const head = (column) => column.prefix ? html`<${tm.folds.Head} app=${app} fold=${column} />` : html`<${SortHead} label=${column.label} title=${column.name} isNumber=${column.isNumber} order=${state.sort === column.key ? order : undefined} onClick=${() => sort(app, column)} />`;
+      const head = (column) => column.prefix ? html`<${tm.folds.Head} app=${app} fold=${column} />`
+        : html`<${SortHead} label=${column.label} title=${column.name} isNumber=${column.isNumber}
+          order=${state.sort === column.key ? order : undefined} onClick=${() => sort(app, column)} />`;
       return html`<section class="run-table" aria-label="Run table">
-        <div class="table-place" tabindex="0" role="region" aria-label="Trials"><table class="episodes runs-of-all" aria-rowcount=${rows.length + 1}>
+        <div class="table-place" tabindex="0" role="region" aria-label="Trials">
+          <table class="episodes runs-of-all" aria-rowcount=${rows.length + 1}>
           <thead><tr>${head({ key: "name", name: "trial", label: "trial" })}${columns.map(head)}</tr></thead>
-          <tbody onKeyDown=${(event) => this.onKey(event)} onfocusin=${(event) => this.setState({ current: event.target.closest("tr").dataset.trial })}>
-            ${shown.map((row) => html`<${Row} key=${row.trial.id} app=${app} row=${row} columns=${columns} isStop=${row.trial.name === stop} />`)}</tbody>
+          <tbody onKeyDown=${(event) => this.onKey(event)}
+            onfocusin=${(event) => this.setState({ current: event.target.closest("tr").dataset.trial })}>
+            ${shown.map((row) => html`<${Row} key=${row.trial.id} app=${app} row=${row} columns=${columns}
+              isStop=${row.trial.name === stop} />`)}</tbody>
         </table></div>
-        ${rows.length > most && html`<button class="more" onClick=${() => this.setState({ pages: pages + 1 })}>Show ${number(Math.min(page, rows.length - most))} more</button>`}
+        ${rows.length > most && html`<button class="more" onClick=${() => this.setState({ pages: pages + 1 })}>
+          Show ${number(Math.min(page, rows.length - most))} more</button>`}
       </section>`;
     }
   }
@@ -109,20 +122,31 @@
   function Tools({ app, rows }) {
     const all = columnsOf(app);
     const columns = shownOf(all, app);
-    const save = () => tm.ui.save(new Blob([csvOf(rows, columns)], { type: "text/csv" }), `${lastPart(app.data.title) || "trials"}.csv`);
-    return html`<${tm.folds.Folds} app=${app} columns=${columns} /><button onClick=${() => app.show(Columns)}>${columns.length === all.length ? plural(all.length, "column") : `${columns.length} of ${plural(all.length, "column")}`} …</button>
-      <button onClick=${save} title="The trials that the filter lets through, in this order, with these columns and all digits">Export CSV</button>`;
+    const save = () => tm.ui.save(new Blob([csvOf(rows, columns)], { type: "text/csv" }),
+      `${lastPart(app.data.title) || "trials"}.csv`);
+    return html`<${tm.folds.Folds} app=${app} columns=${columns} />
+      <button onClick=${() => app.show(Columns)}>${columns.length === all.length ? plural(all.length, "column")
+        : `${columns.length} of ${plural(all.length, "column")}`} …</button>
+      <button onClick=${save}
+        title="The trials that the filter lets through, in this order, with these columns and all digits">
+        Export CSV</button>`;
   }
 
   function Row({ app, row, columns, isStop }) {
     const { trial } = row;
-    const isFailed = model.isFailed(trial);
+    const classOf = ({ key, isNumber }) => (isNumber ? "number" : "") + (key === SCORE ? " of-score" : "")
+      + (key === STATUS && model.isFailed(trial) ? " problem" : "");
     return html`<tr data-trial=${trial.name} class=${trial.rank === 1 ? "winner" : ""}>
-      <th scope="row"><div>${app.hasClips && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}<i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
-        <button class="name" tabindex=${isStop ? 0 : -1} title=${`${trial.name}\n${titleOf(trial, Infinity)}`} onClick=${() => app.go({ view: "trial", trial: trial.name, clip: "" })}>${trial.shortName}</button>
-        ${trial.rank && html`<span class="rank">${trial.rank === 1 ? html`<b>★ #1</b>` : `#${trial.rank}`}</span>`}</div></th>
-      ${columns.map((column) => column.prefix ? html`<${tm.folds.Cell} fold=${column} textOf=${(one) => textOf(row, one)} />` : html`<td class=${`${column.isNumber ? "number" : ""}${column.key === SCORE ? " of-score" : ""}${column.key === STATUS && isFailed ? " problem" : ""}`}
-        title=${column.key === STATUS ? trial.error || undefined : column.isNumber ? valueOf(row, column) : textOf(row, column)}>${textOf(row, column)}</td>`)}</tr>`;
+      <th scope="row"><div>${app.hasClips && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
+        <i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
+        <button class="name" tabindex=${isStop ? 0 : -1} title=${`${trial.name}\n${titleOf(trial, Infinity)}`}
+          onClick=${() => app.open(trial)}>${trial.shortName}</button>
+        ${trial.rank && html`<span class="rank">
+          ${trial.rank === 1 ? html`<b>★ #1</b>` : `#${trial.rank}`}</span>`}</div></th>
+      ${columns.map((column) => column.prefix
+        ? html`<${tm.folds.Cell} fold=${column} textOf=${(one) => textOf(row, one)} />`
+        : html`<td class=${classOf(column)} title=${column.key === STATUS ? trial.error || undefined
+          : column.isNumber ? valueOf(row, column) : textOf(row, column)}>${textOf(row, column)}</td>`)}</tr>`;
   }
 
   /** The dialog in which the columns are chosen that the table shows. */
@@ -130,7 +154,8 @@
     const all = columnsOf(app);
     const show = (keys) => app.set({ columns: keys.join("\n") });
     const label = (key) => all.find((column) => column.key === key).name;
-    return html`<${Checks} app=${app} title="Columns" names=${all.map(({ key }) => key)} label=${label} chosen=${shownOf(all, app).map(({ key }) => key)} onChange=${show}>
+    return html`<${Checks} app=${app} title="Columns" names=${all.map(({ key }) => key)} label=${label}
+      chosen=${shownOf(all, app).map(({ key }) => key)} onChange=${show}>
       <p><button class="chip" onClick=${() => show([])}>those that matter</button>${" "}
         <button class="chip" onClick=${() => show(all.map(({ key }) => key))}>all</button></p>
     <//>`;
@@ -138,11 +163,14 @@
 
   /** Above the results of a sweep without clips: how to get some. */
   function NoClips({ app }) {
-    return html`<details class="no-clips"><summary>No clips were recorded${app.source.live && tm.live.isActive(app.data) ? " yet" : ""}. How to record some</summary>
+    const yet = app.source.live && tm.live.isActive(app.data) ? " yet" : "";
+    return html`<details class="no-clips"><summary>No clips were recorded${yet}. How to record some</summary>
       <ul><li>RLlib: add <code>tm.rllib.record_episodes()</code> to the algorithm's callbacks;</li>
-        <li>a loop of your own: wrap the env in <code>tm.gym.RecordEpisodes(env)</code>, and report its <code>env.take()</code>;</li>
+        <li>a loop of your own: wrap the env in <code>tm.gym.RecordEpisodes(env)</code>, and report
+          its <code>env.take()</code>;</li>
         <li>any trainable: put a <code>tm.Video(frames)</code> into the result.</li></ul>
-      <p>In each case, add <code>tm.JsonMediaLoggerCallback()</code> to the run's callbacks, or the one for TensorBoard, W&B or MLflow.</p></details>`;
+      <p>In each case, add <code>tm.JsonMediaLoggerCallback()</code> to the run's callbacks, or the one for TensorBoard,
+        W&B or MLflow.</p></details>`;
   }
 
   tm.table = { RunTable, Tools, Columns, NoClips, CLIP_FACTS };

@@ -1,5 +1,5 @@
-// Episodes that have tapes, and need not have clips: what is on a tape is shown at once, and on a click the server plays
-// it in a process of its own. Then it is a clip like any other. A page that cannot play says how it is done.
+// Episodes with a tape and no clip: the page shows what is on the tape, and on a click the server plays it in another
+// process. Then it is a clip like any other. A page that cannot play a tape shows the command that does.
 (function (tm) {
   "use strict";
 
@@ -46,7 +46,8 @@
       const { report, episode } = partsOf(path);
       const key = [trial.name, report, episode].join("\n");
       if (!this.held.has(key)) {
-        this.held.set(key, { wanted: { trial: trial.id, report, episode }, details: null, played: null, problem: null, isPlaying: false, clips: new Map() });
+        this.held.set(key, { wanted: { trial: trial.id, report, episode }, details: null, played: null, problem: null,
+          isPlaying: false, clips: new Map() });
         this.read(this.held.get(key));
       }
       return this.held.get(key);
@@ -97,10 +98,13 @@
     const record = tape.details?.record || {};
     const shown = tape.played?.views?.[view];
     return {
-      trial, path, tape, details: tape.details, view, kind: "video", isUnplayed: !shown, url: shown ? `played/${tape.played.name}/${view}.mp4` : path, file: "episode.mp4",
-      section: record.section, key: `${record.recorder || "episode"}/tape`, step: record.step, iteration: record.training_iteration,
+      trial, path, tape, details: tape.details, view, kind: "video", isUnplayed: !shown,
+      url: shown ? `played/${tape.played.name}/${view}.mp4` : path, file: "episode.mp4", suffix: ".mp4",
+      section: record.section, key: `${record.recorder || "episode"}/tape`, step: record.step,
+      iteration: record.training_iteration,
       return: record.episode_return, length: record.episode_length, seed: record.seed, rolled_back: false,
-      note: shown?.note || null, frames: shown?.frames, fps: shown?.fps, stride: shown?.stride, width: shown?.width, height: shown?.height,
+      note: shown?.note || null, frames: shown?.frames, fps: shown?.fps, stride: shown?.stride, width: shown?.width,
+      height: shown?.height,
     };
   }
 
@@ -108,20 +112,25 @@
   function Stage({ app, clip }) {
     const { tape } = clip;
     const { played, problem } = tape;
-    if (!app.data.plays) return html`<div class="screen untaped"><${HowTo} app=${app} trial=${clip.trial.name} episode=${tape.wanted.episode} /></div>`;
+    if (!app.data.plays) return html`<div class="screen untaped">
+      <${HowTo} app=${app} trial=${clip.trial.name} episode=${tape.wanted.episode} /></div>`;
     if (tape.isPlaying) {
-      return html`<div class="screen untaped"><p role="status">The episode is played again, by the code that made its env${played?.step ? `: step ${number(played.step)} of ${number(played.steps)}` : " …"}</p>
-        <progress max="1" value=${played?.steps ? played.step / played.steps : undefined} aria-label="Steps played"></progress></div>`;
+      return html`<div class="screen untaped"><p role="status">The episode is played again, by the code that made its
+        env${played?.step ? `: step ${number(played.step)} of ${number(played.steps)}` : " …"}</p>
+        <progress max="1" value=${played?.steps ? played.step / played.steps : undefined}
+          aria-label="Steps played"></progress></div>`;
     }
     return html`<div class="screen untaped">${problem && html`<p class="problem" role="alert">${problem}</p>`}
-      <button class="primary tape-play" onClick=${() => app.tapes.play(tape)}>▷ ${problem ? "Try again" : "Play it from its tape"}</button>
+      <button class="primary tape-play" onClick=${() => app.tapes.play(tape)}>
+        ▷ ${problem ? "Try again" : "Play it from its tape"}</button>
       <p class="muted">This runs the code that made its env, in a process of its own.</p></div>`;
   }
 
   /** How the clip of an episode is made if this page cannot play it. */
   function HowTo({ app, trial, episode }) {
     return html`<p>This page cannot play it. On a machine that has the experiment, this makes its clip:</p>
-      <${tm.commands.Command} words=${["render", `path/to/${lastPart(app.data.title)}`, "--trial", trial, "--episodes", episode]} />
+      <${tm.commands.Command}
+        words=${["render", `path/to/${lastPart(app.data.title)}`, "--trial", trial, "--episodes", episode]} />
       <p class="muted">Or open the experiment with <code>tune-media watch</code>, which plays a tape on a click.</p>`;
   }
 
@@ -132,37 +141,44 @@
       if (app.data.plays) app.tapes.play(app.tapes.of(app.data.named.get(trial), path));
       app.go({ view: "clip", trial, clip: path });
     };
-    const title = app.data.plays ? "Play this episode again from its tape. This runs the code that made its env, in a process of its own."
+    const title = app.data.plays
+      ? "Play this episode again from its tape. This runs the code that made its env, in a process of its own."
       : "This episode has a tape and no clip";
-    return html`<button class="tape" title=${title} aria-label=${app.data.plays ? "Play the episode from its tape" : undefined}
-      onClick=${app.source.tape ? open : () => app.show(NotHere, { trial, episode })}>${app.data.plays ? "▷" : "tape"}</button>`;
+    return html`<button class="tape" title=${title} aria-label=${app.data.plays ? "Play the episode from its tape"
+      : undefined} onClick=${app.source.tape ? open : () => app.show(NotHere, { trial, episode })}>
+        ${app.data.plays ? "▷" : "tape"}</button>`;
   }
 
   const NotHere = ({ app, trial, episode }) => html`<${Dialog} app=${app} label="Episode with a tape">
-    <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2><${HowTo} app=${app} trial=${trial} episode=${episode} /><//>`;
+    <h2>Episode ${episode.slice(0, 8)} has a tape and no clip</h2>
+    <${HowTo} app=${app} trial=${trial} episode=${episode} /><//>`;
 
   /** The clip of the trial that was left a tape, under the key that is shown. */
-  const tapeOf = ({ state }, trial) => trial.tapes.find((own) => own.section === state.section && own.key === state.key);
-  const play = (app, trial, tape) => html`<${PlayTape} key=${tape.episode_id} app=${app} trial=${trial.name} report=${tape.report} episode=${tape.episode_id} />`;
+  const tapeOf = ({ state }, trial) =>
+    trial.tapes.find((own) => own.section === state.section && own.key === state.key);
+  const play = (app, trial, tape) => html`<${PlayTape} key=${tape.episode_id} app=${app} trial=${trial.name}
+    report=${tape.report} episode=${tape.episode_id} />`;
 
   /** What a card shows that has no clip: if the clip was left a tape, the button that plays it. */
   function NoClip({ app, trial }) {
     const tape = tapeOf(app, trial);
-    return html`<p>${tape ? html`not rendered, there is its tape: ${play(app, trial, tape)}` : "no clip under this choice"}</p>`;
+    return html`<p>${tape ? html`not rendered, there is its tape: ${play(app, trial, tape)}`
+      : "no clip under this choice"}</p>`;
   }
 
   /** Among the facts of a card that shows the last clip: a newer one was left a tape. */
   function NewerTape({ app, trial, clip }) {
     const tape = clip && app.state.step === "last" && tapeOf(app, trial);
-    return tape && tape.step > clip.step && html`<div><dt>step ${number(tape.step)}</dt><dd>${play(app, trial, tape)}</dd></div>`;
+    return tape && tape.step > clip.step && html`<div><dt>step ${number(tape.step)}</dt>
+      <dd>${play(app, trial, tape)}</dd></div>`;
   }
 
   /** The views of an episode that has been played, if there are several. */
   function Views({ app, clip: { tape, view } }) {
     const names = (tape?.played?.views || []).map(({ name }) => name);
     if (names.length < 2) return null;
-    return html`<${tm.ui.Choice} label="View" values=${names.map((_, at) => at)} value=${view} names=${(at) => names[at]}
-      onChange=${(at) => app.set({ clip: pathOf(tape.wanted.report, tape.wanted.episode, at) })} />`;
+    return html`<${tm.ui.Choice} label="View" values=${names.map((_, at) => at)} value=${view} names=${(at) =>
+      names[at]} onChange=${(at) => app.set({ clip: pathOf(tape.wanted.report, tape.wanted.episode, at) })} />`;
   }
 
   tm.tape = { Tapes, Stage, Views, PlayTape, NoClip, NewerTape, isTape, pathOf };

@@ -15,7 +15,8 @@ export async function render() {
   document.body.append(viewer);
   add("link", { rel: "preload", href: "data/first.json", as: "fetch", crossOrigin: "anonymous" }).catch(() => {});
   const page = new DOMParser().parseFromString(await (await fetch("static/index.html")).text(), "text/html");
-  const files = (selector, attribute) => [...page.querySelectorAll(selector)].map((element) => element.getAttribute(attribute));
+  const files = (selector, attribute) =>
+    [...page.querySelectorAll(selector)].map((element) => element.getAttribute(attribute));
   const scripts = files("script", "src").filter((name) => !name.endsWith("/start.js"));
   const styles = files("link[rel=stylesheet]", "href").map((href) => add("link", { rel: "stylesheet", href }));
   await Promise.all([...styles, ...scripts.map((src) => add("script", { src, async: false }))]);

@@ -15,11 +15,12 @@
 
   let shooting = Promise.resolve(); // one strip after the other: each seek costs a decoder some time
 
-  /** Draw frames of a clip, one after the other, by a player that nobody sees: `draw(video, place)` for each. */
+  /** Draw frames of a clip, one after the other, by a hidden player: `draw(video, place)` for each. */
   function shoot(clip, frames, draw, isWanted) {
     shooting = shooting.then(async () => {
       if (!isWanted()) return;
-      const video = Object.assign(document.createElement("video"), { muted: true, playsInline: true, preload: "auto", src: clip.url });
+      const video = Object.assign(document.createElement("video"),
+        { muted: true, playsInline: true, preload: "auto", src: clip.url });
       try {
         await told(video, "loadeddata");
         for (const [place, frame] of frames.entries()) {
@@ -72,7 +73,8 @@
     }
 
     shouldComponentUpdate(props, state) {
-      return props.clip.url !== this.props.clip.url || props.last !== this.props.last || state.count !== this.state.count;
+      return props.clip.url !== this.props.clip.url || props.last !== this.props.last
+        || state.count !== this.state.count;
     }
 
     /** The number of frames that have room beside each other. */
@@ -93,7 +95,8 @@
 
     render({ clip, last }, { count }) {
       const share = (100 * lastStep(clip)) / (last || 1);
-      return html`<div class=${`filmstrip${clip.width && clip.width < tm.ui.FEW_PIXELS ? " pixels" : ""}`} style=${{ width: `${share}%`, height: `${STRIP_HEIGHT}px` }} aria-hidden="true">
+      return html`<div class=${`filmstrip${clip.width && clip.width < tm.ui.FEW_PIXELS ? " pixels" : ""}`}
+        style=${{ width: `${share}%`, height: `${STRIP_HEIGHT}px` }} aria-hidden="true">
         ${Array.from({ length: count }, (_, place) => html`<canvas key=${place}></canvas>`)}</div>`;
     }
   }
@@ -101,7 +104,8 @@
   /** The steps of the frames of a strip: the middle of each part, but the first and the last step at its ends. */
   function cellSteps(clip, count) {
     const last = lastStep(clip);
-    return Array.from({ length: count }, (_, at) => (at === 0 ? 0 : at === count - 1 ? last : ((at + 0.5) / count) * last));
+    return Array.from({ length: count },
+      (_, at) => (at === 0 ? 0 : at === count - 1 ? last : ((at + 0.5) / count) * last));
   }
 
   function paint(canvas, video) {
@@ -114,10 +118,13 @@
   /** Save the filmstrips on the page as one picture: a row for each clip, the step under each frame. */
   async function savePicture(app, place, clips, name) {
     await shooting; // all strips are drawn
-    const rows = [...place.querySelectorAll(".filmstrip")].map((strip, at) => ({ clip: clips[at].clip, label: clips[at].label, cells: [...strip.querySelectorAll("canvas")] }));
+    const rows = [...place.querySelectorAll(".filmstrip")].map((strip, at) => ({ clip: clips[at].clip,
+      label: clips[at].label, cells: [...strip.querySelectorAll("canvas")] }));
     const widest = Math.max(...rows.map(({ cells }) => cells.reduce((sum, cell) => sum + cell.width + 4, 4)));
-    const heights = rows.map(({ cells, label }) => Math.max(...cells.map((cell) => cell.height)) + LABEL + (label ? LABEL : 0));
-    const picture = Object.assign(document.createElement("canvas"), { width: widest, height: heights.reduce((sum, height) => sum + height, 4) });
+    const heights = rows.map(({ cells, label }) =>
+      Math.max(...cells.map((cell) => cell.height)) + LABEL + (label ? LABEL : 0));
+    const picture = Object.assign(document.createElement("canvas"),
+      { width: widest, height: heights.reduce((sum, height) => sum + height, 4) });
     const pen = picture.getContext("2d");
     pen.fillStyle = "#fafaf8";
     pen.fillRect(0, 0, picture.width, picture.height);
@@ -153,7 +160,8 @@
     render({ app }) {
       return html`<div><${tm.ui.Dialog} app=${app} label="Filmstrip">
         <h2>Filmstrip</h2>
-        <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a screenshot. <code>tune-media watch</code> can save it.</p>
+        <p class="muted">The browser lets a page of a folder show this picture, but not save it: take a
+          screenshot. <code>tune-media watch</code> can save it.</p>
         <div class="picture-place" tabindex="0" role="img" aria-label="The frames of the clips, with their steps"></div>
       <//></div>`;
     }
@@ -183,7 +191,8 @@
 
     /** The longest clip: the slider moves by its frames. */
     get master() {
-      return this.props.clips.map(({ clip }) => clip).reduce((best, clip) => (lastStep(clip) > lastStep(best) ? clip : best));
+      return this.props.clips.map(({ clip }) => clip)
+        .reduce((best, clip) => (lastStep(clip) > lastStep(best) ? clip : best));
     }
 
     /** Move the line and the slider to an env step. */
@@ -210,21 +219,32 @@
 
     render({ clips, moments, onGo }) {
       const { last } = this;
-      const before = (own) => moments.filter((other) => other.step === own.step && !other.until).indexOf(own); // at the same step
+      const isBeside = (own, other) => other.step === own.step && !other.until;
+      const before = (own) => moments.filter((other) => isBeside(own, other)).indexOf(own);
       const at = (step) => `${(100 * Math.min(step, last)) / last}%`;
       const { master } = this;
       return html`<div class="timeline">
-        ${moments.length > 0 && html`<div class="moments" role="group" aria-label="Moments">${moments.filter(({ isSaid }) => !isSaid).map(({ step, kind, text, color }) => html`
-          <button class=${`chip moment ${kind}`} style=${color ? { "--mark": color } : {}} onClick=${() => onGo(step)} title=${`Go to step ${number(step)} (n and N: next, previous)`}>
-            <i aria-hidden="true">${SIGNS[kind]}</i><span>${text}</span> <span class="muted">step ${number(step)}</span></button>`)}</div>`}
+        ${moments.length > 0 && html`<div class="moments" role="group" aria-label="Moments">
+          ${moments.filter(({ isSaid }) => !isSaid).map(({ step, kind, text, color }) => html`
+            <button class=${`chip moment ${kind}`} style=${color ? { "--mark": color } : {}} onClick=${() => onGo(step)}
+              title=${`Go to step ${number(step)} (n and N: next, previous)`}>
+              <i aria-hidden="true">${SIGNS[kind]}</i>
+              <span>${text}</span> <span class="muted">step ${number(step)}</span></button>`)}</div>`}
         <div class="track">
           <div class="marks" aria-hidden="true">${moments.map((own) => html`
-            <i class=${`mark ${own.kind}`} title=${own.text} onClick=${() => onGo(own.step)} style=${{ left: at(own.step), ...(own.color ? { "--mark": own.color } : {}),
-              ...(own.until ? { width: `calc(${at(own.until)} - ${at(own.step)})` } : { marginLeft: `${-6 - 13 * before(own)}px` }) }}>${own.until ? "" : SIGNS[own.kind]}</i>`)}</div>
-          ${clips.map(({ clip, color }) => clip.kind === "video" && html`<div class="strip-row" key=${clip.path + clip.trial.id} style=${color ? { "--row": color } : {}}><${Filmstrip} clip=${clip} last=${last} /></div>`)}
-          ${moments.filter(({ kind }) => kind === "fork").map(({ step }) => html`<i class="line fork" style=${{ left: at(step) }}></i>`)}
+            <i class=${`mark ${own.kind}`} title=${own.text} onClick=${() => onGo(own.step)}
+              style=${{ left: at(own.step), ...(own.color ? { "--mark": own.color } : {}),
+                ...(own.until ? { width: `calc(${at(own.until)} - ${at(own.step)})` }
+                  : { marginLeft: `${-6 - 13 * before(own)}px` }) }}>${own.until ? "" : SIGNS[own.kind]}</i>`)}</div>
+          ${clips.map(({ clip, color }) => clip.kind === "video" && html`<div class="strip-row"
+            key=${clip.path + clip.trial.id} style=${color ? { "--row": color } : {}}>
+              <${Filmstrip} clip=${clip} last=${last} /></div>`)}
+          ${moments.filter(({ kind }) => kind === "fork")
+            .map(({ step }) => html`<i class="line fork" style=${{ left: at(step) }}></i>`)}
           <i class="playhead"></i>
-          <input type="range" min="0" max=${Math.max(0, (master.frames || 1) - 1)} value=${frameOf(master, this.step || 0)} aria-label="Env step of the episode" onInput=${(event) => onGo(stepOf(master, Number(event.target.value)))} />
+          <input type="range" min="0" max=${Math.max(0, (master.frames || 1) - 1)}
+            value=${frameOf(master, this.step || 0)} aria-label="Env step of the episode"
+            onInput=${(event) => onGo(stepOf(master, Number(event.target.value)))} />
         </div>
       </div>`;
     }
@@ -248,7 +268,8 @@
       const [video, clip] = [...this.props.app.group.members].find(([, own]) => own.url === this.master?.url) || [];
       if (!video || (video === this.video && clip === this.followed)) return;
       [this.video, this.followed] = [video, clip];
-      tm.player.follow(video, clip, (frame) => this.showFrame(frame), () => !this.ended && this.video === video && this.followed === clip);
+      tm.player.follow(video, clip, (frame) => this.showFrame(frame),
+        () => !this.ended && this.video === video && this.followed === clip);
     }
 
     /** Go to an env step, in all clips. */

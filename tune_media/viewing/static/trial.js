@@ -54,7 +54,8 @@
       if (!chosen || chosen === this.followed) return;
       this.followed = chosen;
       const strip = chosen.parentElement;
-      strip.scrollTo({ left: chosen.offsetLeft - strip.offsetLeft - (strip.clientWidth - chosen.clientWidth) / 2, behavior: "auto" });
+      strip.scrollTo({ left: chosen.offsetLeft - strip.offsetLeft - (strip.clientWidth - chosen.clientWidth) / 2,
+        behavior: "auto" });
     }
 
     /** The metric that the chart shows: the chosen one, or else the score, or the first known return. */
@@ -72,10 +73,12 @@
       const keys = app.data.sections[app.state.section] || [];
       const lines = keys.slice(0, 3).map((key, index) => {
         const own = model.clipsOf(trial, app.state.section, key).filter((clip) => clip.return != null);
-        return { label: `return of ${tm.app.keyLabel(key)} clip`, color: palette[index], points: true, x: own.map((clip) => clip.step), y: own.map((clip) => clip.return) };
+        return { label: `return of ${tm.app.keyLabel(key)} clip`, color: palette[index], points: true,
+          x: own.map((clip) => clip.step), y: own.map((clip) => clip.return) };
       });
       const { curves } = this.state;
-      if (metric) lines.push({ label: model.scoreLabel(metric), color: cssColor("--second"), dash: [6, 4], x: curves.step, y: curves.metrics[metric] });
+      if (metric) lines.push({ label: model.scoreLabel(metric), color: cssColor("--second"), dash: [6, 4],
+        x: curves.step, y: curves.metrics[metric] });
       return align(lines.filter((line) => line.x.length));
     }
 
@@ -83,59 +86,73 @@
       const { state } = app;
       const clips = model.clipsOf(trial, state.section, state.key);
       const metric = this.metric();
-      const { x, series } = this.held([trial, clips, metric, curves, app.theme, app.data], () => this.chart(metric)); // the same objects are not drawn again
+      const parts = [trial, clips, metric, curves, app.theme, app.data];
+      const { x, series } = this.held(parts, () => this.chart(metric)); // the same objects are not drawn again
       const chosen = clips.find((clip) => clip.path === state.clip) || clips[clips.length - 1];
       const names = Object.keys(curves?.metrics || {});
       return html`<main class="trial-view">
         <${Heading} app=${app} trial=${trial} />
-        ${curves?.tracebacks && html`<details class="tracebacks"><summary>${model.isFailed(trial) ? "Traceback" : "It failed, and went on: the traceback"}</summary><pre class="command" tabindex="0">${curves.tracebacks}</pre></details>`}
+        ${curves?.tracebacks && html`<details class="tracebacks">
+          <summary>${model.isFailed(trial) ? "Traceback" : "It failed, and went on: the traceback"}</summary>
+          <pre class="command" tabindex="0">${curves.tracebacks}</pre></details>`}
         ${app.hasClips && html`<div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
-          ${clips.map((clip) => html`<div class=${`film${tm.compare.isTicked(app, trial, clip.path) ? " ticked" : ""}`} role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
-            <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path} label=${`the clip of step ${number(clip.step)}`} isStop=${false} />
+          ${clips.map((clip) => html`<div class=${`film${tm.compare.isTicked(app, trial, clip.path) ? " ticked" : ""}`}
+            role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
+            <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path}
+              label=${`the clip of step ${number(clip.step)}`} isStop=${false} />
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
-              onOpen=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })} />
-            <button class="film-facts" onClick=${() => app.go({ view: "clip", trial: trial.name, clip: clip.path })}>
-              <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
+              onOpen=${() => app.open(trial, clip)} />
+            <button class="film-facts" onClick=${() => app.open(trial, clip)}>
+              <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back
+                && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
           </div>`)}
           ${!clips.length && html`<p class="muted">This trial has no clips under this choice.</p>`}
         </div>`}
         ${chosen && html`<${tm.compare.OfTrial} app=${app} trial=${trial} clips=${clips} chosen=${chosen} />`}
         <section class="panel">
           <div class="panel-head"><h3>${app.hasClips ? "Return over training" : "Over training"}</h3>
-            ${names.length > 0 && html`<label class="field"><span>with</span><select value=${metric} onChange=${(event) => this.setState({ metric: event.target.value })}>
-              ${[...new Set([metric, ...model.scoresOf(app.data, state.section).filter((name) => names.includes(name)), ...names])].filter(Boolean).map((name) => html`
-                <option value=${name} selected=${name === metric}>${model.scoreLabel(name)}</option>`)}
+            ${names.length > 0 && html`<label class="field"><span>with</span>
+              <select value=${metric} onChange=${(event) => this.setState({ metric: event.target.value })}>
+              ${[...new Set([metric, ...model.scoresOf(app.data, state.section).filter((name) => names.includes(name)),
+                ...names])].filter(Boolean).map((name) => html`
+                  <option value=${name} selected=${name === metric}>${model.scoreLabel(name)}</option>`)}
             </select></label>`}
             ${clips.length > 0 && html`<span class="muted">Click on the curve to go to the clip.</span>`}</div>
           ${problem && html`<p class="problem">The results could not be read: ${problem}</p>`}
-          ${x.length > 0 && html`<${tm.charts.Chart} x=${x} series=${series} xLabel="step" height=${CURVE_HEIGHT} theme=${app.theme}
-            label=${`Return of ${titleOf(trial)} over training`} mark=${chosen?.step} onPick=${(step) => this.pick(clips, step)} />`}
+          ${x.length > 0 && html`<${tm.charts.Chart} x=${x} series=${series} xLabel="step" height=${CURVE_HEIGHT}
+            theme=${app.theme} label=${`Return of ${titleOf(trial)} over training`} mark=${chosen?.step}
+            onPick=${(step) => this.pick(clips, step)} />`}
         </section>
         <${tm.config.ConfigPanel} app=${app} trial=${trial} />
       </main>`;
     }
 
     pick(clips, step) {
-      const nearest = clips.reduce((best, clip) => (!best || Math.abs(clip.step - step) < Math.abs(best.step - step) ? clip : best), null);
+      const nearest = clips.reduce((best, clip) => (!best || Math.abs(clip.step - step) < Math.abs(best.step - step)
+        ? clip : best), null);
       if (nearest) this.props.app.set({ clip: nearest.path });
     }
   }
 
   /** The trial's name, rank and hyperparameters, and the way back and on. */
   function Heading({ app, trial, children }) {
-    const next = (by) => app.nextTrial(by);
     return html`<header class="heading">
-      <button onClick=${() => app.up()} title="Back (Esc)">← ${app.state.view === "clip" ? "Trial" : "All trials"}</button>
+      <button onClick=${() => app.up()} title="Back (Esc)">
+        ← ${app.state.view === "clip" ? "Trial" : "All trials"}</button>
       <div class="heading-title">
-        <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i><${tm.config.TrialTitle} trial=${trial} />
-          ${trial.rank === 1 && html`<span class="badge">★ Winner</span>`}${trial.rank > 1 && html`<span class="rank">#${trial.rank}</span>`}</h2>
-        <p class="muted" title=${trial.name}>${trial.shownName}${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
+        <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
+          <${tm.config.TrialTitle} trial=${trial} />
+          ${trial.rank === 1 && html`<span class="badge">★ Winner</span>`}
+          ${trial.rank > 1 && html`<span class="rank">#${trial.rank}</span>`}</h2>
+        <p class="muted" title=${trial.name}>${trial.shownName}
+          ${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
+          ${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
           ${app.hasClips && ` · ${plural(trial.clipCount, "clip")}`}</p>
         ${model.isFailed(trial) && html`<p class="problem"><b>Failed</b>${trial.error && `: ${trial.error}`}</p>`}
       </div>
       ${children}
-      <button onClick=${() => next(-1)} title="Previous trial (↑)" aria-label="Previous trial">↑</button>
-      <button onClick=${() => next(1)} title="Next trial (↓)" aria-label="Next trial">↓</button>
+      <button onClick=${() => app.nextTrial(-1)} title="Previous trial (↑)" aria-label="Previous trial">↑</button>
+      <button onClick=${() => app.nextTrial(1)} title="Next trial (↓)" aria-label="Next trial">↓</button>
     </header>`;
   }
 

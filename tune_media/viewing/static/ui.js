@@ -46,7 +46,7 @@
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
   const lastPart = (name) => name.split("/").pop();
 
-  /** Return the trial's title: the hyperparameters that differ if there are any, those first that matter; else its name. */
+  /** Return the trial's title: its hyperparameters that differ, those that matter first; its name if there are none. */
   const titleOf = (trial, most) => tm.model.titleText(Object.entries(trial.texts), most) || trial.shownName;
 
   /** Return how many hyperparameters, [[name, text], ...], have room: at least one, at most as many as a title has. */
@@ -63,9 +63,9 @@
   /** Return a clip's aspect ratio as CSS has it. */
   const ratioOf = (clip) => (clip?.width && clip?.height ? `${clip.width} / ${clip.height}` : "3 / 2");
 
-  /** Return the name of a clip's file on the disk of somebody who downloads it: its trial, its key and its step. */
+  /** Return the name under which a browser saves a clip, without a suffix: its trial, its key and its step. */
   const downloadName = (clip) =>
-    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180) + clip.file.slice(clip.file.lastIndexOf("."));
+    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180);
 
   /** One observer for all that wants to know whether it is on the screen. */
   class Sight {
@@ -188,8 +188,11 @@
     render({ clip, label, onOpen }, { failed }) {
       const picture = clip.kind === "image"
         ? html`<img alt=${label} />`
-        : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label} disablepictureinpicture></video>`;
-      return html`<div class=${`screen${clip.width && clip.width < FEW_PIXELS ? " pixels" : ""}`} style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen} onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
+        : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label}
+          disablepictureinpicture></video>`;
+      return html`<div class=${`screen${clip.width && clip.width < FEW_PIXELS ? " pixels" : ""}`}
+        style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen}
+        onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
         ${picture}
         ${failed && html`<p class="failed">The file could not be loaded. It may have been deleted.</p>`}
       </div>`;
@@ -198,7 +201,7 @@
 
   /**
    * A card of the grid, in two kinds: see grid.js and configurations.js. Off the screen it is an empty box of about the
-   * same size, so that a thousand cost little; it is drawn again only if its state or a prop in `SHOWN` of its class changes.
+   * same size, so that a thousand cost little. It is drawn again only if its state or a prop in `SHOWN` changes.
    */
   class Card extends Component {
     constructor(props) {
@@ -227,12 +230,16 @@
       const onKey = (event) => {
         if (event.target === event.currentTarget && event.key === "Enter") open();
       };
-      return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${tm.compare.tickedOf(app).includes(trial.name) ? " ticked" : ""}`} tabindex="0" onKeyDown=${onKey}
-          onfocusin=${() => app.group.choose(this.base.querySelector("video"))} data-trial=${trial.name} aria-label=${label}>
+      const isTicked = tm.compare.tickedOf(app).includes(trial.name);
+      return html`<article class=${`card${kind}${ribbon ? " winner" : ""}${isTicked ? " ticked" : ""}`} tabindex="0"
+        onKeyDown=${onKey} onfocusin=${() => app.group.choose(this.base.querySelector("video"))}
+        data-trial=${trial.name} aria-label=${label}>
         ${ribbon && html`<span class="ribbon">★ ${ribbon}</span>`}
         ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
-        ${isVisible && clip ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
-          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
+        ${isVisible && clip
+          ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
+          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>
+            ${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
         <div class="facts">${isVisible && facts()}</div>
       </article>`;
     }
@@ -241,12 +248,13 @@
   /** A star; on a screen on which the best card comes only further down, the clip that it shows. */
   function BestClip({ app, trial }) {
     const clip = tm.grid.clipOf(trial, app.state);
-    const open = () => app.go({ view: "clip", trial: trial.name, clip: clip.path });
+    const open = () => app.open(trial, clip);
     return html`<span class="star" aria-hidden="true">★</span>
-      ${clip && !app.isTable && html`<div class="best-clip"><${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
+      ${clip && !app.isTable && html`<div class="best-clip">
+        <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} /></div>`}`;
   }
 
-  /** The clip of what the pointer is on, which plays; a pointer that passes by loads none. Its key is the clip's URL. */
+  /** The playing clip of the thing under the pointer; a pointer that passes by loads none. Its key is the URL. */
   class PeekClip extends Component {
     componentDidMount() {
       this.timer = setTimeout(() => this.setState({ isLoaded: true }), PEEK_AFTER_MS);
@@ -258,11 +266,12 @@
 
     render({ clip }, { isLoaded }) {
       if (!isLoaded) return null;
-      return clip.kind === "image" ? html`<img src=${clip.url} alt="" />` : html`<video src=${clip.url} muted autoplay loop playsinline></video>`;
+      return clip.kind === "image" ? html`<img src=${clip.url} alt="" />`
+        : html`<video src=${clip.url} muted autoplay loop playsinline></video>`;
     }
   }
 
-  /** The returns of a trial's clips over training, on the scale that all trials share, with a line at the clip that is shown. */
+  /** The returns of a trial's clips over training, on one scale for all trials, with a line at the shown clip. */
   function Sparkline({ clips, shown, color, scale }) {
     const points = clips.filter((clip) => clip.return != null);
     if (points.length < 2) return html`<span class="spark"></span>`;
@@ -287,10 +296,11 @@
   /** The head of a column by which a table can be sorted. `order` is "ascending" or "descending" if it is. */
   function SortHead({ label, title, order, isNumber, onClick }) {
     return html`<th scope="col" class=${isNumber ? "number" : undefined} aria-sort=${order}>
-      <button onClick=${onClick} title=${title}>${label}${order ? (order === "descending" ? " ↓" : " ↑") : ""}</button></th>`;
+      <button onClick=${onClick} title=${title}>${label}
+        ${order ? (order === "descending" ? " ↓" : " ↑") : ""}</button></th>`;
   }
 
-  /** Save a Blob on the disk of whoever looks at the page. */
+  /** Save a Blob as a file of the user's. */
   function save(content, name) {
     const url = URL.createObjectURL(content);
     Object.assign(document.createElement("a"), { href: url, download: name }).click();
@@ -308,7 +318,8 @@
         </select></label>`;
     }
     return html`<div class="choice" role="group" aria-label=${label}>
-      ${values.map((item) => html`<button aria-pressed=${item === value} onClick=${() => onChange(item)}>${name(item)}</button>`)}
+      ${values.map((item) => html`<button aria-pressed=${item === value} onClick=${() => onChange(item)}>
+        ${name(item)}</button>`)}
     </div>`;
   }
 
@@ -329,7 +340,8 @@
     render({ app, label, children }) {
       const close = () => this.isGone || app.close();
       const onClick = (event) => event.target === this.base && close(); // beside it
-      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${close} onCancel=${close} onClick=${onClick}>
+      return html`<dialog class="help" aria-label=${label} tabindex="0" onClose=${close} onCancel=${close}
+        onClick=${onClick}>
         ${children}
         <button class="primary" onClick=${close}>Close</button>
       </dialog>`;
@@ -344,8 +356,11 @@
       return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
         ${children}
-        ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "name")}`} value=${text} onInput=${(event) => this.setState({ text: event.target.value })} />`}
-        <ul class="names checks">${found.map((name) => html`<li key=${name}><label><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> ${label(name)}</label></li>`)}</ul>
+        ${names.length > MANY_NAMES && html`<input class="search" type="search" aria-label="Search"
+          placeholder=${`Search ${plural(names.length, "name")}`} value=${text}
+          onInput=${(event) => this.setState({ text: event.target.value })} />`}
+        <ul class="names checks">${found.map((name) => html`<li key=${name}><label><input type="checkbox"
+          checked=${chosen.includes(name)} onChange=${() => toggle(name)} /> ${label(name)}</label></li>`)}</ul>
       <//>`;
     }
   }
@@ -359,17 +374,21 @@
 
     render({ app, title, names, label, onPick }, { text }) {
       const wanted = text.toLowerCase().split(/\s+/);
-      const found = names.filter((name) => wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
+      const found = names.filter((name) =>
+        wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
       return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
-        <input class="search" type="search" aria-label="Search" placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
+        <input class="search" type="search" aria-label="Search"
+          placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
           onInput=${(event) => this.setState({ text: event.target.value })}
           onKeyDown=${(event) => event.key === "Enter" && found.length && onPick(found[0])} />
-        <ul class="names">${found.map((name) => html`<li><button onClick=${() => onPick(name)}>${label(name)}${label(name) !== name && html` <span class="muted">${name}</span>`}</button></li>`)}
+        <ul class="names">${found.map((name) => html`<li><button onClick=${() => onPick(name)}>${label(name)}
+          ${label(name) !== name && html` <span class="muted">${name}</span>`}</button></li>`)}
           ${!found.length && html`<li class="muted">no metric has this in its name</li>`}</ul>
       <//>`;
     }
   }
 
-  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, downloadName,
+    Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));
