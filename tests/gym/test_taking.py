@@ -1,3 +1,4 @@
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -39,7 +40,7 @@ def test_a_clip_that_cannot_be_encoded_is_named_and_the_data_are_there(monkeypat
     env = tm.gym.RecordEpisodes(CountingEnv(), keep="best")
     play(env, 2)
     taken = env.take()
-    assert set(taken) == {"data"}
+    assert set(taken) == {"data", "problems"}
     notes = [episode.record.note for episode in taken["data"].episodes]
     assert sorted(notes, key=str) == [None, "no clip: encoding its frames raised RuntimeError: no memory"]
     assert ["no memory" in record.getMessage() for record in caplog.records] == [True]
@@ -67,7 +68,7 @@ def test_a_failed_replay_costs_the_clip_alone():
     )
     play(env, 1)
     taken = env.take()
-    assert set(taken) == {"map", "data"}
+    assert set(taken) == {"map", "data", "problems"}
     assert set(taken["map"]) == {"best"}
     (episode,) = taken["data"].episodes
     assert "does not repeat its episodes" in episode.record.note
@@ -78,5 +79,41 @@ def test_a_failed_replay_costs_the_clip_alone():
 def test_a_selector_that_raises_does_not_end_the_loop(caplog):
     env = tm.gym.RecordEpisodes(CountingEnv(), keep=("last", tm.selection.best(by="sped")), video=None)
     play(env, 2)
-    assert set(env.take()) == {"last", "data"}
+    assert set(env.take()) == {"last", "data", "problems"}
     assert "sped" in caplog.text
+
+
+class OnePicture(gym.vector.VectorEnv):
+    """Two sub-envs in one batch, of which the second earns more, and one picture of the first."""
+
+    metadata = {"render_fps": 10, "autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    num_envs, render_mode = 2, "rgb_array"
+    single_observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
+    single_action_space = gym.spaces.Discrete(2)
+    observation_space = gym.spaces.Box(0, 1, (2, 1), np.float32)
+    action_space = gym.spaces.MultiDiscrete([2, 2])
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros((2, 1), np.float32), {}
+
+    def step(self, actions):
+        self.steps += 1
+        ends = np.full(2, self.steps % 6 == 5)
+        return np.zeros((2, 1), np.float32), np.array([0.0, 2.0]), ends, ends & False, {}
+
+    def render(self):
+        return np.full((32, 32, 3), self.steps, np.uint8)
+
+
+def test_the_best_episode_with_pictures_is_not_called_the_best_of_all():
+    env = tm.gym.RecordVectorEpisodes(OnePicture(), keep=("best", "worst"))
+    env.reset()
+    for _ in range(11):
+        env.step(np.zeros(2, int))
+    taken = env.take()
+    assert taken["best"].episode.episode_return == 0
+    assert taken["best"].note == "'best' of the episodes with pictures: one without, return 10, is first"
+    assert taken["worst"].note is None
+    assert sum(problem.lost for problem in taken["problems"]) == 2
+    env.close()

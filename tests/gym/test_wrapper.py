@@ -60,7 +60,8 @@ def test_a_wrapper_whose_render_fails_now_and_then_is_not_replaced_by_its_inner_
     env = tm.gym.RecordEpisodes(Flaky(CountingEnv()), keep="all", trajectories=True)
     play(env, 3)
     taken = env.take()
-    assert set(taken) == {"data"}
+    assert set(taken) == {"data", "problems"}
+    assert [problem.lost for problem in taken["problems"]] == [3]
     assert not taken["data"].trajectories
     assert all(
         one.record.note.startswith("no clip: ") and "a bug of its own" in one.record.note

@@ -155,7 +155,7 @@ def test_a_difference_is_counted_and_later_episodes_are_rendered_directly(childr
     assert notes
     assert len(notes) + len(taken.get("all", [])) == 12
     assert all("does not repeat its episodes: at " in note for note in notes)
-    (problem,) = env._recording.recorder.problems.take()
+    (problem,) = taken["problems"]
     assert problem.lost == len(notes)
     assert len(caplog.records) == 1
     play(env, 2)

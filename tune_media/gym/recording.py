@@ -26,6 +26,7 @@ from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.checks import above_0, as_shown
 from tune_media.values.episodes import EpisodeData, thinned
 from tune_media.values.medium import new_id
+from tune_media.values.problems import PROBLEMS
 from tune_media.values.video import Video
 
 if TYPE_CHECKING:
@@ -232,7 +233,8 @@ class Recording:
         recipes = {} if recipe is None else {recipe.hash: recipe.content}
         result = result_of(plan.selectors, chosen, taken, thinned(episodes), recipes, note=note)
         metrics = result[DATA].metrics()
-        return result | ({"custom_metrics": metrics} if metrics else {})
+        problems = {PROBLEMS: tuple(news)} if (news := self.recorder.problems.take()) else {}
+        return result | ({"custom_metrics": metrics} if metrics else {}) | problems
 
     def _note_dropped(self) -> str | None:
         """Return how many episodes ended too long before the first ``take()``, and hold more from now on."""
@@ -373,6 +375,7 @@ class RecordingWrapper:
 
         Returns:
             For ``tune.report``: by selector, the chosen clips; under ``data``, the records and values of all episodes;
-            under ``custom_metrics``, the mean, minimum and maximum of their values. Empty if no episode has ended.
+            under ``custom_metrics``, the mean, minimum and maximum of their values; under ``problems``, why clips are
+            missing, and how many, if any are. Empty if no episode has ended.
         """
         return self._recording.take()
