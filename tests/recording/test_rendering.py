@@ -1,5 +1,6 @@
 import gymnasium as gym
 import numpy as np
+import pygame
 import pytest
 
 from tests.support.envs import CountingEnv, read_frame
@@ -59,6 +60,10 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
         (object(), r"returned one 'object' object from render\(\); a frame is one array of uint8, height x width"),
         ((picture for picture in [FRAME]), "returned one 'generator' object"),
         (3, "returned one 'int' object"),
+        (
+            pygame.Surface((8, 8)),
+            r"'Surface' object .*: pass frame=lambda env: pygame.surfarray.array3d",
+        ),
         (FRAME.astype(complex), "returned one array of complex128"),
         (
             np.stack([FRAME] * 2),
@@ -82,6 +87,34 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
 def test_a_picture_that_cannot_be_recorded_names_the_env_and_the_remedy(picture, words):
     with pytest.raises(FrameError, match=words):
         Renderer(Shows(picture)).frames(0)
+
+
+class OldGym(Shows):
+    def render(self, mode):
+        return super().render()
+
+
+class Several(Shows):
+    """Asks the envs inside it, as those do that RLlib's make_multi_agent makes of an id."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.envs = [Shows(None), Shows(None)]
+
+    def render(self):
+        return np.concatenate([env.render()[:8] for env in self.envs])
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (OldGym(FRAME), r"Pass frame=lambda env: env.unwrapped.render\(mode='rgb_array'\)"),
+        (Several(), "Make the envs inside it with render_mode='rgb_array'.*pass it lambda config: gymnasium.make"),
+    ],
+)
+def test_a_render_that_raises_names_the_remedy_that_its_env_can_follow(env, words):
+    with pytest.raises(FrameError, match=words):
+        Renderer(env).frames(0)
 
 
 @pytest.mark.parametrize("picture", [None, [FRAME] * 2])

@@ -3,7 +3,7 @@
 import pytest
 
 from tune_media.values import secrets
-from tune_media.values.secrets import error_text, keep_secret, redacted
+from tune_media.values.secrets import error_text, keep_secret, redacted, redacted_values
 
 KEY = "Zm9vYmFy0123"
 
@@ -53,12 +53,47 @@ KEY = "Zm9vYmFy0123"
         "rediss://:{key}@host:6380/0: timeout",
         "Server=host;User Id=me;Pwd={key};",
         "API key: {key}1",
+        "connect(host='h', pass={key})",
+        "login?user=me&pw={key}",
+        "requests.get(url, auth=('me', '{key}'))",
+        'Digest username="me", response="6629fae49393{key}a05397450978507c4ef1"',
+        "curl --user me:{key} https://example.com: 401",
+        "curl --user=me:{key} https://example.com: 401",
+        "POST https://hooks.slack.com/services/T000/B000/{key}: 404",
+        "POST https://discord.com/api/webhooks/1234567890/{key}: 401",
+        "https://api.telegram.org/bot123456789:{key}/sendMessage",
+        "https://corp.webhook.office.com/webhookb2/{key}@1/IncomingWebhook/2",
+        "machine host login me password {key}",
+        "password: {key}",
+        "passphrase = {key}, host",
+        "{{'db_password': {key}}}",
+        "ftp://me:{key}@host/x",
+        "client_secret={key}",
+        "refresh_token={key}&grant_type=x",
+        "X-Amz-Security-Token={key}",
+        "SharedAccessSignature={key}",
+        "?auth={key}&x=1",
+        "?session_id={key}",
+        "--hf-token={key}",
+        "--api-key '{key}' -v",
+        "export WANDB_API_KEY={key}",
+        "aws_secret_access_key = {key}",
+        "Proxy-Authorization: Basic {key}",
+        "storage_account_key: {key}",
+        "mongodb+srv://me:{key}@cluster/x",
+        "http://user:{key}@proxy:3128 refused",
     ],
 )
 def test_the_values_of_secret_names_are_left_out(text):
-    shown = redacted(text.format(key=KEY, sig="sig"))
-    assert KEY not in shown
+    key = "0123abcdef" if "Digest" in text else KEY
+    shown = redacted(text.format(key=key, sig="sig"))
+    assert key not in shown
     assert "***" in shown
+
+
+@pytest.mark.parametrize("text", ["password: {}", "passphrase = {}, host", "pwd: {}", "pass={}", "auth=('me', '{}')"])
+def test_passwords_that_are_words_are_left_out(text):
+    assert "correcthorse" not in redacted(text.format("correcthorse"))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +110,44 @@ def test_the_values_of_secret_names_are_left_out(text):
         "risk-aware-policy-v2-with-20-million-steps at task-0123456789abcdef, hf_hub_download(repo_id='me/walker-2d')",
         "sort = key, token = next(tokens), cookie: none, --token is missing; filter(key='best', lr=x)",
         "GET /data/curves.json?metric=episode_return_mean&by=lr",
+        "sig=3, token=12, signature=7, max_token=512, cookie=1",
+        "password: incorrect, password: required",
+        "pass=1, bypass=true, compass=north-east, pass=True",
+        "invalid password: try another one",
+        "author=somebody, authority=cluster.local, auth=None",
+        "response=200 OK",
+        "--user-agent curl/8.1, user=me:5",
+        "keyboard=qwertz, monkey: 12345678901, turkey = 4567890123",
+        "s3://bucket/a?region=eu-west-1&scheme=https",
+        "RuntimeError: shapes (3, 4) and (5,) differ at step 1203",
+        "policy=walker-2d-v5, checkpoint_000012, lr=0.0003, seed=7",
+        "12345678:9 and 10:30:59 on 2026-11-27T20:44:48",
+        "tokenizer: bert-base-uncased-2024, tokens: 1024",
+        "http://host:8000/path?step=12#best",
+        "mailto:me@example.com, me@host: no route",
+        "class Secretary: rows=12345678901",
+        "(512, 84, 84, 3) uint8, dtype=float32, device=cuda:0",
+        "http://[::1]:6006/ and ws://127.0.0.1:9222",
+        "path=/home/me/passwords/list.txt",
+        "the credentials of the bucket are missing: see the docs",
+        "commit 9fceb02d0ae598e95dc970b74767f19372d61af8 of main",
+        "git clone https://github.com/me/walker.git",
+        "--seed 12345678 --steps 1000000",
+        "sigma=0.5, design: 12345678, assignment=12345678",
+        "login: user me, password",
+        "Secret Santa: 12 players",
+        "hook: my_package.hooks.on_step, webhook=None",
+        "hvac is not installed; SG.1 is short; r8_ is a prefix",
+        "{'model': {'fcnet_hiddens': [256, 256]}, 'gamma': 0.99}",
+        "episode_return_mean: 123456789.25, num_env_steps: 1000000000",
+        "curl -u is an option",
+        "key=value, key: value, public_key=none",
+        "'token': None, 'secret': False, \"api_key\": null",
+        "1a2b3c4d-0000-4000-8000-1234567890ab is the run's id",
+        "discord.com and hooks are words",
+        "x=-1, y=:2, z==3",
+        "a token of 3 words",
+        "SignatureDoesNotMatch: the request signature we calculated does not match",
         "",
     ],
 )
@@ -102,6 +175,16 @@ TOKENS = [
     "AKIAIOSFODNN7EXAMPLE",
     "AIzaSyA1234567890abcdefghijklmnopqrstuv",
     "npm_abcdefghijklmnopqrstuvwxyz0123456789",
+    "dckr_pat_abcdefgh-IJKLMNOP_0123456789",
+    "dop_v1_0123456789abcdef0123456789abcdef",
+    "shpat_0123456789abcdef0123456789abcdef",
+    "SG.abcdefghij0123456789.abcdefghij0123456789-abc",
+    "whsec_abcdefghijklmnop0123456789",
+    "hvs.CAESIabcdefghijklmnop0123",
+    "dapi0123456789abcdef0123456789abcdef",
+    "gsk_abcdefghijklmnopqrstuvwxyz0123456789",
+    "123456789:AAabcdefghijklmnopqrstuvwxyz012345678",
+    "glrt-abcd1234efgh5678ijkl",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
 ]
 
@@ -118,6 +201,9 @@ def test_keys_of_well_known_forms_are_left_out_wherever_they_stand(token):
     [
         ("AZURE_DEVOPS_PAT", "abcdefgh12345", "denied for abcdefgh12345"),
         ("DATABASE_URL", "postgresql://me:hunter22x@host/runs", "authentication failed: hunter22x"),
+        ("OPENAI_API_KEY_2", "abcdefgh12345", "denied for abcdefgh12345"),
+        ("STORAGE_SAS", "abcdefgh12345", "denied for abcdefgh12345"),
+        ("MYSQL_PWD", "hunter22x", "access denied: hunter22x"),
         ("SENTRY_DSN", "https://abcdefgh12345@host/1", "no project of abcdefgh12345"),
         ("HTTPS_PROXY", "http://me:hunter22x@proxy:3128", "proxy refused me and hunter22x"),
         ("STORAGE_CONNECTION_STRING", "Endpoint=x;Shared=abcdefgh", "bad: Endpoint=x;Shared=abcdefgh"),
@@ -132,8 +218,14 @@ def test_more_variables_hold_secrets_also_as_urls_spell_them(monkeypatch, name, 
 
 def test_the_working_folder_is_no_secret(monkeypatch):
     monkeypatch.setenv("PWD", "/home/me/project")
+    monkeypatch.setenv("OLDPWD", "/home/me/project/a.py")
     monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/agent.1234")
     assert redacted("/home/me/project/a.py, /tmp/agent.1234") == "/home/me/project/a.py, /tmp/agent.1234"
+
+
+def test_values_below_the_name_of_a_secret_are_left_out_for_a_pickle():
+    config = {"tokens": {"hub": "abcdef"}, "notes": ["api_key=abcdefgh1"], "max_tokens": 5}
+    assert redacted_values(config) == {"tokens": {"hub": "***"}, "notes": ["api_key=***"], "max_tokens": 5}
 
 
 def test_an_error_without_a_text_has_a_text():

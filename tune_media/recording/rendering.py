@@ -138,7 +138,8 @@ class Renderer:
             raise
         except Exception as error:
             raise FrameError(
-                f"env {self._name}: {_call_name(view)} raised {error_text(error)}{remedy_for(error) or self._try_it()}"
+                f"env {self._name}: {_call_name(view)} raised {error_text(error)}"
+                f"{remedy_for(error) or self._remedy_of_inner_envs(view) or self._try_it()}"
             ) from error
 
     def _called(self, view: FrameFunction | str, index: int) -> Any:
@@ -218,7 +219,9 @@ class Renderer:
             array = array[0]
         if array.ndim == 0 or array.dtype.kind not in "biuf":
             kind = f"{type(picture).__name__!r} object" if array.ndim == 0 else f"array of {array.dtype}"
-            raise FrameError(f"{came.format(f'one {kind}')}; a frame is {_A_FRAME}.")
+            is_surface = type(picture).__module__.startswith("pygame")
+            remedy = _instead("pygame.surfarray.array3d({}).transpose(1, 0, 2)", view) if is_surface else ""
+            raise FrameError(f"{came.format(f'one {kind}')}; a frame is {_A_FRAME}{remedy and f': {remedy}'}.")
         shape = f"an array of shape {array.shape}"
         if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in _CHANNELS) or 0 in array.shape:
             remedy = _shape_remedy(array.shape, view)
@@ -237,6 +240,19 @@ class Renderer:
             return f"Create it with render_mode='rgb_array', for example {self._example}"
         has_mode = f"Its render_mode is {FRAME_MODE!r} already: let" if view == "render" else "Let"
         return f"{has_mode} {view}() return {_A_FRAME}"
+
+    def _remedy_of_inner_envs(self, view: FrameFunction | str) -> str:
+        """Return what to do about an env that asks several envs inside it for frames, which have no mode for them."""
+        envs = getattr(sub_env(self.env, 0), "envs", None)
+        if view != "render" or not isinstance(envs, list) or not envs:
+            return ""
+        if all(getattr(env, "render_mode", None) == FRAME_MODE for env in envs):
+            return ""
+        return (
+            ". Make the envs inside it with render_mode='rgb_array'. env_config does not reach those that RLlib's "
+            "make_multi_agent makes of an id: pass it lambda config: gymnasium.make('CartPole-v1', "
+            "render_mode='rgb_array') instead of 'CartPole-v1'"
+        )
 
     def _try_it(self) -> str:
         """Return the command that shows what a recording of this env would be, as the end of a message."""
@@ -323,6 +339,8 @@ def remedy_for(error: Exception) -> str:
     for package, command in _PACKAGE_OF.items():
         if package in (missing.split(".")[0], *text.replace("'", " ").replace("`", " ").split()):
             return f". Install it: {command}"
+    if isinstance(error, TypeError) and "render()" in text and "'mode'" in text:  # an env of old Gym
+        return ". Pass frame=lambda env: env.unwrapped.render(mode='rgb_array')"
     if _GL_WORDS.search(text) and not isinstance(error, _OF_ARRAYS):
         return (
             ". There is no display here: before Ray is started, set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa (Debian's "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -14,52 +15,68 @@ _MIN_LENGTH = 8  # of an environment variable's value: a shorter one may be any 
 _MAX_TEXT = 10_000  # characters: some patterns take the square of it
 _kept: set[str] = set()
 _IN_ENVIRONMENT = re.compile(
-    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|CONN(ECTION)?_STR(ING)?|WEBHOOK(_URL)?"
-    r"|(^|_)(PAT|PASS|PW|AUTH|DSN))\d*$",
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|CONN(ECTION)?_STR(ING)?|WEBHOOK(_URL)?|\w_PWD"
+    r"|(^|_)(PAT|PASS|PW|AUTH|DSN|SAS))_?\d*$",
     re.IGNORECASE,
 )
 _URI_WITH_PASSWORD = re.compile(r"\w+://[^/:@\s]*:([^\s]+)@|https?://([^/:@\s]+)@")
 
 # A password in a URI ends at the last @: of the host's part for http, which has no "/" in it, and of all for databases.
-_PASSWORD = re.compile(
-    r"""(https?://)[^/\s'"]*@|(\b\w+://)[^/:@\s'"]*(?::[^\s'"]*)?@|(\b\w+%3A%2F%2F)[^\s'"&/]*%40""", re.IGNORECASE
-)
+_OF_HTTP = re.compile(r"""://[^/\s'"]*@""")
+_OF_OTHERS = re.compile(r"""://[^/:@\s'"]*(?::[^\s'"]*)?@""")
+_ENCODED_URI = re.compile(r"""(%3A%2F%2F)[^\s'"&/]*(%40)""", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [\w ]*PRIVATE KEY[\w ]*-----).*?(?=-----END|\Z)", re.DOTALL)
 _HEADER = re.compile(
     r"""(?i)(?<![\w-])((?:proxy-)?authorization|(?:set-)?cookie)(:\s*)(?!\*\*\*)"""
     r"""(?=[^\s=;,'"]{1,200}=|(?:(?!cookie)[^\r\n'"]){0,200}\d)[^\r\n'"]{4,}"""
 )
-
-# The name of a secret, and what stands between it and its value: `sig=`, `api_key='`, `"token": "`, `X-Api-Key: `.
-_WORD = r"""(?:sig|signature|api[-_ ]?key|access_?-?key|account_?key|private_?-?key|secret|secret_?-?key|token
-    |passw(?:or)?d|passphrase|pwd|credentials?|authorization|cookie)"""
-_NAME = rf"(?<![\w-])[\w-]*?{_WORD}"
-_CHARACTER = r"""[^\s&"'<>,;)\]}]"""
-_VALUE = r"""(?!None\b|null\b|\*\*\*)(?:(?:Basic|Bearer)\s+)?"""
-_ASSIGNED = re.compile(
-    rf"""(?ix)
-    ({_NAME}\\?["']?\s*[=:]\s*b?\\?")(?!\\?")[^"]+ |           # in quotes, whatever is in it
-    ({_NAME}\\?["']?\s*[=:]\s*b?')(?!')[^']+ |
-    ({_NAME}=){_VALUE}{_CHARACTER}*(?![:.]){_CHARACTER} |
-    ({_NAME}(?:\\?["']?:\s*|\s*=\s*)){_VALUE}(?=\S*\d){_CHARACTER}{{{_MIN_LENGTH},}} |   # not of `token: expired`
-    ({_NAME}%3[AD]\+?){_CHARACTER}+ |                               # URL-encoded
-    ([?&](?:key|auth|code|pass|jwt|sid|session(?:_?id)?)=){_CHARACTER}{{6,}} |
-    ((?<!-)--(?!-)[\w-]{{0,40}}?{_WORD}(?:["']?,\s*|\s+)["']?)(?![-'"])(?=\S*\d|\S{{6,}})[^\s"',\]]+ |  # a command's
-    (\s-u\s+["']?[^\s:'"]+:)[^\s"']+
-    """
-)
 _BEARER = re.compile(r"(?i)(\b(?:Basic|Bearer)\s+)(?=\S*\d)[\w.~+/=-]{8,}")
+_COMMAND = re.compile(r"""(?i)(\s(?:-u|--user)[\s=]+["']?[^\s:'"]+:)[^\s"']+""")
+_NETRC = re.compile(r"(?i)(\blogin\s+\S+\s+password\s+)\S+")
+_HOOK = re.compile(
+    r"(?i)(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/"
+    r"|api\.telegram\.org/bot)[^\s'\"<>]+"
+)
+
+# The names of secrets, which stand before `=`, `: `, or in quotes before these, in any case: `sig=`, `"token": "`.
+_PASSWORDS = ("password", "passwd", "passphrase", "pwd")  # their values may be words
+_NAMES = (
+    *_PASSWORDS,
+    *("sig", "signature", "secret", "token", "credential", "credentials", "authorization", "cookie", "api key"),
+    *(f"{of}{dash}key" for of in ("api", "access", "account", "private", "secret") for dash in ("", "-", "_")),
+)
+_SHORT_NAMES = re.compile(r"(?:^|[^a-z])(?:pass|pw|auth)$")  # whole words only
+_QUERY_NAMES = re.compile(r"[?&](?:key|auth|code|pass|jwt|sid|session(?:_?id)?)$")
+_LONGEST_NAME = 24
+_OPERATOR = re.compile(r"[=:]|%3[AaDd]")
+_OPTION = re.compile(r"--(?=[a-zA-Z])([\w-]{1,60})(?:[\"']?,\s*|\s+)[\"']?(?![-'\"])(?=\S*\d|\S{6,})([^\s\"',\]]+)")
+_CHARACTER = r"""[^\s&"'<>,;)\]}]"""
+_QUOTED = re.compile(r"""[=:]\s*b?(?:\\?"(?!\\?")([^"]+)|'(?!')([^']+))""")
+_TUPLE = re.compile(r"=\s*\(([^()]+)\)")
+_PLAIN = r"""(?!None\b|null\b|true\b|false\b|\*\*\*)(?:(?:Basic|Bearer)\s+)?"""
+_DIRECT = re.compile(rf"(?i)={_PLAIN}((?!\d{{1,6}}(?![^\s&,;)])){_CHARACTER}*(?![:.]){_CHARACTER})")
+_SPACED = re.compile(rf"(?i)[=:]\s*{_PLAIN}(?=\S*\d)({_CHARACTER}{{{_MIN_LENGTH},}})")  # not of `token: expired`
+_WORD = re.compile(
+    r"(?i)[=:]\s*(?!(?:none|null|true|false|wrong|denied|expired|invalid|missing|required|incorrect|unknown|empty|string"
+    rf"|hidden|changed|forgotten|str|bytes|secret)\b)((?!\*\*\*){_CHARACTER}{{6,}})(?=\s*(?:[,;)\]}}\"'\r\n]|$))"
+)
+_ENCODED = re.compile(rf"(?i)%3[AD]\+?({_CHARACTER}+)")
+_LONG = re.compile(rf"=({_CHARACTER}{{6,}})")
+_SHORT = re.compile(rf"(?i)={_PLAIN}((?!\d{{1,3}}\b){_CHARACTER}{{4,}})")
+_DIGEST = re.compile(r"""(?i)(\bresponse=\\?["']?)[0-9a-f]{32,}""")
 
 # Keys of well-known forms: of GitHub, Hugging Face, OpenAI, Anthropic, Stripe, GitLab, Slack, AWS, Google, npm, PyPI,
-# W&B, and JSON web tokens.
+# W&B, Docker, DigitalOcean, Shopify, SendGrid, Vault, Databricks, Replicate, Groq, Telegram, and JSON web tokens.
 _TOKEN = re.compile(
     r"""(?x)(?<![\w-])(?:
-    gh[a-z]_\w{16,} | github_pat_\w{16,} | hf_[A-Za-z0-9]{16,} | [sr]k[-_](?=[\w-]*\d)[\w-]{16,} | glpat-[\w-]{16,}
-    | xox[a-z]-[\w-]{10,} | (?:AKIA|ASIA)[A-Z0-9]{16} | AIza[\w-]{30,} | ya29\.[\w-]{16,} | npm_[A-Za-z0-9]{30,}
-    | pypi-[\w-]{30,} | wandb_v\d_[\w-]{16,} | eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)*
+    gh[a-z]_\w{16,} | github_pat_\w{16,} | hf_[A-Za-z0-9]{16,} | [sr]k[-_](?=[\w-]*\d)[\w-]{16,}
+    | gl[a-z]{2,4}-[\w-]{16,} | xox[a-z]-[\w-]{10,} | xapp-[\w-]{16,} | (?:AKIA|ASIA)[A-Z0-9]{16}
+    | AIza[\w-]{30,} | ya29\.[\w-]{16,}
+    | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{30,} | wandb_v\d_[\w-]{16,} | eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)*
+    | dckr_pat_[\w-]{16,} | do[opr]_v1_[0-9a-f]{32,} | shp(?:at|ss|pa|ca)_[0-9a-fA-F]{16,} | SG\.[\w-]{16,}\.[\w-]{16,}
+    | whsec_[\w+/=-]{16,} | hv[sb]\.[\w-]{16,} | dapi[0-9a-f]{32} | r8_\w{30,} | gsk_\w{30,} | \d{8,10}:AA[\w-]{30,}
     )"""
 )
-_SECRET_NAME = re.compile(rf"(?ix)[\w-]*?{_WORD}")
 
 
 def keep_secret(*secrets: str | None) -> None:
@@ -76,16 +93,87 @@ def redacted(text: str) -> str:
     query, a header, an argument, a command or a dict; and keys of well-known forms, such as ``ghp_...``. A text above
     10,000 characters is cut.
     """
-    for secret in sorted(_kept | _secrets_of_environment(), key=len, reverse=True):
-        for spelling in {secret, quote(secret, safe=""), quote_plus(secret)}:
-            text = text.replace(spelling, HIDDEN)
+    return _redacted(text, _known())
+
+
+def _redacted(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}…"
-    text = _PRIVATE_KEY.sub(rf"\1{HIDDEN}", text)
-    text = _PASSWORD.sub(lambda match: f"{match[1] or match[2] or match[3]}{HIDDEN}{'%40' if match[3] else '@'}", text)
-    text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
-    text = _ASSIGNED.sub(lambda match: f"{next(filter(None, match.groups()))}{HIDDEN}", text)
-    return _TOKEN.sub(HIDDEN, _BEARER.sub(rf"\1{HIDDEN}", text))
+    folded = text.lower()
+    if "private key" in folded:
+        text = _PRIVATE_KEY.sub(rf"\1{HIDDEN}", text)
+    if "@" in text:
+        text = _without_passwords(text)
+    if "%3a%2f%2f" in folded:
+        text = _ENCODED_URI.sub(rf"\1{HIDDEN}\2", text)
+    if "authorization" in folded or "cookie" in folded:
+        text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
+    if "hook" in folded or "telegram" in folded:
+        text = _HOOK.sub(rf"\1{HIDDEN}", text)
+    if " -u" in text or "--user" in text:
+        text = _COMMAND.sub(rf"\1{HIDDEN}", text)
+    if "login" in folded:
+        text = _NETRC.sub(rf"\1{HIDDEN}", text)
+    if "response=" in folded:
+        text = _DIGEST.sub(rf"\1{HIDDEN}", text)
+    text = _without_values(text)
+    if "--" in text:
+        text = _OPTION.sub(_without_option, text)
+    if "bearer" in folded or "basic" in folded:
+        text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    return _TOKEN.sub(HIDDEN, text)
+
+
+def _without_passwords(text: str) -> str:
+    parts, done = [], 0
+    for found in re.finditer("://", text):
+        at = found.start()
+        is_http = text[max(0, at - 5) : at].lower().endswith(("http", "https"))
+        is_uri = at >= done and text[at - 1 : at].isalnum()
+        match = (_OF_HTTP if is_http else _OF_OTHERS).match(text, at) if is_uri else None
+        if match is not None:
+            parts += [text[done:at], f"://{HIDDEN}@"]
+            done = match.end()
+    return "".join(parts) + text[done:]
+
+
+def _without_values(text: str) -> str:
+    """Return a text without what stands after the names of secrets: each operator is looked at once."""
+    parts, done = [], 0
+    for operator in _OPERATOR.finditer(text):
+        match = _value_after(text, operator) if operator.start() >= done else None
+        if match is not None:
+            group = match.lastindex or 0
+            parts += [text[done : match.start(group)], HIDDEN]
+            done = match.end(group)
+    return "".join(parts) + text[done:]
+
+
+def _value_after(text: str, operator: re.Match[str]) -> re.Match[str] | None:
+    """Return the value after an operator, the last group of the match, if it is a secret's."""
+    at = operator.start()
+    before = text[max(0, at - _LONGEST_NAME) : at].lower()
+    name = before.rstrip(" \t\r\n\\\"'")
+    is_direct = name == before
+    if name.endswith(_NAMES):
+        if len(operator[0]) > 1:
+            return _ENCODED.match(text, at)
+        match = _QUOTED.match(text, at) or (_DIRECT.match(text, at) if is_direct else None) or _SPACED.match(text, at)
+        return match or (_WORD.match(text, at) if name.endswith(_PASSWORDS) else None)
+    if not is_direct or operator[0] != "=":
+        return None
+    if _QUERY_NAMES.search(before):
+        return _LONG.match(text, at)
+    if _SHORT_NAMES.search(before):
+        return _QUOTED.match(text, at) or _TUPLE.match(text, at) or _SHORT.match(text, at)
+    return None
+
+
+def _without_option(option: re.Match[str]) -> str:
+    is_secret = option[1].lower().endswith(_NAMES)
+    return f"{option[0][: -len(option[2])]}{HIDDEN}" if is_secret else option[0]
 
 
 def redacted_values(value: Any, name: str = "") -> Any:
@@ -94,14 +182,25 @@ def redacted_values(value: Any, name: str = "") -> Any:
     >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
     {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
     """
+    return _redacted_values(value, name, _known())
+
+
+def _redacted_values(value: Any, name: str, secrets: Sequence[str]) -> Any:
     if isinstance(value, str):
+        if value and _is_secret(name):
+            return HIDDEN
         parts = (value[at : at + _MAX_TEXT] for at in range(0, len(value), _MAX_TEXT))
-        return HIDDEN if value and _SECRET_NAME.fullmatch(name) else "".join(map(redacted, parts))
+        return "".join(_redacted(part, secrets) for part in parts)
     if type(value) is dict:
-        return {key: redacted_values(item, str(key)) for key, item in value.items()}
+        whole = name.removesuffix("s") if _is_secret(name.removesuffix("s")) else ""  # {"tokens": {"hub": ...}}
+        return {key: _redacted_values(item, whole or str(key), secrets) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(redacted_values(item, name) for item in value)
+        return type(value)(_redacted_values(item, name, secrets) for item in value)
     return value
+
+
+def _is_secret(name: str) -> bool:
+    return name.lower().endswith(_NAMES)
 
 
 def is_secret_name(name: str) -> bool:
@@ -111,7 +210,7 @@ def is_secret_name(name: str) -> bool:
     [True, True, True, True, False]
     """
     parts = re.split(r"[/.]", name)
-    return any(part.lower() == "auth" or _SECRET_NAME.fullmatch(part.removesuffix("s")) for part in parts)
+    return any(part.lower() == "auth" or _is_secret(part.removesuffix("s")) for part in parts)
 
 
 def without_secret(name: str, value: Any) -> Any:
@@ -130,6 +229,12 @@ def without_secret(name: str, value: Any) -> Any:
 def error_text(error: BaseException) -> str:
     """Return the type and the message of an exception, without secrets; it never raises."""
     return f"{type(error).__name__}: {redacted(shown(error, str))}"
+
+
+def _known() -> list[str]:
+    """Return what ``keep_secret`` was given and what the environment has, in all spellings, the longest first."""
+    whole = sorted(_kept | _secrets_of_environment(), key=len, reverse=True)
+    return [text for one in whole for text in {one, quote(one, safe=""), quote_plus(one)}]
 
 
 def _secrets_of_environment() -> set[str]:

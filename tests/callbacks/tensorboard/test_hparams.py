@@ -78,6 +78,15 @@ def test_a_trial_without_hyperparameters_is_not_in_the_table(writer):
     assert table.best == {}
 
 
+def test_secrets_are_not_in_the_table(writer):
+    HparamsTable({"lr": 0.1, "api_key": "abc", "uri": "s3://me:hunter22@bucket"}, {}).add(writer, {RETURN: 1.0}, 1)
+    writer.file_writer.flush()
+    shown = str(content(writer.logdir, metadata.SESSION_START_INFO_TAG))
+    assert "***" in shown
+    assert "abc" not in shown
+    assert "hunter22" not in shown
+
+
 def test_the_best_of_trials_that_have_not_started_since_a_restore_is_saved_again():
     backend = TBXMediaLoggerCallback().backend
     backend.set_state({"best": {"t1": {RETURN: 3.0}}})

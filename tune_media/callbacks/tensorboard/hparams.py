@@ -12,6 +12,7 @@ from tensorboardX.summary import hparams
 
 from tune_media.values.foreign import shown
 from tune_media.values.metric_names import RETURN_NAMES, main_metrics
+from tune_media.values.secrets import without_secret
 
 _PREFIX = "ray/tune/"  # of all scalars that Ray's logger writes
 _EXPERIMENT, _END = "_hparams_/experiment", "_hparams_/session_end_info"
@@ -36,7 +37,7 @@ class HparamsTable:
 
     def __init__(self, params: Mapping[str, Any], best: Mapping[str, float]) -> None:
         self.best = dict(best)
-        self._params = {name: _as_hparam(value) for name, value in params.items()}
+        self._params = {name: _as_hparam(without_secret(name, value)) for name, value in params.items()}
         self._has_begun = False
 
     def add(self, writer: Any, flat: Mapping[str, Any], step: int, *, evaluates: bool = False) -> None:
