@@ -365,7 +365,9 @@ def test_deliver_stores_what_a_storage_that_was_away_did_not_take(tmp_path, orde
     assert (sweep.path / "media" / "index.jsonl").exists()
     assert list((tmp_path / "outbox").iterdir()) == []
     nothing = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert (nothing.exit_code, "No outbox on this machine" in nothing.output) == (1, True)
+    assert (nothing.exit_code, "waits on this machine: all is stored" in nothing.output) == (0, True)
+    nowhere = CliRunner().invoke(main, ["deliver", str(tmp_path / "nowhere")])
+    assert (nowhere.exit_code, "There is no experiment" in nowhere.output) == (1, True)
 
 
 def test_deliver_leaves_what_the_storage_still_refuses_and_the_outbox_of_a_driver_that_runs(tmp_path, monkeypatch):

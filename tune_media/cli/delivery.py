@@ -130,8 +130,12 @@ def deliver(experiment: str, seconds: float) -> None:
 
     place = folder_at(experiment)
     outboxes = deliver_all(place.filesystem, place.path, seconds)
+    if not outboxes and not place.is_there:
+        raise click.ClickException(f"There is no experiment {place.path!r}, nor an outbox of one there.")
     if not outboxes:
-        raise click.ClickException(f"No outbox on this machine is of an experiment in {place.path!r}.")
+        click.echo(
+            f"Nothing of {place.path!r} waits on this machine: all is stored, or its driver ran on another machine."
+        )
     for outbox in outboxes:
         if not outbox.line:
             click.echo(f"{outbox.folder}: its driver runs, and delivers it.")

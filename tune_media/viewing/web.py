@@ -62,10 +62,11 @@ logger = logging.getLogger(__name__)
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; "
-    "media-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"
+    "media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'"
 )
-"""What the page may load: its own files, and styles that it sets. Only pages of this machine may show it in a frame."""
+"""What the page may load: its own files, and styles that it sets. TensorBoard 3 is going to take no more than this."""
+FRAMES = "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"
+"""Only pages of this machine may show it in a frame."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
 _CHUNK = 65536
 _MAX_ROWS = 1000  # of a page of episodes
@@ -79,6 +80,7 @@ class ViewerApp:
     Args:
         trials: The trials that are shown. Nothing else is served.
         player: Plays tapes, which runs code of the experiment. None: tapes are not played.
+        is_tab: Whether TensorBoard shows it, which decides who may show TensorBoard in a frame.
 
     Example:
         >>> from werkzeug.test import Client
@@ -89,16 +91,17 @@ class ViewerApp:
         404
     """
 
-    def __init__(self, trials: Trials, title: str, player: TapePlayer | None = None) -> None:
+    def __init__(self, trials: Trials, title: str, player: TapePlayer | None = None, *, is_tab: bool = False) -> None:
         self.trials, self._player = trials, player
         self._all = TrialPages(trials, title, plays=player is not None)
         self._episode_files = EpisodeFiles()
+        self._policy = POLICY if is_tab else f"{POLICY}; {FRAMES}"
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
         response = self._answer(Request(environ))
         response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["Content-Security-Policy"] = self._policy
         response.headers["Referrer-Policy"] = "no-referrer"  # a shared link names trials
         return response(environ, start_response)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tensorboard.backend.security_validator import SecurityValidatorMiddleware
 from werkzeug.test import Client
 
 from tests.support.viewing import write_trial
@@ -45,6 +46,15 @@ def test_a_failure_leaves_tensorboard_running_without_the_tab(monkeypatch, caplo
     monkeypatch.setattr(tab, "EpisodesTab", lambda context: 1 / 0)
     assert EpisodesLoader().load(context("/x")) is None
     assert "no Episodes tab (division by zero)" in caplog.text
+
+
+def test_tensorboard_3_will_take_what_the_tab_sends(experiment, caplog):
+    for route in ("static/index.html", "data/index.json", "index.js"):
+        app = SecurityValidatorMiddleware(EpisodesLoader().load(context(experiment)).get_plugin_apps()["/data/*"])
+        response = Client(app).get(f"/data/plugin/episodes/{route}")
+        assert response.status_code == 200
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    assert "will become an error" not in caplog.text
 
 
 def test_the_tab_is_active_if_there_are_trials_with_or_without_clips(experiment, tmp_path):

@@ -36,7 +36,7 @@ class EpisodesTab(base_plugin.TBPlugin):
 
     def __init__(self, context: Any) -> None:
         self._trials = Trials(log_directories(context))
-        self._app = ViewerApp(self._trials, _title(context))
+        self._app = ViewerApp(self._trials, _title(context), is_tab=True)
         self._has_looked = threading.Event()
         self._look_thread = self._start_look()
 
