@@ -11,6 +11,7 @@ from werkzeug.test import Client
 
 import tune_media as tm
 from tests.support.viewing import on, write_trial
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.viewing.front_end import STATIC, static_files
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -165,6 +166,23 @@ def test_one_bad_trial_breaks_neither_the_viewer_nor_the_catalog_nor_a_gallery(t
     assert len(catalog.to_pandas()) == 8
     assert catalog.best()["trial"] in ("good", "bad")
     assert set(catalog.episodes()["trial"]) >= {"good"}
+
+
+def test_the_page_is_told_what_could_not_be_read(tmp_path, monkeypatch):
+    for number, name in enumerate(("good", "bad")):
+        write_trial(tmp_path / "exp" / name, number)
+    refresh = TrialFiles.refresh
+
+    def refused(trial, version):
+        if trial.name == "bad":
+            raise OSError("no permission: api_key=abcdefgh1")
+        refresh(trial, version)
+
+    monkeypatch.setattr(TrialFiles, "refresh", refused)
+    client = Client(ViewerApp(Trials([LogDirectory.of(str(tmp_path / "exp"))]), "sweep"))
+    assert client.get("/data/index.json").status_code == 200
+    unreadable = client.get("/data/metrics.json").json["unreadable"]
+    assert unreadable == [[str(tmp_path / "exp" / "bad"), "OSError: no permission: api_key=***"]]
 
 
 def test_an_error_of_the_storage_brings_no_key_onto_the_page_or_into_the_log(experiment, caplog, monkeypatch):

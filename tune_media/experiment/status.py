@@ -16,7 +16,7 @@ FAILED = "error"
 _ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
 _MAX_ERROR = 400
 _MAX_TRACEBACKS = 20_000
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # as Ray writes them for a terminal
+_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # as Ray writes them for a terminal
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TrialStatus:
 def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
     """Return the end of the tracebacks of a trial's failures, without secrets; empty if none can be read."""
     with contextlib.suppress(OSError):
-        text = _COLOR.sub("", content_of_errors(filesystem, folder).decode("utf-8", "replace")).strip()
+        text = _without_colors(content_of_errors(filesystem, folder)).strip()
         return str(redacted_values(text[-_MAX_TRACEBACKS:]))
     return ""
 
@@ -47,6 +47,10 @@ def content_of_errors(filesystem: pyarrow.fs.FileSystem, folder: str) -> bytes:
 
 def last_line(traceback: bytes) -> str:
     r"""Return the line of a traceback that names the exception."""
-    lines = traceback.decode("utf-8", "replace").split("\n")
+    lines = _without_colors(traceback).split("\n")
     error_line = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return redacted(error_line)[:_MAX_ERROR]
+
+
+def _without_colors(content: bytes) -> str:
+    return _COLOR.sub("", content.decode("utf-8", "replace"))

@@ -89,9 +89,9 @@ class TrialPages:
         """Return the last metrics of all trials, and what became of them."""
         trials = self._trials.all()
         metrics, statuses = self._trials.metrics_of(trials), self._trials.statuses_of(trials)
-        pending = self._trials.pending()
-        version = [(trial.name, trial.results_version) for trial in trials], statuses, pending
-        return self._page("metrics", version, lambda: metrics_payload(trials, metrics, statuses, pending))
+        pending, unreadable = self._trials.pending(), self._trials.unreadable
+        version = [(trial.name, trial.results_version) for trial in trials], statuses, pending, unreadable
+        return self._page("metrics", version, lambda: metrics_payload(trials, metrics, statuses, pending, unreadable))
 
     def curves(self, metric: str) -> Page:
         """Return a metric of all trials over training."""

@@ -210,11 +210,13 @@ def metrics_payload(
     metrics: Sequence[dict[str, float]],
     statuses: Sequence[TrialStatus] = (),
     pending: int = 0,
+    unreadable: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     """Return what changes with each result: the last metrics, and what follows from them.
 
     It is ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "main": [name, ...], "params": [name, ...],
-    "newest": seconds, "pending": number, "status": [[word, error], ...]}``: ``main`` are the metrics that matter most,
+    "newest": seconds, "pending": number, "status": [[word, error], ...], "unreadable": [[path, reason], ...]}``:
+    ``main`` are the metrics that matter most,
     ``params`` the hyperparameters with those first that matter most, ``newest`` is when the last result was written,
     since 1970.
 
@@ -240,6 +242,8 @@ def metrics_payload(
         payload["newest"] = max(trial.results_version[1] if trial.results_version else 0 for trial in trials) / 1e9
     if pending:
         payload["pending"] = pending
+    if unreadable:
+        payload["unreadable"] = unreadable
     if statuses:
         payload["status"] = [[status.word, status.error] for status in statuses]
     return payload

@@ -131,7 +131,7 @@ class Trials:
         self._trials: dict[str, TrialFiles] = {}
         self._ids: dict[str, TrialFiles] = {}
         self._lock = threading.Lock()
-        self._unreadable: set[str] = set()
+        self._unreadable: dict[str, str] = {}  # why, by path
         self._listings = Listings()
         self._snapshots = Snapshots(self._listings)
         self._known_statuses: list[TrialStatus] = []
@@ -214,6 +214,11 @@ class Trials:
             for state in states
             for trial in state.trials.values()
         )
+
+    @property
+    def unreadable(self) -> list[tuple[str, str]]:
+        """The paths of what could not be read at the last look, each with the reason."""
+        return list(self._unreadable.items())
 
     def known_statuses(self) -> list[TrialStatus]:
         """Return what became of the trials of ``known``, as it was last read; empty if it never was."""
@@ -310,14 +315,14 @@ class Trials:
 
     def _warn(self, errors: dict[str, Exception]) -> None:
         """Name the trials that cannot be read, once."""
-        new = sorted(errors.keys() - self._unreadable)
-        self._unreadable = set(errors)
+        new = sorted(errors.keys() - self._unreadable.keys())
+        self._unreadable = {path: error_text(error) for path, error in sorted(errors.items())}
         if new:
             logger.warning(
                 "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last.",
                 len(new),
                 name_some(new),
-                error_text(errors[new[0]]),
+                self._unreadable[new[0]],
             )
 
 

@@ -533,6 +533,9 @@
           ${" "}${readText(this.reading)} are read, the newest first …</p>`}
         ${this.problem && html`<p class="problem banner" role="alert">
           The trials could not be read again: ${this.problem}</p>`}
+        ${this.data.unreadable.length > 0 && html`<details class="problem banner">
+          <summary>${tm.ui.plural(this.data.unreadable.length, "file")} could not be read</summary>
+          <ul>${this.data.unreadable.map(([path, why]) => html`<li><code>${path}</code>: ${why}</li>`)}</ul></details>`}
         ${state.view === "grid" && this.data.verdicts.length > 0 && html`<section aria-label="Gate">
           ${this.data.verdicts.map(({ condition, verdict, sentence }) => html`
             <p class=${`verdict banner ${verdict}`}><b>${verdict.toUpperCase()}</b>${" "}

@@ -108,8 +108,8 @@
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
     const model = { title: payload.title, verdicts: payload.verdicts || [], params: payload.params, trials,
-      sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, judged: payload.judged || null,
-      plays: Boolean(payload.plays) };
+      sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, unreadable: [],
+      judged: payload.judged || null, plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
     model.byId = new Map(trials.map((trial) => [trial.id, trial]));
     model.named = new Map(trials.map((trial) => [trial.name, trial]));
@@ -195,9 +195,11 @@
   const clipNamed = (trial, path) => [...trial.groups.values()].flat().find((clip) => clip.path === path);
 
   /** Take in the last metrics of trials, and what follows from them, see `metrics_payload` in payload.py. */
-  function addMetrics(model, { trials, metrics, status, main = [], params = [], newest = null, pending = 0 }) {
+  function addMetrics(model, payload) {
+    const { trials, metrics, status, main = [], params = [], newest = null, pending = 0, unreadable = [] } = payload;
     const place = new Map(trials.map((id, at) => [id, at]));
-    Object.assign(model, { metricNames: Object.keys(metrics), metricsAt: ++changes, main, newest, pending });
+    const metricNames = Object.keys(metrics);
+    Object.assign(model, { metricNames, metricsAt: ++changes, main, newest, pending, unreadable });
     model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE)
       .sort((a, b) => Number(b.startsWith("evaluation/")) - Number(a.startsWith("evaluation/")));
     const isKnown = new Set(model.params);
