@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from tests.support.browser import served, viewer_page
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.cli import main
+from tune_media.viewing.table import laid_out
 from tune_media.viewing.trials import LogDirectory, Trials
 
 COUNT = 12
@@ -261,3 +262,11 @@ def test_list_shows_the_trials_of_a_sweep_without_clips_and_how_to_record(result
     assert "failed: train_a1b2c_00011: ValueError: <b>stuck</b>" in lines
     for recorder in ("tm.rllib.record_episodes", "tm.gym.RecordEpisodes", "tm.Video"):
         assert recorder in lines[-2]
+
+
+def test_headers_take_lines_of_their_own_on_a_narrow_terminal():
+    lines = [["trial", "mean evaluation return", "env_runners/episode_return_mean"], ["a" * 40, "1.5", "2.5"]]
+    table = laid_out(lines, 60)
+    assert all(len(line) <= 60 for line in table.split("\n"))
+    assert "…" not in table.rpartition("\n")[0]
+    assert table.split("\n")[-2].split() == ["trial", "return", "mean"]

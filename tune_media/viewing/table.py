@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_METRICS = 4  # of a trial without clips
-_MIN_HEADER, _MIN_NAME = 8, 20  # characters that are left of a text that is cut
+_MIN_HEADER, _MIN_NAME = 12, 20  # characters of the longest part of a header, and of a name that is cut
 _NUMBERS = re.compile(r"([-+\d.,/\[\] ]|e[-+]\d|inf|nan)*")  # one, an interval, or none
 
 
@@ -183,7 +183,7 @@ def printable(text: str) -> str:
 
 
 def laid_out(lines: Sequence[Sequence[str]], width: float | None = None, *, optional: int | None = None) -> str:
-    """Return lines of cells in columns. If they do not fit, names and headers lose their middle; numbers never do.
+    """Return lines of cells in columns. If they do not fit, headers take several lines, and names lose their middle.
 
     Args:
         lines: The cells, the header first.
@@ -195,12 +195,17 @@ def laid_out(lines: Sequence[Sequence[str]], width: float | None = None, *, opti
     widths = [max(map(cell_width, column)) for column in columns]
     if optional is not None and sum(widths) + 2 * (len(widths) - 1) > space:
         del columns[optional], widths[optional]
-    least = [max([min(cell_width(head), _MIN_HEADER), *map(_least, cells)]) for head, *cells in columns]
+    least = [max([*map(cell_width, _pieces(head)), *map(_least, cells)]) for head, *cells in columns]
     while sum(widths) + 2 * (len(widths) - 1) > space and widths != least:
         _, at = max((wide, at) for at, wide in enumerate(widths) if wide > least[at])
         widths[at] -= 1
-    rows = zip(*map(_column, columns, widths), strict=True)
-    return "\n".join("  ".join(row).rstrip() for row in rows)
+    heads = [_wrapped(head, width) for (head, *_), width in zip(columns, widths, strict=True)]
+    height = max(map(len, heads), default=0)
+    laid = [
+        [*(line.ljust(width) for line in [""] * (height - len(lines)) + lines), *_column(column, width)[1:]]
+        for lines, column, width in zip(heads, columns, widths, strict=True)
+    ]
+    return "\n".join("  ".join(row).rstrip() for row in zip(*laid, strict=True))
 
 
 def is_numeric(cell: str) -> bool:
@@ -215,6 +220,24 @@ def is_numeric(cell: str) -> bool:
 def _least(cell: str) -> int:
     """Return how wide a cell stays in any case."""
     return cell_width(cell) if is_numeric(cell) else min(cell_width(cell), _MIN_NAME)
+
+
+def _pieces(head: str) -> list[str]:
+    """Return the parts of a header between which a line may end, none too long for a narrow terminal.
+
+    >>> _pieces("mean env_runners/return")
+    ['mean ', 'env_', 'runners/', 'return']
+    """
+    return re.findall(rf"[^ _/]{{1,{_MIN_HEADER}}}[ _/]?", head) or [head]
+
+
+def _wrapped(head: str, width: int) -> list[str]:
+    lines = [""]
+    for piece in _pieces(head):
+        if lines[-1] and cell_width(lines[-1] + piece.rstrip(" ")) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip(" ") for line in lines]
 
 
 def _column(cells: Sequence[str], width: int) -> list[str]:
