@@ -1,7 +1,7 @@
 """Encodes a clip as its frames arrive, or holds them until it is known whether it is wanted.
 
-Everything happens in memory, one frame at a time. There is no list of raw frames, so an episode costs the few megabytes
-of the encoder, however long it runs. An env can reuse its frame buffer as soon as ``feed`` returns.
+Everything happens in memory, one frame at a time. There is no list of raw frames: an encoder takes a few megabytes,
+however long the episode runs, and frames that are held are compressed (``held_frames``). An env can reuse its frame buffer as soon as ``feed`` returns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An episode while it runs, and as a candidate once it has ended.
 
-The frames of a running episode are compressed as they are rendered, its values go into bounded series. Nothing of it is
-kept twice.
+The frames of a running episode are held compressed, and encoded once it is chosen, or at once if there are many; its
+values go into bounded series. Nothing of it is kept twice.
 """
 
 from __future__ import annotations
