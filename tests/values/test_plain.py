@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import msgpack
+import msgpack_numpy
 import numpy as np
 import pytest
 
@@ -180,7 +181,8 @@ def test_episodes_keep_their_tapes_and_recipes():
 @pytest.mark.parametrize("lines", [(0, 1), (1, 0)], ids=["patched before", "patched after"])
 def test_a_package_that_patches_msgpack_at_import_changes_nothing(lines):
     """As flatland-rl does, and RLlib for checkpoints in msgpack."""
-    both = ("import msgpack_numpy; msgpack_numpy.patch()", "from tune_media.values import plain")
+    name = msgpack_numpy.__name__
+    both = (f"import {name}; {name}.patch()", "from tune_media.values import plain")
     code = [both[line] for line in lines]
     code += ["import numpy as np", "back = plain.unpack(plain.pack({'a': (np.ones(2), 3), 5: 'x'}))"]
     code += ["assert type(back['a']) is tuple and back['a'][0].tolist() == [1, 1] and back[5] == 'x', back"]
