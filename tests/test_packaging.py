@@ -16,6 +16,7 @@ IMPORTED_AS = {
     "axe-playwright-python": "axe_playwright_python",
     "pillow": "PIL",
     "ale-py": "ale_py",
+    "msgpack-numpy": "msgpack_numpy",
     "stable-baselines3": "stable_baselines3",
     "trove-classifiers": "trove_classifiers",
 }
