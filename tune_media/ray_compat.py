@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import os
 import posixpath
 import re
@@ -156,7 +155,7 @@ def result_line(result: dict[str, Any]) -> str:
     """
     from ray.tune.utils.util import SafeFallbackEncoder
 
-    return json.dumps(result, cls=SafeFallbackEncoder) + "\n"
+    return SafeFallbackEncoder().encode(result) + "\n"  # json.dumps may be another package's by now
 
 
 def event_writers(callback: Any) -> dict[Any, Any]:

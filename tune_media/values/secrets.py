@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from tune_media.values.foreign import shown
+from tune_media.values.foreign import is_a, shown
 
 HIDDEN = "***"
 _MIN_LENGTH = 8  # of an environment variable's value: a shorter one may be any word of a message
@@ -221,9 +221,10 @@ def without_secret(name: str, value: Any) -> Any:
     >>> without_secret("login/password", "abc"), without_secret("model/max_tokens", 512), without_secret("lr", 0.1)
     ('***', 512, 0.1)
     """
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    is_plain = "token" in name.lower() if is_number else not value or isinstance(value, bool)
-    return redacted_values(value) if is_plain or not is_secret_name(name) else HIDDEN
+    if not is_secret_name(name) or value is None or is_a(value, bool) or (is_a(value, str) and not value):
+        return redacted_values(value)
+    is_count = is_a(value, (int, float)) and "token" in name.lower()
+    return value if is_count else HIDDEN
 
 
 def error_text(error: BaseException) -> str:
