@@ -155,7 +155,8 @@ def result_line(result: dict[str, Any]) -> str:
     """
     from ray.tune.utils.util import SafeFallbackEncoder
 
-    return SafeFallbackEncoder().encode(result) + "\n"  # json.dumps may be another package's by now
+    line: str = SafeFallbackEncoder().encode(result)  # packages replace json.dumps
+    return line + "\n"
 
 
 def event_writers(callback: Any) -> dict[Any, Any]:
