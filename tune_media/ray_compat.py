@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import os
 import posixpath
 import re
@@ -156,7 +155,8 @@ def result_line(result: dict[str, Any]) -> str:
     """
     from ray.tune.utils.util import SafeFallbackEncoder
 
-    return json.dumps(result, cls=SafeFallbackEncoder) + "\n"
+    line: str = SafeFallbackEncoder().encode(result)  # packages replace json.dumps
+    return line + "\n"
 
 
 def event_writers(callback: Any) -> dict[Any, Any]:

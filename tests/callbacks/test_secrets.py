@@ -111,3 +111,10 @@ def test_a_key_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, place):
     assert key not in str(raised.value)
     assert KEY not in str(raised.value)
     assert redacted(f"refused: {key}") == "refused: ***"
+
+
+def test_a_key_in_the_name_of_mlflows_experiment_is_in_no_pickle():
+    pytest.importorskip("mlflow")
+    callback = tm.MLflowMediaLoggerCallback(experiment_name=f"x?token={KEY}")
+    assert KEY.encode() not in cloudpickle.dumps(callback)
+    assert callback.experiment_name == f"x?token={KEY}"  # of this process's runs

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.params import nested_choice, plain_config, searched_params
 from tune_media.ray_compat import unresolved_config
+from tune_media.values.foreign import items_of
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -20,6 +21,6 @@ def hyperparameters(trial: Trial, config: Any) -> tuple[dict[str, Any], dict[str
         config: Its hyperparameters; those of a result, if PBT has changed them.
     """
     chosen = nested_choice(trial.evaluated_params, unresolved_config(trial))
-    values = {name: value for name, value in dict(config or {}).items() if name != "callbacks"}
+    values = {name: value for name, value in items_of(config or {}) if name != "callbacks"}
     plain: dict[str, Any] = plain_config(values, chosen)
     return plain, searched_params(plain, chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from tune_media.callbacks.rows import (
     name_row,
     read_media_row,
 )
+from tune_media.experiment.params import plain_config
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
 from tune_media.results.content_ids import Place
@@ -36,7 +38,7 @@ from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.medium import new_id
 from tune_media.values.number import whole_number
-from tune_media.values.plain import MEDIA, pack_each
+from tune_media.values.plain import MEDIA, pack, pack_each
 from tune_media.values.problems import pending, take_problems
 from tune_media.values.secrets import error_text
 
@@ -52,7 +54,7 @@ class TrialIntake:
         members: The ids of the callbacks that have begun its last start.
         windows: The lists of its last result, of the old API stack.
         repeats: The places of its results that were a window of RLlib's.
-        config: Its last hyperparameters, as text; None: not compared yet.
+        config: A digest of its last hyperparameters; None: not compared yet.
     """
 
     trial: Trial
@@ -64,7 +66,12 @@ class TrialIntake:
 
     def has_other_config(self, result: Mapping[str, Any]) -> bool:
         """Return whether the hyperparameters differ from those of the result before this one; ask once a result."""
-        before, self.config = self.config, without_address(shown(result.get("config")))
+        config = result.get("config")
+        try:  # not its repr: that of an array depends on NumPy's print options, and leaves values out
+            now = hashlib.sha256(pack(plain_config(config))).hexdigest()
+        except Exception:  # nested too deep
+            now = without_address(shown(config))
+        before, self.config = self.config, now
         return before is not None and before != self.config
 
 

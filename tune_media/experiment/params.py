@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tune_media.values.foreign import shown, whole_characters, without_address
+from tune_media.values.foreign import is_a, items_of, members_of, shown, whole_characters, without_address
 from tune_media.values.plain import pack
 
 PARAMS = "params.json"
@@ -25,14 +25,15 @@ def plain_config(config: Any, chosen: Any = None) -> Any:
     A text that does not tell an object from others, since it has an address or names a local class, gets Tune's id of
     the object (``nested_choice``): it is the same in all trials, trackers and readers, also after a restore.
     """
-    if isinstance(config, dict):
-        named = ((whole_characters(shown(key, str)), value) for key, value in config.items())
+    if is_a(config, dict):
+        named = ((whole_characters(shown(key, str)), value) for key, value in items_of(config))
         return {name: plain_config(value, _at(chosen, name)) for name, value in named}
-    if isinstance(config, (list, tuple)):
-        kind = type(config) if type(config) in (list, tuple) else list
-        return kind(plain_config(value, _at(chosen, number)) for number, value in enumerate(config))
-    if isinstance(config, str):
-        text = whole_characters(config)
+    if is_a(config, (list, tuple)):
+        values = members_of(config, tuple if is_a(config, tuple) else list)
+        kind = tuple if type(config) is tuple else list
+        return kind(plain_config(value, _at(chosen, number)) for number, value in enumerate(values))
+    if is_a(config, str):
+        text = whole_characters(shown(config, str))
         return _object_text(text, chosen) if _is_object(chosen) else text
     try:
         pack(config)
@@ -57,13 +58,13 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
     ``unresolved`` is the config before Tune put objects and sampled values in: only there is said what a function
     samples.
     """
-    tree: dict[str, Any] = _sampled(unresolved if isinstance(unresolved, Mapping) else {})
-    for name, value in (evaluated if isinstance(evaluated, Mapping) else {}).items():
+    tree: dict[str, Any] = _sampled(unresolved if is_a(unresolved, Mapping) else {})
+    for name, value in (evaluated if is_a(evaluated, Mapping) else {}).items():
         *outer, last = whole_characters(name).split("/")
         at: Any = tree
         for part in outer:
             inner = at.get(part)
-            at[part] = at = dict(inner) if isinstance(inner, Mapping) else {}
+            at[part] = at = dict(inner) if is_a(inner, Mapping) else {}
         at[last] = value
     return tree
 
@@ -71,8 +72,8 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
 def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
     sampled = {}
     for name, value in config.items():
-        inner: Any = _sampled(value) if isinstance(value, Mapping) else value
-        if (_is_stand_in(inner) and inner[0] == _SAMPLED) or (isinstance(inner, dict) and inner):
+        inner: Any = _sampled(value) if is_a(value, Mapping) else value
+        if (_is_stand_in(inner) and inner[0] == _SAMPLED) or (is_a(inner, dict) and inner):
             sampled[whole_characters(shown(name, str))] = inner
     return sampled
 
@@ -85,10 +86,10 @@ def searched_params(config: Mapping[str, Any], chosen: Any) -> dict[str, Any]:
 
 
 def _add_searched(searched: dict[str, Any], name: str, value: Any, chosen: Any) -> None:
-    if isinstance(chosen, Mapping) and chosen:
+    if is_a(chosen, Mapping) and chosen:
         for part, inner in chosen.items():
             _add_searched(searched, f"{name}/{part}" if name else str(part), _at(value, part), inner)
-    elif isinstance(value, Mapping) and value:  # one object was chosen that is a dict
+    elif is_a(value, Mapping) and value:  # one object was chosen that is a dict
         for part, inner in value.items():
             _add_searched(searched, f"{name}/{part}", inner, None)
     elif value is not None or not _is_stand_in(chosen):
@@ -99,12 +100,12 @@ def _add_searched(searched: dict[str, Any], name: str, value: Any, chosen: Any) 
 
 def _at(tree: Any, key: Any) -> Any:
     """Return what is at a key of a dict or a place of a list; None if there is nothing. A key may hold a ``/``."""
-    if isinstance(tree, Mapping) and key in tree:
+    if is_a(tree, Mapping) and key in tree:
         return tree[key]
     for part in shown(key, str).split("/"):
-        if isinstance(tree, Mapping):
+        if is_a(tree, Mapping):
             tree = tree.get(part)
-        elif isinstance(tree, (list, tuple)) and part.isdecimal() and int(part) < len(tree) and not _is_stand_in(tree):
+        elif is_a(tree, (list, tuple)) and part.isdecimal() and int(part) < len(tree) and not _is_stand_in(tree):
             tree = tree[int(part)]
         else:
             return None
@@ -112,7 +113,7 @@ def _at(tree: Any, key: Any) -> Any:
 
 
 def _is_stand_in(chosen: Any) -> bool:
-    return isinstance(chosen, (list, tuple)) and len(chosen) == 2 and chosen[0] in (_OBJECT, _SAMPLED)
+    return is_a(chosen, (list, tuple)) and len(chosen) == 2 and chosen[0] in (_OBJECT, _SAMPLED)
 
 
 def _is_object(chosen: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -38,9 +38,39 @@ def of_type(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def is_shown(value: Any) -> bool:
-    """Return whether a value can be turned into text, as ``str`` and as ``repr``, which loggers do."""
+def items_of(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """Return the items of a mapping as loggers read them; those of the dict itself if its own ``items()`` raises.
+
+    Any other mapping may raise.
+    """
+    if type(mapping) is dict:
+        return list(mapping.items())
     try:
+        return [(key, value) for key, value in mapping.items()]
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if not is_a(mapping, dict):
+            raise
+        return list(dict.items(mapping))  # type: ignore[arg-type]
+
+
+def members_of(values: Any, kind: Any) -> Any:
+    """Return the values in a list, tuple, set or deque as one of this ``kind``, as ``items_of`` reads a dict."""
+    try:
+        return kind(values)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if not is_a(values, kind):
+            raise
+        return kind(kind.__iter__(values))
+
+
+def is_readable(value: Any) -> bool:
+    """Return whether loggers can ask a value for its class and its text, as ``str`` and as ``repr``."""
+    try:
+        isinstance(value, str)  # asks for __class__
         return str(value) is not None and repr(value) is not None
     except KeyboardInterrupt:
         raise

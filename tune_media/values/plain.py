@@ -61,7 +61,7 @@ def pack_each(values: Mapping[str, Any]) -> tuple[bytes, dict[str, Any]]:
     """Write a flat dict as plain data, tuples as lists; return its bytes, and the values that are no plain data."""
     try:
         return _pack_loosely(values), {}
-    except (TypeError, ValueError, OverflowError, RecursionError):
+    except Exception:  # a mapping of a user's class may raise anything
         pass
     kept, rest = {}, {}
     for name, value in values.items():

@@ -1,5 +1,6 @@
 """The HParams tab, as TensorBoard's own plugin reads it."""
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import metadata
@@ -105,3 +106,10 @@ def test_hyperparameters_that_tensorboard_cannot_hold_cost_no_other(writer):
     assert start.hparams["lr"].number_value == 0.1
     assert (start.hparams["large"].string_value, start.hparams["name"].string_value) == (str(10**400), "half ?")
     assert "Odd" in start.hparams["odd"].string_value
+
+
+def test_an_array_is_a_hyperparameter_whatever_numpy_prints(writer):
+    with np.printoptions(precision=1, threshold=2):
+        HparamsTable({"lr": 0.1, "layers": np.array([1.25, 2.0, 3.0])}, {}).add(writer, {RETURN: 1.0}, 1)
+    writer.file_writer.flush()
+    assert "[1.25, 2.0, 3.0]" in str(content(writer.logdir, metadata.SESSION_START_INFO_TAG))

@@ -83,7 +83,7 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
             continue
         try:
             numbers[name] = float(value.item() if isinstance(value, np.ndarray) else value)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # no number; a user's class may raise anything
             continue
     return numbers
 

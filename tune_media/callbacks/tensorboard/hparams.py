@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from tensorboardX.proto.api_pb2 import Experiment, MetricInfo, MetricName, Status
 from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData, SessionEndInfo
 from tensorboardX.proto.summary_pb2 import Summary, SummaryMetadata
@@ -18,6 +19,7 @@ _PREFIX = "ray/tune/"  # of all scalars that Ray's logger writes
 _EXPERIMENT, _END = "_hparams_/experiment", "_hparams_/session_end_info"
 _EVALUATION = "evaluation/"
 _MAX_NUMBER = 1e300  # larger whole numbers are no floats
+_MAX_LISTED = 1000  # values of an array; NumPy's text of a longer one leaves most of them out
 
 
 class HparamsTable:
@@ -107,6 +109,8 @@ def _as_hparam(value: Any) -> Any:
     value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
     if isinstance(value, float) or (isinstance(value, int) and abs(value) < _MAX_NUMBER):
         return value
+    if isinstance(value, np.ndarray) and value.size <= _MAX_LISTED:  # NumPy's print options would round it
+        value = value.tolist()
     return shown(value, str).encode("utf-8", "replace").decode()
 
 
