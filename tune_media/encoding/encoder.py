@@ -1,7 +1,8 @@
 """Encodes a clip as its frames arrive, or holds them until it is known whether it is wanted.
 
 Everything happens in memory, one frame at a time. There is no list of raw frames: an encoder takes a few megabytes,
-however long the episode runs, and frames that are held are compressed (``held_frames``). An env can reuse its frame buffer as soon as ``feed`` returns.
+however long the episode runs, and frames that are held are compressed (``held_frames``). An env can reuse its frame
+buffer as soon as ``feed`` returns.
 """
 
 from __future__ import annotations

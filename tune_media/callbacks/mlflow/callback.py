@@ -94,8 +94,7 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     @override
     def __getstate__(self) -> dict[str, Any]:
         uris = {name: hide_password(getattr(self, name)) for name in ("tracking_uri", "registry_uri", _ARTIFACTS)}
-        public = {name: redacted_values(getattr(self, name)) for name in ("experiment_name", "tags")}
-        return {**super().__getstate__(), **uris, **public, "tracking_token": None}
+        return {**super().__getstate__(), **uris, "tags": redacted_values(self.tags), "tracking_token": None}
 
 
 def _check_types(given: dict[str, Any]) -> None:
