@@ -61,7 +61,6 @@ FOREIGN = {  # library: the folders that may import it
 
 @functools.cache
 def imports(path: Path) -> list[str]:
-    """Return the full names of the modules that a file imports, at its top or inside its functions."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

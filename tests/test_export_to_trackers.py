@@ -69,7 +69,6 @@ def trials_of(experiment):
 
 
 def clips_of(trial):
-    """Return the clips of a trial that count, by iteration."""
     return {row["training_iteration"]: row.read_bytes() for row in tm.load(trial).clips if not row.get("rolled_back")}
 
 
@@ -84,7 +83,6 @@ def run(*arguments):
 
 
 def mlflow_state(uri, experiment_name):
-    """Return everything that MLflow has of the runs of an experiment."""
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
@@ -185,8 +183,6 @@ def test_a_folder_with_event_files_of_another_writer_is_left_alone(experiment):
 
 
 class Calls(tm.Backend):
-    """Writes down its calls."""
-
     def __init__(self):
         self.started, self.results, self.media_of, self.ended = {}, defaultdict(list), defaultdict(list), {}
         self.order = defaultdict(list)
@@ -290,7 +286,6 @@ def test_callbacks_that_write_files_are_refused(experiment):
 
 
 def test_what_mlflow_got_during_training_is_not_doubled_and_what_it_missed_is_added(tmp_path):
-    """Points had the time at which the driver logged them, and results know another one."""
     pytest.importorskip("mlflow")
     uri = mlflow_store(tmp_path)
     options = {"tracking_uri": uri, "artifact_location": f"file://{tmp_path}/artifacts"}

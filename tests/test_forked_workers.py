@@ -32,7 +32,6 @@ class Looker:
 
 class Logger:
     def folder(self) -> tuple[Path, int]:
-        """Return the folder of W&B's temporary files, and the process."""
         from wandb.sdk.data_types import _private
 
         return Path(_private.MEDIA_TMP.name), os.getpid()

@@ -111,7 +111,6 @@ def test_an_algorithm_knows_its_trial_by_its_storage():
 
 
 def test_a_trial_whose_name_is_not_ascii_is_marked_and_spoils_nothing(ray_session):
-    """Ray's registry raised at such a key, and at every later one, since it tries to write the first again."""
     trial = SimpleNamespace(storage=SimpleNamespace(trial_dir_name="_b_\u202e😀"))
     ray_compat.mark_as_logged(trial)
     assert ray_compat.is_logged("_b_\u202e😀")
@@ -147,7 +146,6 @@ def test_a_newer_ray_is_fine(monkeypatch, version):
 @pytest.mark.slow
 @pytest.mark.any_ray
 def test_a_cluster_with_token_authentication_asks_for_its_token(tmp_path):
-    """The same is said, after some seconds, if the token is wrong: Ray's own message then names no token."""
     cluster = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_MODE": "token", "HOME": str(tmp_path)}
     code = "from tune_media.ray_compat import start_ray; start_ray(log_to_driver=False)"
     command = [sys.executable, "-c", code]
@@ -190,8 +188,6 @@ class Anonymous(tune.Trainable):
 
 
 class Starts(tune.Callback):
-    """Takes note of what the trials start from."""
-
     def __init__(self):
         self.donors = []
 

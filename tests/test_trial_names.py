@@ -43,5 +43,4 @@ def test_tune_gives_the_folders_these_names(ray_session, tmp_path):
 
 
 def test_an_object_that_tune_has_not_put_in_yet_is_named_by_its_id():
-    """The folder was called `f=__ref_ph_1b3f24bb_`, with brackets and quotes as underscores."""
     assert named(f=("__ref_ph", "1b3f24bb")) == "f=1b3f24bb_3"

@@ -23,7 +23,6 @@ STEPS = 4
 
 
 def make(kind, folder):
-    """Make a callback of the family that raises at its first fault."""
     strict = tm.MediaOptions(strict=True)
     return {
         "json": lambda: tm.JsonMediaLoggerCallback(media=strict),
@@ -37,7 +36,6 @@ def make(kind, folder):
 
 
 def own_backend(folder):
-    """Return the backend of the docs, as a user would write one."""
     names = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_backend.py"))
     return names["FolderBackend"](folder)
 
@@ -162,7 +160,6 @@ def read(kind, folder, trial):
 
 
 def assert_kept(held, lr):
-    """Assert that a callback holds all of a trial once."""
     iterations = list(range(1, STEPS + 1))
     assert {key: sorted(steps) for key, steps in held.clips.items()} == {
         "evaluation/episodes/best": iterations,
@@ -185,7 +182,6 @@ def lr_of(trial):
 
 @pytest.fixture(scope="module")
 def together(ray_session, tmp_path_factory):
-    """One run with the whole family."""
     folder = tmp_path_factory.mktemp("together")
     callbacks = [make(kind, folder) for kind in KINDS]
     results = fit(folder, callbacks)

@@ -1,5 +1,3 @@
-"""Results that loggers cannot write as they are: all get the same cleaned one, and the rest of it arrives."""
-
 import enum
 import functools
 import json
@@ -164,8 +162,6 @@ OF_OWN_CLASSES = {  # with what is logged
 
 
 class Own(tm.Backend):
-    """Keeps what it is told."""
-
     def __init__(self):
         self.flat = []
 
@@ -175,7 +171,6 @@ class Own(tm.Backend):
 
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_value_costs_itself_alone_in_all_loggers_and_is_counted(tmp_path, capsys, caplog, name):
-    """`result.json` had no such line, TensorBoard half of it, a backend of one's own nothing; or Tune's loop hung."""
     own = Own()
     callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.MediaLoggerCallback(own)]
     results = [{"before": 1.0, "of": {"odd": ODD[name]}, "score": 2.0, "rollout": clip()}, {"score": 3.0}]

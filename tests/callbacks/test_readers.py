@@ -19,8 +19,6 @@ pytestmark = pytest.mark.usefixtures("sessions_end")
 
 
 class Notes(tm.Backend):
-    """Notes its calls; it may be away, refuse things, and hang."""
-
     name, patience = "notes", 10.0
 
     def __init__(self):
@@ -57,8 +55,6 @@ class Notes(tm.Backend):
 
 
 class Hangs(Notes):
-    """Hangs at its first medium until it is released."""
-
     name, patience = "hangs", 20.0
 
     def __init__(self):
@@ -253,8 +249,6 @@ def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path, mo
 
 
 class Copies(Notes):
-    """Has the storage copy something when a trial ends."""
-
     may_copy, tries = False, 0
 
     def end(self, trial, status):
@@ -268,7 +262,6 @@ class Copies(Notes):
 
 
 def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp_path, monkeypatch):
-    """A kill before the copy lost a whole offline W&B run."""
     monkeypatch.setattr("tune_media.callbacks.outbox_thread._FIRST_PAUSE", 0.02)
     notes = Copies()
     sweep = Sweep(tmp_path, backend=notes)
@@ -284,7 +277,6 @@ def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp
 
 
 def test_a_thread_whose_last_look_fails_looks_again(tmp_path):
-    """The storage raised while the last index was completed: the thread died, and the outbox went as delivered."""
     looks = []
 
     class Thread(OutboxThread):

@@ -29,7 +29,6 @@ def status(lines):
 
 @pytest.fixture
 def orders(tmp_path):
-    """Return what the storage of a sweep is told."""
     orders = Orders(tmp_path / "orders")
     yield orders
     orders.take_back("hang")
@@ -37,8 +36,6 @@ def orders(tmp_path):
 
 
 class Unreadable(tm.Artifact):
-    """A medium of a user's own whose file cannot be made."""
-
     def content(self):
         raise ValueError("there is no such simulation")
 
@@ -69,7 +66,6 @@ def test_raw_arrays_are_stored_as_clips_and_beyond_the_memory_they_wait_on_disk(
 
 @pytest.mark.parametrize("refuses", ["the content", "everything"])
 def test_a_raw_array_that_a_full_disk_refuses_is_listed_and_holds_up_nothing(tmp_path, monkeypatch, capsys, refuses):
-    """All readers waited for its row until the end, and nothing named it."""
     monkeypatch.setattr("tune_media.callbacks.maker._PAUSE", 0.01)
     complete, refusals = Outbox.complete, [OSError(28, "No space left on device")]
     if refuses == "everything":
@@ -163,7 +159,6 @@ def test_what_a_trial_recorded_before_it_went_back_is_marked_unless_it_comes_aga
 
 
 def test_who_asks_first_for_what_waits_does_not_hear_that_it_is_not_stored(tmp_path, monkeypatch):
-    """After a kill, W&B's thread asked before the storage's had begun, and wrote a run without what was not stored."""
     with monkeypatch.context() as patched:
         patched.setattr(StorageWriter, "begin", lambda self: None)
         sweep = Sweep(tmp_path)
@@ -201,7 +196,6 @@ def test_what_the_storage_does_not_take_waits_in_the_outbox_and_a_restore_delive
 
 
 def refused_sweep(tmp_path, monkeypatch):
-    """Return a sweep that has ended, whose storage refused one of eight files to the end."""
     monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     sweep = Sweep(tmp_path)
     (sweep.path / "media" / "train").mkdir(parents=True)
@@ -252,7 +246,6 @@ def test_an_index_that_has_lost_lines_has_them_again_after_a_restore(tmp_path):
 
 
 def test_a_line_of_the_log_that_is_no_whole_event_costs_a_restored_sweep_nothing_else(tmp_path, caplog):
-    """One such line, of any trial, and a restored sweep stored nothing more of all trials."""
     sweep = Sweep(tmp_path)
     sweep.report(1, weights=blob(1))
     state = sweep.end()
@@ -333,8 +326,6 @@ def test_episodes_of_a_repeated_iteration_do_not_replace_those_that_still_wait(t
 
 def test_a_backend_that_tunes_loop_calls_alone_holds_no_row_in_the_outbox(tmp_path):
     class InLoop(tm.Backend):
-        """Reads nothing from the outbox, as JSON's backend."""
-
         name, in_loop = "in the loop", frozenset({"start", "metrics", "media", "checkpoint", "end"})
 
         def metrics(self, trial, report):

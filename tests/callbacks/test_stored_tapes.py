@@ -1,5 +1,3 @@
-"""Where the episodes' tapes and recipes lie on the storage."""
-
 from dataclasses import replace
 
 import tune_media as tm

@@ -1,5 +1,3 @@
-"""The commands: what they print, and the errors that they turn into a message."""
-
 import json
 import os
 import socket
@@ -14,7 +12,6 @@ from tune_media.cli import main, pages
 
 @pytest.fixture
 def experiment(tmp_path):
-    """Two trials with two clips each."""
     for name in ("trial_0", "trial_1"):
         make_trial(tmp_path / "exp" / name, {"lr": 0.1}, {3: 1.5, 20: 1.5})
     return tmp_path / "exp"

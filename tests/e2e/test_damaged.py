@@ -1,5 +1,3 @@
-"""Damaged files of an experiment: each costs itself, is named, and everything else is read by everybody."""
-
 import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +44,6 @@ NAMED = {  # by the way of damage: the files whose readers must say so
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Three trials, with the log of a driver that was killed."""
     experiment = tmp_path_factory.mktemp("whole") / "exp"
     log = []
     for number, name in enumerate(("bad", "good", "other")):
@@ -58,7 +55,6 @@ def whole(tmp_path_factory):
 
 
 def look(experiment, folder):
-    """Read an experiment in all ways; return the trials whose clips are all there, by the page and by the catalog."""
     catalog = tm.load(experiment)
     frame = catalog.to_pandas(params="all")
     assert (frame["trial"] == "good").sum() == 4

@@ -51,7 +51,6 @@ def fit(config, storage, callbacks=None, iterations=4):
 
 
 def rows_told(trial):
-    """Return all rows of a trial's JSON files, with the step of their file."""
     return [
         {**row, "of_step": int(path.stem.split("-")[1])}
         for path in sorted((Path(trial) / "episode_data").glob("data-*.json"))
@@ -218,8 +217,6 @@ def test_results_stay_small(told):
 
 
 class Forum(DefaultCallbacks):
-    """Collects in an episode's own fields, as one did before there was a recorder."""
-
     def on_episode_start(self, *, episode, **kwargs):
         episode.user_data = {"running": defaultdict(list), "track": []}
 
@@ -267,8 +264,6 @@ def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
 
 
 class Hooks(DefaultCallbacks):
-    """Leaves values in episodes from hooks that the recorder does not have."""
-
     def on_postprocess_trajectory(self, *, episode, original_batches, **kwargs):
         episode.custom_metrics["batches"] = len(original_batches)
 
@@ -288,8 +283,6 @@ class Hooks(DefaultCallbacks):
 
 @ray.remote(num_cpus=0)
 class Tally:
-    """An actor that hooks keep numbers in."""
-
     count = 0
 
     def add(self):

@@ -1,5 +1,3 @@
-"""The examples run as a user would run them, and leave what they say."""
-
 import json
 import runpy
 import sys
@@ -173,7 +171,6 @@ def test_two_trackers_without_a_server(run_example, tmp_path):
 
 
 def random_play(config):
-    """Report the steps and the clips of four episodes."""
     env = tm.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array"), keep="all", trajectories=True)
     for seed in range(4):
         env.reset(seed=seed)

@@ -168,7 +168,6 @@ def all_callbacks(folder, uri=None, **options):
 
 
 def assert_backend_complete(kind, folder, trial):
-    """Assert that a backend has all of a trial."""
     if kind == "json":
         return assert_scalars(trial)
     if kind == "tensorboard":

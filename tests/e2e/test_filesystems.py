@@ -77,8 +77,6 @@ def test_any_filesystem_that_tune_takes(ray_session, tmp_path, make):
 
 
 class Reader(tune.Callback):
-    """Looks at the storage and at the folder that Tune names for TensorBoard, at every result."""
-
     def __init__(self, experiment):
         self.experiment, self.staging = experiment, ""
         self.seen = {"storage": [], "staging": []}

@@ -72,8 +72,6 @@ TEXTS = st.integers(0, len(ODD_TEXTS) - 1).map(ODD_TEXTS.__getitem__) | st.text(
 
 
 class Hostile:
-    """Raises whatever it is asked."""
-
     def _raise(self, *args, **kwargs):
         raise RuntimeError("hostile")
 
@@ -83,8 +81,6 @@ class Hostile:
 
 
 class Liar:
-    """Says that it is a dict."""
-
     __class__ = dict  # type: ignore[assignment]
 
 
@@ -136,7 +132,6 @@ class Make:
 
 
 def made(value):
-    """Return an example with hostile objects in the place of what stands for them."""
     if isinstance(value, Make):
         return value.make()
     if isinstance(value, dict):
@@ -220,7 +215,6 @@ def media_in(value, seen=None):
 
 
 def read(result):
-    """Replace the media of a result; return what was found and what could not be read."""
     found, unread = [], []
 
     def place(item):
@@ -507,8 +501,6 @@ def test_legacy_episodes_of_any_kind(data):
 
 
 class LoggedTrial:
-    """A trial whose results, all at one step, go through the callbacks as Tune shows them."""
-
     def __init__(self, folder):
         self.trial = FakeTrial(folder)
         self.path = Path(self.trial.storage.trial_fs_path)

@@ -1,5 +1,3 @@
-"""Hyperparameters of any type are told apart, and every tracker and reader has the same value."""
-
 import json
 
 import numpy as np
@@ -14,8 +12,6 @@ from tune_media.viewing.trials import LogDirectory, Trials
 
 
 class Schedule:
-    """Two of them have the same text."""
-
     def __init__(self, rate):
         self.rate = rate
 
@@ -35,8 +31,6 @@ def local_class(rate):
 
 
 class Told(tm.Backend):
-    """Writes down what it is told of each trial."""
-
     def __init__(self, folder):
         self.folder = folder
 
@@ -69,7 +63,6 @@ def fit(folder, space, *callbacks):
 
 @pytest.mark.parametrize("options", [OBJECTS, LISTS], ids=["objects", "lists"])
 def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(ray_session, tmp_path, options):
-    """`compare()` took two options with the same text for one configuration, with the runs of both."""
     results = fit(tmp_path, {"x": tune.grid_search(options)})
     catalog = tm.load(results.experiment_path)
     table = catalog.compare(metric="score")
@@ -81,7 +74,6 @@ def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(r
 
 
 def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
-    """MLflow, TensorBoard and backends were told `('__ref_ph', '1b3f24bb')`, and no value that a function samples."""
     from mlflow.tracking import MlflowClient
 
     uri = mlflow_store(tmp_path)

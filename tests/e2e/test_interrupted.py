@@ -1,5 +1,3 @@
-"""Ctrl-C in mid-sweep: every logger is closed, and says that its trial was interrupted."""
-
 import os
 import signal
 import subprocess

@@ -279,7 +279,6 @@ def as_parameter(cell: Cell) -> Any:
 
 
 def check_clip(clip: tm.Video, agent: str | None = None, agents: tuple[str, ...] = ()) -> tuple[int, int]:
-    """Assert that a clip is one whole episode; return its env and its number."""
     counts = [read_frame(frame) for frame in decode_video(clip.data)]
     record = clip.episode
     assert [count.step for count in counts] == list(range(record.episode_length + 1))
@@ -300,7 +299,6 @@ def number_of_clips(result: dict) -> int:
 
 
 def check_results(cell: Cell, results: list[dict], log: Path) -> int:
-    """Assert all that a cell promises; return the number of episodes recorded."""
     seen: set[tuple[int, int]] = set()
     places: dict[tuple, set[int]] = {}
     written = written_by_the_env(log)

@@ -23,8 +23,6 @@ CALLBACKS = [tm.JsonMediaLoggerCallback, tm.TBXMediaLoggerCallback]
 
 
 class Heatmaps(DefaultCallbacks):
-    """Logs a picture of each episode as RLlib's heatmap example does, and writes it down."""
-
     def on_episode_end(self, *, episode, metrics_logger=None, **kwargs):
         if metrics_logger is None:
             return

@@ -1,5 +1,3 @@
-"""Recording code as people have it today, logged right by our callbacks."""
-
 import numpy as np
 import pytest
 from packaging.version import Version

@@ -67,7 +67,6 @@ def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage,
 
 
 def is_saved(filesystem, experiment):
-    """Return whether Tune can restore the experiment: its state is on the storage, with trials that have reported."""
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True))
     for info in found:
         if info.base_name.startswith("experiment_state-"):
@@ -89,7 +88,6 @@ def kill_outside_of_copies(sweep, filesystem, experiment):
 
 
 def are_whole(filesystem, experiment):
-    """Return whether each file of Tune's snapshot ends as JSON or a pickle does."""
     for info in filesystem.get_file_info(pyarrow.fs.FileSelector(experiment)):
         if info.is_file and not info.base_name.startswith("."):
             with filesystem.open_input_stream(info.path) as stream:
@@ -103,7 +101,6 @@ def lines_of(log, trial):
 
 
 def assert_restored(filesystem, folder, before, after, tmp_path):
-    """Assert that all of a trial's history is on storage and in the index once, and that the rest is marked."""
     with filesystem.open_input_stream(f"{folder}/result.json") as stream:
         results = [json.loads(line) for line in stream.read().splitlines()]
     history = {result["training_iteration"]: result for result in results}  # the last of each iteration

@@ -55,7 +55,6 @@ def is_ours(thing):
 
 
 def our_objects():
-    """Count what there is of the package's classes, by class."""
     gc.collect()
     return Counter(type(thing).__name__ for thing in gc.get_objects() if is_ours(thing))
 

@@ -1,5 +1,3 @@
-"""Function trainables under Tune: what they report at any depth arrives once, in files, index and TensorBoard."""
-
 import json
 import tempfile
 from pathlib import Path
@@ -18,7 +16,6 @@ STRICT = tm.MediaOptions(strict=True)
 
 
 def clip(level: int, count: int = 3) -> list[np.ndarray]:
-    """A clip whose first frame has this brightness."""
     return [np.full((16, 24, 3), min(255, level + 40 * index), np.uint8) for index in range(count)]
 
 

@@ -1,5 +1,3 @@
-"""Recorded steps are the env's: a replay of each exported episode gives its return, and says how it ended."""
-
 from pathlib import Path
 
 import gymnasium as gym
@@ -56,7 +54,6 @@ def fit(storage, stack, **settings):
 
 
 def steps_of(trial):
-    """Yield the steps of each episode."""
     tables = pd.concat(map(pd.read_parquet, sorted(Path(trial).glob("episode_data/steps-*.parquet"))))
     for _, table in tables.groupby("episode_id"):
         yield table.sort_values("episode_step")

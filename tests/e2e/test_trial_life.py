@@ -26,7 +26,6 @@ from tests.support.trial_life import (
 
 
 def fit(trainable, storage, accepted=None, *, param_space=None, name="life", stop=None, max_failures=0, **tune_config):
-    """Run a sweep; return its results by trial id."""
     strict = tm.MediaOptions(strict=True)
     callbacks = [tm.JsonMediaLoggerCallback(strict), tm.TBXMediaLoggerCallback(strict)]
     log = Path(storage) / "told"
@@ -111,8 +110,6 @@ def test_early_stops_in_actors_that_are_reused(ray_session, tmp_path):
 
 
 class Resumable(tune.Trainable):
-    """Goes on at the iteration that its checkpoint holds."""
-
     def setup(self, config):
         self.done_so_far = 0
 

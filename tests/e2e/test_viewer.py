@@ -1,5 +1,3 @@
-"""The viewer in Chromium, over a real sweep: TensorBoard's tab, a gallery on disk, and `tune-media watch`."""
-
 import json
 import os
 import re
@@ -85,7 +83,6 @@ def sweep(ray_session, tmp_path_factory):
 
 
 def add_html(folder):
-    """Put HTML into a trial's name, into a hyperparameter, and into the notes of its clips."""
     params = json.loads((folder / "params.json").read_text())
     name = f"<b>gain={params['gain']}_damping={params['damping']}"
     (folder / "params.json").write_text(json.dumps({**params, "note": f"{HTML}{name}"}))
@@ -425,7 +422,6 @@ def test_the_page_with_a_thousand_trials_answers(browser, tmp_path):
 
 
 def test_names_that_javascript_has_itself_are_names_like_others(browser, tmp_path):
-    """One index line with the section "constructor" left the page empty, for all trials."""
     names = ["constructor", "__proto__", "hasOwnProperty", "a\nb", ""]
     write_trial(tmp_path / "exp" / "good", 0)
     odd = write_trial(tmp_path / "exp" / "odd", 1, **dict.fromkeys(names[:3], 7))

@@ -17,7 +17,6 @@ from tune_media.viewing.trials import LogDirectory, Trials
 
 
 def snapshot(experiment, *trials, name="experiment_state-2026-01-01_00-00-00.json"):
-    """Write a snapshot as Tune does: the state of each trial is JSON inside the JSON."""
     state = [
         [json.dumps({"trial_id": f"id_{trial}", "relative_logdir": trial, "status": "RUNNING"}), "{}"]
         for trial in trials

@@ -46,7 +46,6 @@ LONGEST = 1200.0  # seconds that a driver may take, on a busy machine
 
 
 def forked(work: Callable[[], Any], log: Path) -> int:
-    """Start work in a forked process; return its id."""
     gc.collect()
     sys.stdout.flush()
     pid = os.fork()
@@ -68,7 +67,6 @@ def forked(work: Callable[[], Any], log: Path) -> int:
 
 
 def ended(pid: int, seconds: float) -> int | None:
-    """Wait for a process; return its status, or None if it still runs."""
     until = time.monotonic() + seconds
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -96,7 +94,6 @@ def result_of(work: Callable[[], Any], folder: Path) -> Any:
 
 @contextlib.contextmanager
 def s3_server(folder: Path) -> Any:
-    """An S3 server in a process of its own; gives its address."""
     port = free_port()
 
     def serve() -> None:
@@ -121,7 +118,6 @@ def s3_server(folder: Path) -> Any:
 
 @contextlib.contextmanager
 def _running_mlflow(home: Path) -> Any:
-    """An MLflow server for all rounds."""
     folder = home / "mlflow"
     folder.mkdir()
     server = MlflowServer(folder)

@@ -25,20 +25,17 @@ STALE_SECONDS = 60  # a clip that waited so long may stay a tape
 
 
 def files_below(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
-    """Return the paths of all files below a folder, relative to it."""
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True))
     return sorted(info.path[info.path.index(folder) + len(folder) + 1 :] for info in found if info.is_file)
 
 
 def is_medium(path: str) -> bool:
-    """Return whether a path below a trial's folder is that of a file that a line must name."""
     return path.startswith(("media/", "episode_data/")) and not path.endswith(
         ("index.jsonl", ".parquet", ".partial", ".tmp")
     )
 
 
 def loaded(filesystem: pyarrow.fs.FileSystem, experiment: str) -> dict[str, list[dict[str, Any]]]:
-    """Return what ``tm.load`` finds, by trial."""
     found: dict[str, list[dict[str, Any]]] = {id: [] for id in TRIALS}
     try:
         catalog = tm.load(experiment, filesystem)
@@ -88,7 +85,6 @@ def look(places: Places, goes_on: Callable[[], bool]) -> None:
 
 
 def has_tables(file: Path) -> bool:
-    """Return whether a database has any tables."""
     with contextlib.closing(sqlite3.connect(file)) as database:
         return bool(database.execute("SELECT 1 FROM sqlite_master").fetchone())
 

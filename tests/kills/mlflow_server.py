@@ -40,7 +40,6 @@ class Proxy:
         self._schedule = schedule
 
     def serve(self) -> None:
-        """Serve for ever."""
         for mode, seconds in [*self._schedule, ("up", float("inf"))]:
             self._mode, until = mode, time.monotonic() + seconds
             for connection in list(self._open):  # what hung, or was under way, is cut off

@@ -21,7 +21,6 @@ _HISTOGRAMS = ("weights", "episodes/episode_length", "episodes/episode_return", 
 
 
 def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]) -> list[str]:
-    """Return what is wrong with a trial in the trackers, at the end of a round."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "result.json": _check_results(truth, trial, there),

@@ -35,7 +35,6 @@ def window(*seeds):
 
 
 def new_clips(results):
-    """Return how many clips of each result are new."""
     known, windows = KnownMedia("trial"), set()
     return [
         sum(known.register(clip, "any", "videos", step=1).is_new for clip in media(result, windows))

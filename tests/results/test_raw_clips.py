@@ -105,7 +105,6 @@ def test_a_clip_is_as_bright_as_its_frames(several, scale):
     ],
 )
 def test_what_may_be_a_clip_stays_and_the_message_says_what_to_report(value, words):
-    """Floats in 0..2 became a clip that is almost black."""
     result, unread = {"rollout": value}, []
     replace_media(
         result, lambda found: pytest.fail("it was taken for a clip"), unread=lambda *told: unread.append(told)
@@ -126,7 +125,6 @@ def large(changed: int | None = None) -> np.ndarray:
 
 
 def registered(known, values):
-    """Return the files of clips that a trainable without counters reports one after the other."""
     media = [read({"clip": value})[0].medium for value in values]
     return [(known.register(medium, "train", "clip", step=step), medium) for step, medium in enumerate(media)]
 

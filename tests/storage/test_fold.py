@@ -11,7 +11,6 @@ KEYS = ("best", "worst", "last")
 
 
 def fold(lines):
-    """Return the fold of lines as JSON objects."""
     return [line.fields() for line in fold_module.fold(map(typed, lines))]
 
 

@@ -1,5 +1,3 @@
-"""Where the media are, for readers of the driver's folder."""
-
 import json
 
 import pyarrow.fs
@@ -65,7 +63,6 @@ def test_a_pointer_that_leads_nowhere_is_passed_over(tmp_path, pointer):
 
 
 def test_a_pointer_that_tune_copied_to_the_storage_leads_nowhere_else():
-    """A trial without an index yet was read from the URI's own endpoint, and not from the filesystem that was given."""
     store = pyarrow.fs._MockFileSystem()
     for folder in ("bucket/sweep/trial", "bucket/driver/trial"):
         store.create_dir(folder, recursive=True)

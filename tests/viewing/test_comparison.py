@@ -1,5 +1,3 @@
-"""Configurations of an experiment: grouped, ranked by the mean over their seeds, and compared on equal seeds."""
-
 import json
 import re
 from functools import partial

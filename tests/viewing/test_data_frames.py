@@ -72,7 +72,6 @@ def test_the_columns_of_episodes_are_the_same_if_nothing_was_recorded(experiment
 
 
 def test_what_a_trial_left_behind_is_told_by_a_truth_value(tmp_path):
-    """After a restore, an iteration had the episodes of both lives; in ``to_pandas()`` the column was NaN or True."""
     results = [
         {
             "evaluation": {"env_runners": {"episodes": {"data": episodes(f"life {life}", iteration)}}},

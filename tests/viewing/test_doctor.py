@@ -17,8 +17,6 @@ from tune_media.viewing.doctor import examine, examine_in_actor, make_env, missi
 
 
 class Picture(CountingEnv):
-    """Shows whatever it is given."""
-
     def __init__(self, picture):
         super().__init__()
         self.picture = picture
@@ -164,8 +162,6 @@ def test_on_the_command_line(ray_session):
 
 
 class Shaded(CountingEnv):
-    """Draws the number of the step as a shade of grey."""
-
     shade = 0
 
     def render(self):

@@ -87,7 +87,6 @@ class Noting(gym.Wrapper):
 
 
 def recorded_by_gym(folder, env, episodes=3, **options):
-    """Record a trial in a loop of Gymnasium's; return it, and what was taken."""
     env = tm.gym.RecordEpisodes(env, keep="best", **options)
     for _ in range(episodes):
         env.reset()

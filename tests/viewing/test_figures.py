@@ -72,7 +72,6 @@ def last_evaluations(experiment):
 
 
 def interval(sample):
-    """Return SciPy's t interval of the mean of a sample."""
     found = stats.ttest_1samp(sample, 0).confidence_interval()
     return found.low, found.high
 

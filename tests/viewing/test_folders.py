@@ -351,7 +351,6 @@ def moviepy(monkeypatch):
 
 
 def record_video(folder, episodes=3, **options):
-    """Record with Gymnasium's own wrapper."""
     env = gym.wrappers.RecordVideo(CountingEnv({"length": 4}), str(folder), disable_logger=True, **options)
     for _ in range(episodes):
         env.reset()

@@ -1,5 +1,3 @@
-"""What the viewer reads of forks, from files that may be anyone's."""
-
 import json
 
 from tests.support.viewing import write_trial

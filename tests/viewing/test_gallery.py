@@ -21,7 +21,6 @@ def experiment(tmp_path):
 
 
 def delivered(folder, name):
-    """Return the content of a data file, which is a script that delivers it."""
     text = (folder / "data" / f"{name}.js").read_text()
     prefix = f'tuneMedia.deliver("{name}", '
     assert text.startswith(prefix)
@@ -54,7 +53,6 @@ def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment
 
 
 def test_a_published_gallery_does_not_say_where_the_experiment_is(experiment, tmp_path):
-    """It had the absolute path of each trial: the user's name, the machine's mounts, the bucket."""
     output = Gallery.of(str(experiment)).write(tmp_path / "published", steps=True).parent
     files = [path for path in output.rglob("*") if path.is_file()]
     assert files

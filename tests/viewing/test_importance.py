@@ -13,7 +13,6 @@ SWEEPS = 60
 
 
 def searched(rng, count):
-    """Return hyperparameters as a random search draws them."""
     return [
         {
             "lr": 10 ** rng.uniform(-5, -2),
@@ -89,7 +88,6 @@ def test_equal_scores_and_few_configurations():
 
 @pytest.mark.parametrize("count", [12, 30, 60])
 def test_the_order_of_the_names_is_that_of_the_importances_whatever_their_number(count):
-    """A best learning rate in the middle; the order says no more than the importances do."""
     rng = np.random.default_rng(count)
     params = [{"act": n % 2, "gamma": rng.uniform(), "lr": 10.0**-n, "a/seed": n} for n in range(count)]
     scores = [-abs(n - count / 2) for n in range(count)]

@@ -1,5 +1,3 @@
-"""The layout: cards of bounded height, figures above the player, curves that can be told apart, dots inside axes."""
-
 import json
 
 import pytest

@@ -275,7 +275,6 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
 
 
 def test_a_trial_that_failed_is_no_best_run(browser, tmp_path):
-    """It had the highest score and a configuration of its own, whose mean was shown as NaN."""
     for number in range(5):
         write_trial(tmp_path / "exp" / f"t{number}", number, steps=(10,), lr=number // 2, seed=number % 2)
     write_snapshot(tmp_path / "exp", t4="ERROR")

@@ -1,5 +1,3 @@
-"""The pages about all trials: small at first, made once, and made again if a file has changed."""
-
 import json
 
 import pytest

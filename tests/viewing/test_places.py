@@ -1,5 +1,3 @@
-"""Paths and URIs that name no folder that can be read."""
-
 import types
 
 import pytest

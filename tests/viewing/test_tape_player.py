@@ -170,7 +170,6 @@ def test_a_page_that_cannot_play_tapes_says_which_command_makes_the_clip(browser
 
 
 def command_of(viewer, button):
-    """Return the command that a button of the page names."""
     viewer.frame.click(button)
     viewer.wait("() => document.querySelector('dialog .command')")
     command = viewer.frame.inner_text("dialog .command")

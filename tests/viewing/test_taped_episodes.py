@@ -1,5 +1,3 @@
-"""Which of the episodes that have tapes are wanted."""
-
 import json
 
 import pytest

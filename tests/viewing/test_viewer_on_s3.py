@@ -75,7 +75,6 @@ def test_trials_are_compared_on_one_time_line_from_the_storage(staging, tmp_path
 
 
 def test_server_and_catalog_read_nothing_from_a_place_of_somebody_else(s3, staging, tmp_path):
-    """The viewer's server checked where a trial's pointer leads; the catalog followed it anywhere."""
     with s3.open_input_stream("results/exp/trial_0/media/index.jsonl") as file:
         index = file.read()
     line = json.loads(index.splitlines()[0])
@@ -103,7 +102,6 @@ def test_server_and_catalog_read_nothing_from_a_place_of_somebody_else(s3, stagi
 
 
 def test_a_look_at_a_running_trial_lists_no_checkpoints(s3, staging):
-    """A listing of the whole folder took a request for each 1,000 files of its checkpoints, at each look."""
     for number in range(3):
         with s3.open_output_stream(f"results/exp/trial_0/checkpoint_{number:06d}/model.pt") as file:
             file.write(b"x")

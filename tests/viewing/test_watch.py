@@ -12,7 +12,6 @@ from tune_media.viewing.watch import make_watch_server, reachable_at, ssh_line
 
 @contextlib.contextmanager
 def served(folder, **options):
-    """Serve an experiment; yield a function that returns what is at a path."""
     server = make_watch_server(str(folder), **options)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -83,7 +83,6 @@ PARTS = {
 
 @pytest.mark.parametrize("is_far", [False, True])
 def test_a_range_that_is_a_single_part_gets_it_and_any_other_the_whole_file(experiment, is_far):
-    """Ranges of another form got 416, which browsers kept for a year."""
     trials = Trials([LogDirectory(on(FAR(), experiment)) if is_far else LogDirectory.of(str(experiment))])
     client, trial = Client(ViewerApp(trials, "sweep")), trials.all()[0]
     clip = f"/media/{trial.id}/{quote(trial.lines[0]['path'])}"
@@ -144,7 +143,6 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD)
 def test_one_bad_trial_breaks_neither_the_viewer_nor_the_catalog_nor_a_gallery(tmp_path, bad):
-    """A line of result.json that is nested 990 deep was error 500 for all trials."""
     for number, name in enumerate(("good", "bad")):
         write_trial(tmp_path / "exp" / name, number)
     BAD[bad](tmp_path / "exp" / "bad")
@@ -251,7 +249,6 @@ def test_a_file_that_is_gone_is_not_found(client, clip, experiment):
 
 
 def test_what_is_no_file_in_the_place_of_a_clip_is_not_found(client, clip, experiment):
-    """A request for a pipe never got an answer, and one for a link to itself got error 500."""
     (file,) = experiment.glob(f"*/{'/'.join(clip.split('/')[3:])}")
     for make in (os.mkfifo, lambda path: path.symlink_to(path.name), Path.mkdir):
         file.unlink()

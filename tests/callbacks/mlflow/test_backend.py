@@ -1,5 +1,3 @@
-"""The MLflow backend on a store in files."""
-
 import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 

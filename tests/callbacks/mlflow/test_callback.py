@@ -91,7 +91,6 @@ def many(config):
 
 
 def test_a_server_that_hangs_for_a_while_gets_all_of_it(ray_session, tmp_path, server, caplog, monkeypatch):
-    """An MLflow server that hung overnight held every row and every batch of episodes in the driver's memory."""
     finish = MlflowBackend.setup
 
     def set_up_and_hang(backend, **info):
@@ -184,13 +183,11 @@ def test_a_clip_plays_in_mlflows_page(tmp_path, server):
 
 
 def test_a_tag_that_mlflow_sets_itself_is_refused_before_the_sweep():
-    """MLflow refused each run, and a sweep had no MLflow log at all."""
     with pytest.raises(ValueError, match=r"tags=\.\.\.\) holds 'mlflow.runName', which .*; name trials"):
         tm.MLflowMediaLoggerCallback(tags={"team": "a", "mlflow.runName": "mine"})
 
 
 def test_a_hyperparameter_that_is_no_whole_text_does_not_leave_the_run_running(tmp_path, caplog):
-    """Half of a character raised while the run was started: it stayed RUNNING, without its metrics."""
     uri = mlflow_store(tmp_path)
     callback = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
     run([callback], FakeTrial(tmp_path, lr=0.5, text="half \ud800", **{"na\ud800me": 1}), [{"score": 2.0}])

@@ -1,5 +1,3 @@
-"""Names that MLflow takes."""
-
 import pytest
 
 from tune_media.callbacks.mlflow.names import clip_path, valid_name

@@ -17,7 +17,6 @@ def steps(folder, tag="a"):
 
 
 def write(folder, *written):
-    """Write scalars ``a`` and ``b`` at steps."""
     writer = EventWriter(str(folder))
     for step in written:
         writer.add_scalar("a", step, step)
@@ -39,8 +38,6 @@ def media_file(folder, filesystem=None):
 
 @pytest.fixture
 def remote(tmp_path):
-    """A filesystem that does not pass for this machine's own."""
-
     class Remote(fsspec.filesystem("file").__class__):
         protocol, cachable = "elsewhere", False
 
@@ -80,7 +77,6 @@ def test_a_full_disk_loses_only_what_memory_does_not_take_which_is_named(tmp_pat
 
 
 def test_checksums_are_computed_natively():
-    """The pure-Python CRC of tensorboardX held the GIL for 3 s on a GIF of 9 MB."""
     from tensorboardX.crc32c import crc32c
 
     assert event_file.crc32c.__module__.split(".")[0] == "crc32c"
@@ -104,7 +100,6 @@ def test_a_file_that_a_killed_process_has_begun_with_the_same_row_is_begun_anew(
 
 @pytest.mark.parametrize("place", ["here", "elsewhere"])
 def test_what_a_kill_leaves_of_a_file_takes_nothing_away(tmp_path, remote, monkeypatch, place):
-    """TensorBoard read it after the file that took its place, and had clips of steps that were undone."""
     filesystem = remote if place == "elsewhere" else None
 
     def killed(*_, **__):

@@ -1,5 +1,3 @@
-"""Summaries, as TensorBoard reads them from the event file."""
-
 import io
 
 import numpy as np
@@ -17,7 +15,6 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 @pytest.fixture
 def written(tmp_path):
-    """Return a writer, and a function that reads the values of a tag."""
     writer = EventWriter(str(tmp_path))
 
     def read(tag):

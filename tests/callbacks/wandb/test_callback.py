@@ -212,7 +212,6 @@ def failing(config):
 
 @pytest.mark.parametrize("place", ["argument", "settings"])
 def test_a_key_is_in_no_message_no_pickle_and_no_log_of_rays(ray_session, tmp_path, caplog, monkeypatch, place):
-    """Ray logs the environment variables of a runtime_env: the key was in runtime_env_agent.log."""
     import logging
 
     monkeypatch.setenv("WANDB_API_KEY", "")

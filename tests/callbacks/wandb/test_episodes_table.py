@@ -1,5 +1,3 @@
-"""The tables of a W&B run, as W&B's own artifacts have them."""
-
 import json
 from pathlib import Path
 
@@ -21,7 +19,6 @@ def clip(tmp_path):
 
 
 def written(table):
-    """Return a table as W&B uploads it: the types of its columns, and its rows."""
     artifact = wandb.Artifact("tables", type="tables")
     artifact.add(table, "table")
     content = json.loads(Path(artifact.manifest.entries["table.table.json"].local_path).read_text())

@@ -159,7 +159,6 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_wandbs_process_may_end_before_the_helper(tmp_path, ends):
-    """A successful fit() was followed by a long traceback from an atexit callback of W&B's."""
     script = f"""
 import os, signal, time
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The values that go to W&B's helper process: plain ones only."""
-
 import pickle
 
 import numpy as np
