@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.support.browser import served, viewer_page
+from tests.support.browser import opened
 from tests.support.stores import StoredTrial
 from tests.support.taped import taped_clip
 from tests.support.viewing import moving_bar, write_trial
@@ -64,8 +64,7 @@ def step_shown(viewer):
 
 def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, sweep, tmp_path):
     host = "gallery"  # tests/viewing/test_viewer_on_s3.py has tune-media watch
-    with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
-        viewer.open(url)
+    with opened(browser, sweep, tmp_path, host=host) as viewer:
         viewer.wait("document.querySelectorAll('.card .tick').length === 2")
         viewer.frame.focus(".card[data-trial=a]")
         viewer.press("x")
@@ -119,8 +118,7 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
 
 
 def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, sweep, tmp_path):
-    with served("watch", sweep, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url)
+    with opened(browser, sweep, tmp_path) as viewer:
         viewer.frame.click(".card[data-trial=a] .screen")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.moment')")
         assert viewer.all(".series-head:has(.swatch) .chip[aria-pressed=true]") == ["speed", "fuel"]
@@ -170,8 +168,7 @@ def trained(tmp_path_factory):
 
 def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, trained, tmp_path):
     sources = "[...document.querySelectorAll('.side video')].map(({ src }) => /step_0*(\\d+)/.exec(src)?.[1]).join()"
-    with served("gallery", trained, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
-        viewer.open(url, "view=trial&trial=t")
+    with opened(browser, trained, tmp_path, "view=trial&trial=t", host="gallery") as viewer:
         viewer.frame.click("text=first and last step")
         viewer.wait(f"{sources} === '10,20'")
         assert viewer.all(".side h3") == ["step 10", "step 20"]
@@ -194,17 +191,15 @@ def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, tra
         )
         viewer.frame.evaluate(f"() => {{ {again}; }}")
         viewer.wait(f"{sources} === '10' && tuneMedia.app.instance.state.ticked.includes('\\n')")  # as best and first
-        viewer.open(url, "view=clip&trial=t")
+        viewer.open(viewer.url, "view=clip&trial=t")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
         viewer.press("x")
         viewer.wait("document.querySelectorAll('.tray .chip').length === 1")
         assert "step 20" in viewer.all(".tray .chip")[0]
-        assert viewer.errors == []
 
 
 def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, trained, tmp_path):
-    with served("watch", trained, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url, "view=episodes&where=step%3D30&order=episode_return")
+    with opened(browser, trained, tmp_path, "view=episodes&where=step%3D30&order=episode_return") as viewer:
         viewer.wait("document.querySelectorAll('.clip-cell .tick').length === 2")
         for number in (0, 1):
             viewer.frame.click(f".clip-cell .tick >> nth={number}")
@@ -220,4 +215,3 @@ def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, tra
         viewer.wait("document.querySelectorAll('.side video').length === 2")
         viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.readyState >= 2)")
         viewer.wait("document.querySelectorAll('.filmstrip').length === 2")
-        assert viewer.errors == []

@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 import tune_media as tm
-from tests.support.browser import served, viewer_page
+from tests.support.browser import opened
 from tests.support.envs import CountingEnv
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar, write_trial
@@ -148,8 +148,7 @@ def test_the_page_shows_the_reward_of_each_step_of_such_a_clip(browser, tmp_path
     env = Noting()
     recorded_by_gym(tmp_path / "exp" / "trial", env)
     best = max(env.noted, key=sum)
-    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url)
+    with opened(browser, tmp_path / "exp", tmp_path) as viewer:
         viewer.frame.click(".card .screen")
         viewer.wait(
             "document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.inside .u-over')"
@@ -163,4 +162,3 @@ def test_the_page_shows_the_reward_of_each_step_of_such_a_clip(browser, tmp_path
         assert series == {"reward": best}
         moments = viewer.all(".moment", "e.innerText")
         assert any("largest reward" in text for text in moments)
-        assert viewer.errors == []
