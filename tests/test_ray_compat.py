@@ -23,6 +23,7 @@ from ray.tune.registry import _Registry
 from ray.tune.schedulers import PopulationBasedTraining
 
 import tune_media
+from tests.support.experiment import fit
 from tune_media import ray_compat
 from tune_media.ray_compat import donor_of
 from tune_media.results.content_ids import EVALUATION_IS_NEW
@@ -209,14 +210,9 @@ def test_a_clone_is_known_by_the_folder_of_its_checkpoint(ray_session, tmp_path)
         synch=True,
         hyperparam_mutations={"rate": [1, 2]},
     )
-    run_config = tune.RunConfig(
-        name="pbt", storage_path=str(tmp_path), stop={"training_iteration": 3}, verbose=0, callbacks=[starts]
-    )
     space = {"slot": tune.grid_search([0, 1]), "rate": tune.sample_from(lambda spec: 1 + spec.config.slot)}
-    tuner = tune.Tuner(
-        Anonymous, param_space=space, tune_config=tune.TuneConfig(scheduler=scheduler), run_config=run_config
-    )
-    assert not tuner.fit().errors
+    options = {"tune_config": {"scheduler": scheduler}, "stop": {"training_iteration": 3}}
+    assert not fit(Anonymous, tmp_path, [starts], space=space, **options).errors
     told = dict(starts.donors)
     assert starts.donors[:2] in ([(0, None), (1, None)], [(1, None), (0, None)])
     assert told == {0: (1, 2), 1: None}  # the first one is a clone of the other, which goes on from its own checkpoint

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import ray
 from packaging.version import Version
-from ray import tune
 from ray.rllib.algorithms.callbacks import DefaultCallbacks
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support.envs.telling import TellingEnv, told_by
-from tests.support.experiment import rows_of, tensorboard_events, trial_folders
+from tests.support.experiment import fit, rows_of, tensorboard_events, trial_folders
 from tests.support.rllib_configs import STACK, evaluation, small
 from tune_media.viewing.episode_details import episode_details
 
@@ -33,19 +32,9 @@ def ppo(log_dir, stack, runners=0, **more):
     return small(PPOConfig, LEARN, TellingEnv, **settings)({"log_dir": str(log_dir)})
 
 
-def fit(config, storage, callbacks=None, iterations=4):
-    strict = tm.MediaOptions(strict=True)
-    results = tune.Tuner(
-        "PPO",
-        param_space=config,
-        run_config=tune.RunConfig(
-            name="told_" + Path(storage).name,
-            storage_path=str(storage),
-            stop={"training_iteration": iterations},
-            verbose=0,
-            callbacks=callbacks or [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback()],
-        ),
-    ).fit()
+def run(config, storage, iterations=4):
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()]
+    results = fit("PPO", storage, callbacks, space=config, stop={"training_iteration": iterations})
     assert not results.errors
     return results
 
@@ -92,7 +81,7 @@ def told(request, ray_session, tmp_path_factory):
             sections=("train", "evaluation"), keep=("best", "worst"), trajectories=True, window=5, strict=True, **DIRECT
         )
     )
-    results = fit(config, storage / "out")
+    results = run(config, storage / "out")
     return storage, results
 
 
@@ -242,7 +231,7 @@ class Forum(DefaultCallbacks):
 @pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.any_ray)])
 def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
     config = ppo(tmp_path, "old", reporting={"keep_per_episode_custom_metrics": keep}).callbacks(Forum)
-    results = fit(config, tmp_path / "out")
+    results = run(config, tmp_path / "out")
     trial = results[0].path
     events = tensorboard_events(trial)
     for section, prefix in (("train", "ray/tune"), ("evaluation", "ray/tune/evaluation")):
@@ -301,7 +290,7 @@ def test_values_of_other_hooks_are_among_the_episodes(ray_session, tmp_path, sta
         from ray.rllib.algorithms.callbacks import make_multi_callbacks
 
         both = make_multi_callbacks(both)
-    results = fit(config.callbacks(both), tmp_path / "out", iterations=2)
+    results = run(config.callbacks(both), tmp_path / "out", iterations=2)
     rows, _ = found_and_wrote(results[0].path, tmp_path, "train", stack)
     assert all(row["values"]["text"] == "from a hook" and row["metrics"]["shots"] == 3 for row in rows)
     if stack == "old":
@@ -335,7 +324,7 @@ def test_media_of_a_custom_evaluation_function(ray_session, tmp_path, stack):
     function = {"old": evaluate_old, "new": evaluate_new}[stack]
     config = ppo(tmp_path, stack, evaluation={"custom_evaluation_function": function})
     config.callbacks(tm.rllib.record_episodes())
-    results = fit(config, tmp_path / "out", iterations=3)  # RLlib repeats the evaluation of the second in the third
+    results = run(config, tmp_path / "out", iterations=3)  # RLlib repeats the evaluation of the second in the third
     catalog = tm.load(results.experiment_path)
     for kind in ("video", "image"):
         rows = rows_of(catalog, kind=kind, section="evaluation")

@@ -13,6 +13,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem, SubTreeFileSystem
 from ray import tune
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tests.support.trial_life import (
     LOCAL,
     Accepted,
@@ -51,17 +52,9 @@ def test_any_filesystem_that_tune_takes(ray_session, tmp_path, make):
     log.mkdir()
     filesystem, folder = make(tmp_path)
     strict = tm.MediaOptions(strict=True)
-    (result,) = tune.Tuner(
-        train,
-        param_space={"log": str(log), "saves": make is not fsspec_memory},  # memory is of the driver's process
-        run_config=tune.RunConfig(
-            name="sweep",
-            storage_path=folder,
-            storage_filesystem=filesystem,
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(strict), tm.TBXMediaLoggerCallback(strict)],
-        ),
-    ).fit()
+    callbacks = [tm.JsonMediaLoggerCallback(strict), tm.TBXMediaLoggerCallback(strict)]
+    space = {"log": str(log), "saves": make is not fsspec_memory}  # memory is of the driver's process
+    (result,) = fit(train, folder, callbacks, space=space, name="sweep", storage_filesystem=filesystem)
     assert not result.error
     (trial,) = {line["trial"] for line in told(log)}
     lines = assert_files_and_index_agree(result.path, filesystem)
@@ -102,16 +95,8 @@ def test_what_there_is_can_be_read_at_any_time(ray_session, tmp_path):
     log = tmp_path / "told"
     log.mkdir()
     accepted, reader = Accepted(), Reader(tmp_path / "read")
-    (result,) = tune.Tuner(
-        slow,
-        param_space={"log": str(log)},
-        run_config=tune.RunConfig(
-            name="read",  # Ray keeps experiments of one name that begin in the same second in one folder
-            storage_path=str(tmp_path),
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), accepted, reader],
-        ),
-    ).fit()
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), accepted, reader]
+    (result,) = fit(slow, tmp_path, callbacks, space={"log": str(log)}, name="read")
     assert not result.error
     ((trial, _),) = accepted.ids.items()
     listed = {line["path"] for line in assert_life(result.path, trial, told(log), accepted.ids[trial])}

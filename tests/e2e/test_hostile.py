@@ -20,6 +20,7 @@ from hypothesis.extra import numpy as hnp
 from ray import tune
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.index_lines import parse_index
 from tune_media.cli import main
@@ -766,21 +767,14 @@ RUN_TEXTS = [text for text in ODD_TEXTS if "\ud800" not in text and len(text) <=
 @pytest.mark.ray
 def test_a_sweep_of_hostile_results(ray_session, tmp_path):
     names = ["a b\n\x1b[31m", "<b>\u202e😀", "..%2f..", "x" * 100]
-    config = tune.RunConfig(
-        name="exp",
-        storage_path=str(tmp_path),
-        verbose=0,
-        callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
-    )
-    results = tune.Tuner(
+    name_of = lambda trial: names[trial.config["trial"]]  # noqa: E731
+    results = fit(
         hostile_results,
-        param_space={"trial": tune.grid_search(list(range(len(names))))},
-        tune_config=tune.TuneConfig(
-            trial_name_creator=lambda trial: names[trial.config["trial"]],
-            trial_dirname_creator=lambda trial: names[trial.config["trial"]],
-        ),
-        run_config=config,
-    ).fit()
+        tmp_path,
+        [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
+        space={"trial": tune.grid_search(list(range(len(names))))},
+        tune_config={"trial_name_creator": name_of, "trial_dirname_creator": name_of},
+    )
     assert not results.errors
     assert len(results) == len(names)
     catalog = tm.load(tmp_path / "exp")

@@ -5,7 +5,7 @@ import pytest
 from ray import tune
 
 import tune_media as tm
-from tests.support.experiment import tensorboard_events, trial_folders
+from tests.support.experiment import fit, tensorboard_events, trial_folders
 from tests.support.trackers import mlflow_store
 from tune_media.viewing.payload import index_payload
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -47,23 +47,15 @@ OBJECTS = [schedule(1), schedule(2), Schedule(1), Schedule(2), local_class(1), l
 LISTS = [[1] * 100, [1] * 99 + [2], [[16, [4, 4], 2]], [[16, [8, 8], 2]]]
 
 
-def fit(folder, space, *callbacks):
-    return tune.Tuner(
-        train,
-        param_space={"gamma": tune.sample_from(lambda: 0.5), **space},
-        tune_config=tune.TuneConfig(num_samples=2),
-        run_config=tune.RunConfig(
-            name="sweep",
-            storage_path=str(folder),
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(), *callbacks],
-        ),
-    ).fit()
+def run(folder, space, *callbacks):
+    space = {"gamma": tune.sample_from(lambda: 0.5), **space}
+    callbacks = [tm.JsonMediaLoggerCallback(), *callbacks]
+    return fit(train, folder, callbacks, space=space, tune_config={"num_samples": 2}, name="sweep")
 
 
 @pytest.mark.parametrize("options", [OBJECTS, LISTS], ids=["objects", "lists"])
 def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(ray_session, tmp_path, options):
-    results = fit(tmp_path, {"x": tune.grid_search(options)})
+    results = run(tmp_path, {"x": tune.grid_search(options)})
     catalog = tm.load(results.experiment_path)
     table = catalog.compare(metric="score")
     assert list(table["n"]) == [2] * len(options)
@@ -81,7 +73,7 @@ def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
     space = {"f": tune.grid_search([schedule(1), schedule(2)]), "n": tune.choice([np.int64(3)])}
     space["of"] = {"kind": tune.choice([Schedule]), "sizes": tune.choice([(4, 4)])}
     own = tm.MediaLoggerCallback(Told(tmp_path))
-    fit(tmp_path, space, tm.TBXMediaLoggerCallback(), tracker, own)
+    run(tmp_path, space, tm.TBXMediaLoggerCallback(), tracker, own)
     runs = MlflowClient(uri).search_runs(["1"])
     by_name = {run.info.run_name.removeprefix("train_"): run.data for run in runs}
     trials = {trial.name.removeprefix("train_")[:11]: trial for trial in tm.load(tmp_path / "sweep").trials}

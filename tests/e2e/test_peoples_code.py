@@ -4,7 +4,7 @@ from packaging.version import Version
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
-from tests.support.experiment import image_steps, read_clip, rows_of, trial_folders
+from tests.support.experiment import fit, image_steps, read_clip, rows_of, trial_folders
 
 ray = pytest.importorskip("ray")
 from ray import tune  # noqa: E402
@@ -51,17 +51,8 @@ def forum_config():
 
 def test_the_forums_callback_leaves_as_many_clips_as_evaluations(ray_session, tmp_path):
     """«I end up with two videos instead of one»: RLlib repeats the evaluation in every iteration without one."""
-    tune.Tuner(
-        "PPO",
-        param_space=forum_config(),
-        run_config=tune.RunConfig(
-            name="exp",
-            storage_path=str(tmp_path),
-            stop={"training_iteration": 5},
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
-        ),
-    ).fit()
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()]
+    fit("PPO", tmp_path, callbacks, space=forum_config(), stop={"training_iteration": 5})
     rows = rows_of(tm.load(tmp_path / "exp"), section="evaluation", key="episode_videos_best")
     assert [row["training_iteration"] for row in rows] == [2, 4]
     assert image_steps(trial_folders(tmp_path / "exp")[0]) == {"evaluation/episode_videos_best": [2, 4]}
@@ -78,5 +69,5 @@ def train(config):
 def test_with_no_change_of_code(ray_session, tmp_path, monkeypatch):
     """``RAY_TUNE_CALLBACKS=tune_media.JsonMediaLoggerCallback`` is all it takes."""
     monkeypatch.setenv("RAY_TUNE_CALLBACKS", "tune_media.JsonMediaLoggerCallback")
-    tune.Tuner(train, run_config=tune.RunConfig(name="exp", storage_path=str(tmp_path), verbose=0)).fit()
+    fit(train, tmp_path, None)
     assert len(tm.load(tmp_path / "exp")) == 2

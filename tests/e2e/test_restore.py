@@ -14,6 +14,7 @@ import ray
 from ray import tune
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tests.support.processes import driver
 from tests.support.trial_life import (
     assert_files_and_index_agree,
@@ -143,13 +144,8 @@ def unlucky(config):
 def test_a_restore_lists_the_files_of_trials_that_had_ended(ray_session, tmp_path):
     """A driver was killed before it copied the last index of a trial; Tune does not start such a trial again."""
     repaired = tmp_path / "repaired"
-    tune.Tuner(
-        unlucky,
-        param_space={"trial": tune.grid_search([0, 1]), "repaired": str(repaired)},
-        run_config=tune.RunConfig(
-            name="killed", storage_path=str(tmp_path), verbose=0, callbacks=[tm.JsonMediaLoggerCallback()]
-        ),
-    ).fit()
+    space = {"trial": tune.grid_search([0, 1]), "repaired": str(repaired)}
+    fit(unlucky, tmp_path, [tm.JsonMediaLoggerCallback()], space=space, name="killed")
     (index,) = (tmp_path / "killed").glob("*trial=0*/media/index.jsonl")
     lines = index_lines(index.parents[1])
     assert len(lines) == 3

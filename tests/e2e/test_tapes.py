@@ -13,7 +13,7 @@ from ray.experimental import internal_kv
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
-from tests.support.experiment import media_files
+from tests.support.experiment import fit, media_files
 from tests.support.fork_workers import VARIABLE
 from tune_media.cli import main
 from tune_media.encoding import decode_video
@@ -37,8 +37,7 @@ def experiment(ray_session, tmp_path_factory):
     )
     callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
     folder = tmp_path_factory.mktemp("results")
-    run = tune.RunConfig(name="sweep", storage_path=str(folder), stop={"training_iteration": 2}, callbacks=callbacks)
-    results = tune.Tuner("PPO", param_space=config, run_config=run).fit()
+    results = fit("PPO", folder, callbacks, space=config, stop={"training_iteration": 2})
     assert not results.errors
     return Path(shutil.move(results.experiment_path, folder / "elsewhere"))
 
@@ -203,13 +202,8 @@ def test_trials_of_one_evaluation_make_clips_of_tapes_after_the_first(tmp_path):
         .evaluation(evaluation_interval=1, evaluation_num_env_runners=0, evaluation_duration=3)
         .callbacks(tm.rllib.record_episodes(keep="best", sections="evaluation", strict=True))
     )
-    run = tune.RunConfig(
-        name="short",
-        storage_path=str(tmp_path),
-        stop={"training_iteration": 1},
-        callbacks=[tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))],
-    )
-    one_by_one = tune.TuneConfig(max_concurrent_trials=1)
-    assert not tune.Tuner("PPO", param_space=config, tune_config=one_by_one, run_config=run).fit().errors
-    clips = sorted(tm.load(tmp_path / "short"), key=lambda clip: clip["time"])
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
+    options = {"stop": {"training_iteration": 1}, "tune_config": {"max_concurrent_trials": 1}}
+    assert not fit("PPO", tmp_path, callbacks, space=config, **options).errors
+    clips = sorted(tm.load(tmp_path / "exp"), key=lambda clip: clip["time"])
     assert [clip["rendered"] for clip in clips] == ["direct", "replay"]

@@ -7,7 +7,7 @@ import pytest
 from ray import tune
 
 import tune_media as tm
-from tests.support.experiment import image_steps, media_files, rows_of, tensorboard_events, trial_folders
+from tests.support.experiment import fit, image_steps, media_files, rows_of, tensorboard_events, trial_folders
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.trackers import mlflow_store, read_wandb
 from tune_media.encoding import decode_video
@@ -21,17 +21,6 @@ def clip(level: int, count: int = 3) -> list[np.ndarray]:
 
 def level_of(path: str) -> float:
     return float(next(iter(decode_video(Path(path).read_bytes()))).mean())
-
-
-def fit(trainable, storage, callbacks, *, param_space=None, iterations=None, **tune_config):
-    return tune.Tuner(
-        trainable,
-        param_space=param_space or {},
-        tune_config=tune.TuneConfig(**tune_config),
-        run_config=tune.RunConfig(
-            name=Path(storage).name, storage_path=str(storage), verbose=0, callbacks=callbacks, stop=iterations
-        ),
-    ).fit()
 
 
 STEPS = [1, 2, 3]
@@ -57,11 +46,10 @@ def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_p
         nested,
         tmp_path,
         [tm.TBXMediaLoggerCallback(STRICT), tm.JsonMediaLoggerCallback(STRICT)],
-        param_space={"trial": tune.grid_search(list(range(8)))},
-        max_concurrent_trials=8,
+        space={"trial": tune.grid_search(list(range(8)))},
     )
     assert not results.errors
-    catalog = tm.load(tmp_path / tmp_path.name)
+    catalog = tm.load(tmp_path / "exp")
     for result in results:
         rows = [row for row in catalog if row["trial"] == Path(result.path).name]
         assert [row["step"] for row in rows_of(rows, key="rollout")] == STEPS
@@ -81,7 +69,7 @@ def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_p
         assert [event.histogram_value.num for event in events.Histograms("train/histogram")] == [10 * s for s in STEPS]
         assert isinstance(result.metrics["rollout"], str)
         assert isinstance(result.metrics["deep"]["list"][0]["clips"], tuple)
-    assert len(media_files(tmp_path / tmp_path.name)) == len(catalog)
+    assert len(media_files(tmp_path / "exp")) == len(catalog)
 
 
 def checkpointing(config):
@@ -98,9 +86,9 @@ def test_metrics_kept_with_checkpoints_hold_paths_too(ray_session, tmp_path):
     results = fit(checkpointing, tmp_path, [tm.JsonMediaLoggerCallback(STRICT)])
     for _, metrics in results[0].best_checkpoints:
         assert isinstance(metrics["rollout"], str)
-    (state,) = (tmp_path / tmp_path.name).glob("experiment_state-*.json")
+    (state,) = (tmp_path / "exp").glob("experiment_state-*.json")
     assert "tune_media" not in state.read_text()
-    assert len(tm.load(tmp_path / tmp_path.name)) == 3
+    assert len(tm.load(tmp_path / "exp")) == 3
 
 
 def raw_and_odd(config):
@@ -120,7 +108,7 @@ def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session,
     results = fit(raw_and_odd, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
     assert not results.errors
     assert results[0].metrics["training_iteration"] == 3
-    catalog = tm.load(tmp_path / tmp_path.name)
+    catalog = tm.load(tmp_path / "exp")
     assert len(rows_of(catalog, key="clip")) == 3
     assert [row["frames"] for row in rows_of(catalog, key="ragged")] == [2, 3] * 3
     assert len([record for record in caplog.records if "TensorBoard" in record.getMessage()]) == 1
@@ -173,7 +161,7 @@ class OtherLibraries(tune.Trainable):
 def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_path):
     results = fit(OtherLibraries, tmp_path, [tm.JsonMediaLoggerCallback(media=STRICT), tm.TBXMediaLoggerCallback()])
     assert not results.errors
-    catalog = tm.load(tmp_path / tmp_path.name)
+    catalog = tm.load(tmp_path / "exp")
     kinds = {key: [row["kind"] for row in rows_of(catalog, key=key)] for key in {row["key"] for row in catalog}}
     assert kinds == {
         "figure": ["image"] * 2,
@@ -181,7 +169,7 @@ def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_
         "clip": ["video"] * 2,
         "table": ["artifact"] * 2,
     }
-    (trial,) = trial_folders(tmp_path / tmp_path.name)
+    (trial,) = trial_folders(tmp_path / "exp")
     assert image_steps(trial) == {"train/figure": [1, 2], "train/deep/picture": [1, 2], "train/clip": [1, 2]}
     events = tensorboard_events(trial)
     assert [event.value for event in events.Scalars("ray/tune/loss")] == [0.5, 1.5]
@@ -215,7 +203,7 @@ def wrapped(ray_session, tmp_path_factory):
         tm.WandbMediaLoggerCallback(media=STRICT, project="p", mode="offline"),
         tm.MLflowMediaLoggerCallback(media=STRICT, **store),
     ]
-    results = fit(told_by_a_wrapper, folder, callbacks, param_space={"log_dir": str(folder)})
+    results = fit(told_by_a_wrapper, folder, callbacks, space={"log_dir": str(folder)})
     assert not results.errors
     (trial,) = trial_folders(results.experiment_path)
     return folder, tm.load(results.experiment_path), trial

@@ -14,7 +14,7 @@ from tensorboardX import SummaryWriter
 
 import tune_media as tm
 from tests.support.browser import opened, served, tensorboard_url, viewer_page
-from tests.support.experiment import trial_folders
+from tests.support.experiment import fit, trial_folders
 from tests.support.viewing import write_trial
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -65,16 +65,9 @@ def swing(config):
 @pytest.fixture(scope="module")
 def sweep(ray_session, tmp_path_factory):
     """Four trials, with HTML in their names, hyperparameters and captions."""
-    results = tune.Tuner(
-        swing,
-        param_space={"gain": tune.grid_search([0.5, 8.0]), "damping": tune.grid_search([0.1, 1.0])},
-        run_config=tune.RunConfig(
-            name="sweep",
-            storage_path=str(tmp_path_factory.mktemp("viewer")),
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
-        ),
-    ).fit()
+    space = {"gain": tune.grid_search([0.5, 8.0]), "damping": tune.grid_search([0.1, 1.0])}
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()]
+    results = fit(swing, tmp_path_factory.mktemp("viewer"), callbacks, space=space)
     assert not results.errors
     experiment = Path(results.experiment_path)
     for folder in trial_folders(experiment):
@@ -469,9 +462,7 @@ def test_no_clip_of_a_live_run_says_that_its_driver_was_killed(ray_session, tmp_
 
     looker = threading.Thread(target=look)
     looker.start()
-    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()]
-    run_config = tune.RunConfig(name="live", storage_path=str(tmp_path), verbose=0, callbacks=callbacks)
-    results = tune.Tuner(lives, run_config=run_config).fit()
+    results = fit(lives, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
     is_over.set()
     looker.join()
     assert not results.errors

@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from ray import tune
@@ -11,6 +10,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.browser import chromium
+from tests.support.experiment import fit
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import At, episodes
 from tests.support.pictures import clip
@@ -34,18 +34,11 @@ def server(tmp_path_factory):
     server.stop()
 
 
-def fit(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):
+def run_sweep(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):
     if uri.startswith("sqlite"):
         options["artifact_location"] = f"file://{folder}/mlruns"
-    own = tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options)
-    return tune.Tuner(
-        trainable,
-        param_space=space or {},
-        tune_config=tune.TuneConfig(scheduler=scheduler),
-        run_config=tune.RunConfig(
-            name=Path(folder).name, storage_path=str(folder), verbose=0, callbacks=[own, *callbacks]
-        ),
-    ).fit()
+    own = [tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options), *callbacks]
+    return fit(trainable, folder, own, space=space, name=folder.name, tune_config={"scheduler": scheduler})
 
 
 def runs_of(uri, experiment):
@@ -71,7 +64,7 @@ def kill_and_start(server):
 def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session, tmp_path, server, caplog):
     outage = threading.Thread(target=kill_and_start, args=(server,))
     callbacks = [At({3: outage.start}), tm.JsonMediaLoggerCallback()]
-    results = fit(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=callbacks)
+    results = run_sweep(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=callbacks)
     outage.join()
     assert not results.errors
     client, (run,) = runs_of(server.uri, tmp_path.name)
@@ -99,7 +92,7 @@ def test_a_server_that_hangs_for_a_while_gets_all_of_it(ray_session, tmp_path, s
         threading.Timer(2, server.resume).start()
 
     monkeypatch.setattr(MlflowBackend, "setup", set_up_and_hang)
-    results = fit(many, tmp_path, server.uri)
+    results = run_sweep(many, tmp_path, server.uri)
     assert not results.errors
     assert "MLflow lacks" not in caplog.text
     _, (run,) = runs_of(server.uri, tmp_path.name)
@@ -132,7 +125,7 @@ def test_runs_end_as_their_trials_did_under_a_parent_of_the_users_whatever_their
     space = {"case": tune.grid_search(["finishes", "fails", "stops"]), "fun": lambda: 0, "lr": 1}
     space |= {name: tune.sample_from(lambda spec, name=name: spec.config.case == name) for name in ("fails", "stops")}
     tags = {"team": "ours", "mlflow.parentRunId": parent}
-    fit(quick, folder, uri, scheduler=StopsAtTwo(), space=space, tags=tags)
+    run_sweep(quick, folder, uri, scheduler=StopsAtTwo(), space=space, tags=tags)
     _, runs = runs_of(uri, "bob's")
     trials = {run.data.params["case"]: run for run in runs if run.info.run_id != parent}
     ended = {case: (run.info.status, run.data.metrics["score"]) for case, run in trials.items()}
@@ -151,7 +144,7 @@ def test_a_server_that_never_answers_holds_nothing_up_and_its_key_is_in_no_messa
     options = {"media": tm.MediaOptions(flush_seconds=3), "tracking_token": "t0psecret"}
     started = time.monotonic()
     with caplog.at_level(logging.DEBUG, "tune_media"):
-        results = fit(steady, tmp_path, "http://user:hunter2@127.0.0.1:9", space={"pause": 0.05}, **options)
+        results = run_sweep(steady, tmp_path, "http://user:hunter2@127.0.0.1:9", space={"pause": 0.05}, **options)
     assert not results.errors
     assert time.monotonic() - started < 90  # the waiting time, and what Ray itself takes
     assert "tune_media: MLflow lacks 1 end(s), 8 media, 8 result(s), 1 start(s) of 1 trial(s): " in caplog.text
