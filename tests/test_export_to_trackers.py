@@ -1,5 +1,6 @@
 """A finished experiment that is logged afterwards, read back from each tracker: once, twice, and after a first half."""
 
+import functools
 import json
 import shutil
 from collections import defaultdict
@@ -8,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow.fs
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.experiment import tensorboard_events
 from tests.support.fake_trial import FakeTrial
 from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
-from tune_media.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -76,10 +76,7 @@ def scores():
     return dict(zip(COUNTING, (0.0, 3.0, 4.0, 5.0), strict=True))
 
 
-def run(*arguments):
-    result = CliRunner().invoke(main, ["export", *map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+run = functools.partial(command, "export", catch_exceptions=False)
 
 
 def mlflow_state(uri, experiment_name):
@@ -175,10 +172,9 @@ def test_tensorboard_has_the_whole_experiment_once_however_often_it_is_exported(
 def test_a_folder_with_event_files_of_another_writer_is_left_alone(experiment):
     first, _ = trials_of(experiment)
     (first / "events.out.tfevents.1.host").write_bytes(b"")
-    result = CliRunner().invoke(main, ["export", str(experiment), "--to", "tensorboard", "-o", str(experiment)])
-    assert result.exit_code == 1
-    assert "has event files of another writer" in result.output
-    assert "tensorboard has 1 trial," in result.output
+    output = run(experiment, "--to", "tensorboard", "-o", experiment, code=1)
+    assert "has event files of another writer" in output
+    assert "tensorboard has 1 trial," in output
     assert [path.name for path in first.glob("*tfevents*")] == ["events.out.tfevents.1.host"]
 
 
@@ -274,9 +270,7 @@ def test_nothing_outside_a_trials_folder_is_exported(experiment, tmp_path):
     ],
 )
 def test_options_of_another_tracker_are_refused(experiment, arguments, said):
-    result = CliRunner().invoke(main, ["export", str(experiment), *arguments])
-    assert result.exit_code == 2
-    assert said in result.output
+    assert said in run(experiment, *arguments, code=2)
 
 
 def test_callbacks_that_write_files_are_refused(experiment):

@@ -9,14 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
 from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.storage_writer import StorageWriter
-from tune_media.cli import main
 from tune_media.storage import filesystem
 from tune_media.storage.log import FOLDER, read_log
 
@@ -350,28 +349,24 @@ def test_deliver_stores_what_a_storage_that_was_away_did_not_take(tmp_path, orde
     sweep.end()
     orders.take_back("away")
     assert status(sweep.lines()) == [(1, "stored")]
-    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert (found.exit_code, "stored 2 media of 1 trial(s)" in found.output) == (0, True), found.output
+    assert "stored 2 media of 1 trial(s)" in command("deliver", tmp_path / "storage")
     assert sorted(status(sweep.lines())) == [(1, "stored"), (2, "stored"), (2, "stored")]
     assert (sweep.path / "media" / "index.jsonl").exists()
     assert list((tmp_path / "outbox").iterdir()) == []
-    nothing = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert (nothing.exit_code, "waits on this machine: all is stored" in nothing.output) == (0, True)
-    nowhere = CliRunner().invoke(main, ["deliver", str(tmp_path / "nowhere")])
-    assert (nowhere.exit_code, "There is no experiment" in nowhere.output) == (1, True)
+    assert "waits on this machine: all is stored" in command("deliver", tmp_path / "storage")
+    assert "There is no experiment" in command("deliver", tmp_path / "nowhere", code=1)
 
 
 def test_deliver_leaves_what_the_storage_still_refuses_and_the_outbox_of_a_driver_that_runs(tmp_path, monkeypatch):
     sweep, _ = refused_sweep(tmp_path, monkeypatch)
-    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert (found.exit_code, "did not take 1 media" in found.output) == (1, True), found.output
+    output = command("deliver", tmp_path / "storage", code=1)
+    assert "did not take 1 media" in output
     (folder,) = (tmp_path / "outbox").iterdir()
-    assert str(folder) in found.output
+    assert str(folder) in output
     outbox = Outbox.adopt(folder)
-    assert "its driver runs" in CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")]).output
+    assert "its driver runs" in command("deliver", tmp_path / "storage", code=1)
     outbox.close(remove=False)
     (sweep.path / "media" / "train" / "refused").unlink()
-    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert found.exit_code == 0, found.output
+    command("deliver", tmp_path / "storage")
     assert {line["key"]: line["status"] for line in sweep.lines()} == {"refused": "stored", "weights": "stored"}
     assert list((tmp_path / "outbox").iterdir()) == []

@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.fs
 import pytest
-from click.testing import CliRunner
 from ray import tune
 from ray.experimental import internal_kv
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.experiment import fit, media_files
 from tests.support.fork_workers import VARIABLE
-from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.viewing.episode_details import episode_details
 
@@ -40,10 +39,6 @@ def experiment(ray_session, tmp_path_factory):
     results = fit("PPO", folder, callbacks, space=config, stop={"training_iteration": 2})
     assert not results.errors
     return Path(shutil.move(results.experiment_path, folder / "elsewhere"))
-
-
-def render(*arguments):
-    return CliRunner().invoke(main, ["render", *map(str, arguments)])
 
 
 def frames(content):
@@ -88,13 +83,14 @@ def test_each_clip_has_the_reward_of_each_step_without_collect(experiment):
 
 @pytest.mark.any_ray
 def test_episodes_that_nobody_chose_are_rendered_by_one_command(experiment, tmp_path):
-    found = render(experiment, "--trial", "all", "--episodes", "length > 10 and return < 30", "-o", tmp_path / "out")
-    assert found.exit_code == 0, found.output
+    output = command(
+        "render", experiment, "--trial", "all", "--episodes", "length > 10 and return < 30", "-o", tmp_path / "out"
+    )
     catalog = tm.load(experiment).episodes()
     expected = catalog[(catalog["episode_length"] > 10) & (catalog["episode_return"] < 30)]
     files = sorted((tmp_path / "out").rglob("*.mp4"))
     assert len(files) == len(expected) > len(media_files(experiment)) // 4
-    assert all(str(file) in found.output.replace("\n", "") for file in files)
+    assert all(str(file) in output.replace("\n", "") for file in files)
 
 
 @pytest.mark.any_ray
@@ -102,8 +98,7 @@ def test_options_reach_the_clip_and_rllib_is_not_imported(experiment, tmp_path, 
     monkeypatch.delenv(VARIABLE, raising=False)  # the process starts as it does for users
     frame = "tests.support.tape_frames:without_rllib"
     options = ("--episodes", "worst", "--height", 100, "--every", 2, "--overlay", "return", "--frame", frame)
-    found = render(experiment, *options, "-o", tmp_path)
-    assert found.exit_code == 0, found.output
+    command("render", experiment, *options, "-o", tmp_path)
     (file,) = tmp_path.rglob("*.mp4")
     (worst,) = [e for e in tm.load(experiment).taped_episodes() if e.id.startswith(file.stem.rpartition("-")[2])]
     shown = frames(file.read_bytes())
@@ -113,8 +108,7 @@ def test_options_reach_the_clip_and_rllib_is_not_imported(experiment, tmp_path, 
 
 @pytest.mark.any_ray
 def test_another_env_shows_the_same_episode_larger(experiment, tmp_path):
-    found = render(experiment, "--episodes", "last", "--env", "tests.support.tape_frames:larger", "-o", tmp_path)
-    assert found.exit_code == 0, found.output
+    command("render", experiment, "--episodes", "last", "--env", "tests.support.tape_frames:larger", "-o", tmp_path)
     (file,) = tmp_path.rglob("*.mp4")
     assert frames(file.read_bytes()).shape[1:] == (800, 1200, 3)
 
@@ -131,17 +125,14 @@ def test_mistakes_are_told(experiment, tmp_path):
         (("--env", "no.such:thing"), "'no.such:thing' names no function"),
         (("--overlay", "score"), "takes names and functions of the step, got 'score'"),
     ):
-        found = render(experiment, *arguments, "-o", tmp_path)
-        assert found.exit_code == 1
-        assert text in found.output
+        assert text in command("render", experiment, *arguments, "-o", tmp_path, code=1)
     assert not list(tmp_path.rglob("*.mp4"))
 
 
 @pytest.mark.any_ray
 def test_an_experiment_on_s3_is_rendered_without_a_cluster(experiment, tmp_path, s3):
     pyarrow.fs.copy_files(str(experiment), f"results/{tmp_path.name}", destination_filesystem=s3)
-    found = render(f"s3://results/{tmp_path.name}", "-o", tmp_path)
-    assert found.exit_code == 0, found.output
+    command("render", f"s3://results/{tmp_path.name}", "-o", tmp_path)
     assert len(list(tmp_path.rglob("*.mp4"))) == 1
 
 

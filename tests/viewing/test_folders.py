@@ -12,16 +12,15 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from werkzeug.test import Client
 
 import tune_media as tm
 from tests.support.browser import opened
+from tests.support.commands import command
 from tests.support.envs import CountingEnv
 from tests.support.experiment import read_clip
 from tests.support.loops import play
 from tests.support.viewing import RefusingStorage, on, write_trial
-from tune_media.cli import main
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -36,12 +35,6 @@ def record(folder, length=3, episodes=4, seeds=True, **options):
     for episode in range(episodes):
         play(env, 1, seed=episode if seeds else None)
     return env
-
-
-def listed(*arguments):
-    result = CliRunner().invoke(main, ["list", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def tree(folder):
@@ -85,10 +78,10 @@ def test_runs_are_compared_over_their_seeds_in_a_table(sweep):
     table = catalog.compare()
     assert table["n"].tolist() == [2, 2]
     assert set(table["config/lr"]) == {0.1, 0.2}
-    out = listed(sweep)
+    out = command("list", sweep)
     assert "mean return" in out
     assert re.search(r"d/rl-video-episode-\d\.mp4", out)
-    assert "a/rl-video-episode-0.mp4" not in listed(sweep / "b")
+    assert "a/rl-video-episode-0.mp4" not in command("list", sweep / "b")
 
 
 def test_a_clip_of_a_run_has_its_rewards_on_the_page_and_in_a_gallery(sweep, tmp_path):
@@ -293,7 +286,7 @@ def test_values_of_the_steps_and_success_are_metrics_of_a_run(tmp_path):
     env.close()
     catalog = tm.load(tmp_path)
     assert catalog.trials[0].last_metrics["custom_metrics/success_rate"] == 0.75
-    assert "0.75" in listed(tmp_path)
+    assert "0.75" in command("list", tmp_path)
 
 
 def test_the_steps_of_a_run_are_kept_if_they_are_asked_for(tmp_path):
@@ -366,7 +359,7 @@ def check_is_only_read(folder):
     assert [row.get("episode_return") for row in catalog] == [None] * len(catalog)
     assert set(catalog.scores.values) == {None}
     assert catalog.best() is None
-    output = listed(folder)
+    output = command("list", folder)
     assert "unknown" in output
     assert not re.search(r"\b0\.0\b", output)
     server = make_watch_server(str(folder))

@@ -2,11 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.viewing import write_trial
-from tune_media.cli import main
 from tune_media.viewing.importance import FEWEST, by_importance, importances
 
 SWEEPS = 60
@@ -118,7 +117,7 @@ def test_the_catalog_and_the_command_say_what_matters(tmp_path):
     assert catalog.importance("episode_return_mean").equals(table)
     with pytest.raises(ValueError, match="'nothing'"):
         catalog.importance("nothing")
-    told = CliRunner().invoke(main, ["list", str(tmp_path / "exp")]).output
+    told = command("list", tmp_path / "exp")
     share, low, high = (round(100 * table[name][0]) for name in ("share", "low", "high"))
     assert f"explains: lr ({share} %, {low} to {high} %); not surely 'odd' (24 configurations)" in told
 
@@ -127,7 +126,7 @@ def test_runs_of_a_configuration_are_one_and_few_configurations_an_error(tmp_pat
     catalog = tm.load(write_sweep(tmp_path / "exp", count=6, seeds=4))
     with pytest.raises(ValueError, match="needs 20 configurations with a score, and there are 6"):
         catalog.importance()
-    assert "explains" not in CliRunner().invoke(main, ["list", str(tmp_path / "exp")]).output
+    assert "explains" not in command("list", tmp_path / "exp")
 
 
 def test_a_hyperparameter_that_is_constant_among_the_scored_is_left_out():

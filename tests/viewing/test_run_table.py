@@ -5,11 +5,10 @@ import time
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 from tests.support.browser import opened, served, viewer_page
+from tests.support.commands import command
 from tests.support.viewing import write_snapshot, write_trial
-from tune_media.cli import main
 from tune_media.viewing.table import laid_out
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -240,9 +239,7 @@ def test_pending_trials_are_those_of_the_snapshot_that_have_no_folder(tmp_path):
 
 
 def test_list_shows_the_trials_of_a_sweep_without_clips_and_how_to_record(results):
-    result = CliRunner().invoke(main, ["list", str(results)])
-    assert result.exit_code == 0
-    head, *lines = result.output.split("\n")
+    head, *lines = command("list", results).split("\n")
     assert head.split()[:2] == ["trial", "status"]
     assert "mean return" in head
     assert [line.split()[:2] for line in lines[:2]] == [
