@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from tests.support.faults import wait_until
-from tests.support.fork_workers import VARIABLE
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
 
@@ -28,29 +27,6 @@ class Looker:
         worker = ray.get_runtime_context().get_worker_id()
         numbers = (random.random(), np.random.rand(), torch.rand(1).item(), worker, ray.WorkerID.from_random().hex())
         return "fork_workers.py" in parent, os.environ.get("OF_ONE_ACTOR"), os.environ.get("OMP_NUM_THREADS"), numbers
-
-
-class Logger:
-    def folder(self) -> tuple[Path, int]:
-        from wandb.sdk.data_types import _private
-
-        return Path(_private.MEDIA_TMP.name), os.getpid()
-
-    def end(self) -> None:
-        import ray
-
-        ray.actor.exit_actor()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the workers")
-def test_a_worker_that_ends_leaves_the_temporary_files_of_others_alone(ray_session):
-    logger = ray_session.remote(num_cpus=0)(Logger)
-    first, second = logger.remote(), logger.remote()
-    (_, process), (folder, _) = ray_session.get([first.folder.remote(), second.folder.remote()])
-    with pytest.raises(ray_session.exceptions.RayActorError):
-        ray_session.get(first.end.remote())
-    wait_until(lambda: not Path(f"/proc/{process}").exists())  # it ends after its answer
-    assert folder.exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the workers")
@@ -83,7 +59,3 @@ def test_a_process_that_renders_is_forked_and_ends_with_the_one_that_was_started
             wait_until(lambda forked=forked: not Path(f"/proc/{forked}").exists())
         numbers.append(number)
     assert len(set(numbers)) == 2
-
-
-def test_workers_are_told_of_the_server():
-    assert (sys.platform == "linux") == (VARIABLE in os.environ)

@@ -30,9 +30,8 @@ def files_below(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
 
 
 def is_medium(path: str) -> bool:
-    return path.startswith(("media/", "episode_data/")) and not path.endswith(
-        ("index.jsonl", ".parquet", ".partial", ".tmp")
-    )
+    others = ("index.jsonl", ".parquet", ".partial", ".tmp")
+    return path.startswith(("media/", "episode_data/")) and not path.endswith(others)
 
 
 def loaded(filesystem: pyarrow.fs.FileSystem, experiment: str) -> dict[str, list[dict[str, Any]]]:
@@ -50,11 +49,7 @@ def loaded(filesystem: pyarrow.fs.FileSystem, experiment: str) -> dict[str, list
 
 
 def check_after_kill(server: str, experiment: str) -> tuple[list[str], Stored]:
-    """Compare the storage with what ``tm.load`` shows of it, right after a kill.
-
-    Returns:
-        What is wrong; and the media that are stored, by trial.
-    """
+    """Compare the storage with ``tm.load`` right after a kill; return what is wrong, and what is stored, by trial."""
     filesystem, problems = filesystem_of(server), []
     stored: Stored = {}
     # A server goes on with the requests of a driver that was killed: what is there is looked up before the lines are.
@@ -90,14 +85,7 @@ def has_tables(file: Path) -> bool:
 
 
 def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -> list[str]:
-    """Return what is wrong at the end of a round.
-
-    Args:
-        places: Where everything is.
-        lost: The number of the last process whose machine was lost, -1 if none was.
-        stored: What was on the storage when a machine was lost.
-        counts: Gets how much was compared.
-    """
+    """Return what is wrong at the end of a round; ``counts`` gets how much was compared."""
     folder, experiment = places.folder, places.experiment
     filesystem, truth = filesystem_of(places.server), Truth(folder, lost, stored)
     problems = [] if truth.over else ["the last driver did not come to its end"]

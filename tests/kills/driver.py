@@ -34,23 +34,14 @@ CLIP_KEYS = ("best", SHARED, TAPED)
 
 @dataclass(frozen=True)
 class Places:
-    """Where the drivers of a round find everything.
-
-    Attributes:
-        folder: The round's folder.
-        server: The S3 server that is the storage, "" for this machine's own disk.
-        experiment: The experiment's folder on the storage.
-        mlflow: The address of MLflow's server or database.
-        mlflow_experiment: The name of the MLflow experiment.
-        has_tapes: Whether some clips come as tapes, as with ``render="auto"``.
-    """
+    """Where the drivers of a round find everything."""
 
     folder: Path
-    server: str
+    server: str  # of S3; "": this machine's own disk
     experiment: str
-    mlflow: str
+    mlflow: str  # the address of a server or a database
     mlflow_experiment: str
-    has_tapes: bool
+    has_tapes: bool  # some clips come as tapes, as with render="auto"
 
 
 def filesystem_of(server: str) -> pyarrow.fs.FileSystem:
@@ -87,9 +78,7 @@ class Calls(tm.Backend):
 
 
 class Trial(FakeTrial):
-    def __init__(
-        self, folder: Path, trial_id: str, filesystem: pyarrow.fs.FileSystem, experiment: str, staging: Path
-    ) -> None:
+    def __init__(self, folder: Path, trial_id: str, filesystem: Any, experiment: str, staging: Path) -> None:
         super().__init__(folder, trial_id, filesystem=filesystem, lr=len(trial_id))
         self.storage.experiment_driver_staging_path = str(staging)
         self.storage.syncer = _FilesystemSyncer(storage_filesystem=filesystem)
@@ -161,13 +150,7 @@ def callbacks_of(places: Places, process: int) -> list[Any]:
 
 
 def drive(places: Places, process: int, seed: int) -> None:
-    """Run the experiment, from the last snapshot if there is one.
-
-    Args:
-        places: Where everything is.
-        process: The number of this process in the round.
-        seed: For pauses and snapshots.
-    """
+    """Run the experiment, from the last snapshot if there is one; the seed is for pauses and snapshots."""
     from ray.tune.callback import CallbackList
 
     folder, staging = places.folder, places.folder / "driver" / str(process) / "staging"

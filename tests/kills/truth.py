@@ -15,13 +15,7 @@ Stored = dict[str, set[tuple[str, str]]]
 
 
 class Truth:
-    """What the drivers of a round told.
-
-    Args:
-        folder: The round's folder.
-        lost: The number of the last process whose machine was lost, -1 if none was.
-        stored: What was on the storage when a machine was lost.
-    """
+    """What the drivers of a round told; ``lost`` is the last process whose machine was lost, -1 if none was."""
 
     def __init__(self, folder: Path, lost: int, stored: Stored) -> None:
         lines = read_lines(folder / "truth.jsonl")
@@ -34,9 +28,6 @@ class Truth:
         for at, report in enumerate(self.reports):
             later = (other for other in self.reports[at + 1 :] if other["trial"] == report["trial"])
             self.is_gone[report["number"]] = any(other["iteration"] <= report["iteration"] for other in later)
-
-    def was_killed(self, number: int) -> bool:
-        return self.reports[number - 1]["process"] < self.over.get("process", 0)
 
     def of_trial(self, trial: str) -> list[dict[str, Any]]:
         return [report for report in self.reports if report["trial"] == trial]
@@ -56,13 +47,7 @@ class Truth:
 
 
 class TrialThere:
-    """A trial as it is on the storage.
-
-    Args:
-        filesystem: The storage.
-        folder: The trial's folder.
-        files: The paths of its files, relative to its folder.
-    """
+    """A trial as it is on the storage; the paths of its files are relative to its folder."""
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, files: list[str]) -> None:
         self.filesystem, self.folder, self.files = filesystem, folder, files
