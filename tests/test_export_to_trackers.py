@@ -105,10 +105,7 @@ def test_mlflow_has_the_whole_experiment_once_however_often_it_is_exported(exper
     output = run(experiment, *options)
     assert "mlflow has 2 trials, with 8 results and 40 media." in output
     once = mlflow_state(uri, "sweep")
-    assert {name: state[0] for name, state in once.items()} == {
-        "train_abcde_00001": "FINISHED",
-        "train_abcde_00002": "FAILED",
-    }
+    assert [state[0] for _, state in sorted(once.items())] == ["FINISHED", "FAILED"]
     for trial in trials_of(experiment):
         held = read_mlflow(uri, trial.name[:17])
         assert dict(held.clips["train/rollout"]) == clips_of(trial)
@@ -226,9 +223,8 @@ def test_an_experiment_of_rays_own_loggers_is_exported_too(tmp_path):
 
 
 def test_a_file_that_is_gone_is_named_and_costs_itself(experiment):
-    clip = Path(
-        next(row["file"] for row in tm.load(experiment) if row["kind"] == "image" and not row.get("rolled_back"))
-    )
+    images = (row["file"] for row in tm.load(experiment) if row["kind"] == "image" and not row.get("rolled_back"))
+    clip = Path(next(images))
     clip.unlink()
     done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Calls()))
     assert done.media == 39

@@ -68,14 +68,3 @@ def test_media_that_the_disk_has_no_room_for_are_listed_as_dropped_and_named(dis
     assert [line["status"] for line in lines] == ["stored", *["dropped"] * 3, "stored", "stored"]
     assert "no room in the outbox on the driver's disk" in lines[1]["note"]
     assert "3 could not be stored (media/train/artifact/" in capsys.readouterr().out
-
-
-def test_a_disk_that_is_full_to_the_end_is_named_in_the_last_line(disk, tmp_path, capsys):
-    sweep = Sweep(tmp_path)
-    sweep.report(1, artifact=large(1))
-    sweep.settle()
-    fill(disk)
-    sweep.report(2, artifact=large(2))
-    sweep.end()
-    assert "stored 1 media" in (line := capsys.readouterr().out.splitlines()[-1])
-    assert "1 could not be stored (media/train/artifact/step_000000002-" in line

@@ -88,9 +88,7 @@ def assert_all_there(folder):
 @pytest.mark.parametrize(
     ("place", "has_state"), [*((place, True) for place in PLACES), ("append", False), ("file", False)]
 )
-def test_what_a_killed_driver_had_taken_is_stored_and_delivered_by_the_next_one(
-    tmp_path, outboxes, caplog, place, has_state
-):
+def test_what_a_killed_driver_had_taken_is_delivered_by_the_next_one(tmp_path, outboxes, caplog, place, has_state):
     state = kill_at(tmp_path, place)
     if place == "log":  # and the restore comes after long
         make_old(outboxes.iterdir(), 30)

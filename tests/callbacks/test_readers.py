@@ -81,9 +81,7 @@ def test_a_tracker_that_is_away_gets_everything_in_order_when_it_is_back(tmp_pat
     wait_until(lambda: "no answer" in caplog.text)
     notes.is_here = True
     sweep.end()
-    wanted = [
-        f"{kind} {iteration}{key}" for iteration in (1, 2, 3) for kind, key in (("metrics", ""), ("media", " clip"))
-    ]
+    wanted = [call for number in (1, 2, 3) for call in (f"metrics {number}", f"media {number} clip")]
     assert notes.calls == ["start", *wanted, "end", "finish"]
     assert caplog.text.count("no answer") == 1
     assert notes.statuses == ["finished"]
@@ -100,9 +98,7 @@ ALL_CALLS = ["start", "metrics 1", "media 1 clip", "metrics 2", "media 2 clip", 
         (["finish"], ALL_CALLS, None),
     ],
 )
-def test_what_a_tracker_refuses_is_tried_once_and_counted_and_the_rest_is_delivered(
-    tmp_path, caplog, refuses, calls, lacks
-):
+def test_what_a_tracker_refuses_is_tried_once_and_counted_and_the_rest_comes(tmp_path, caplog, refuses, calls, lacks):
     notes = Notes()
     notes.refuses = refuses
     run([tm.MediaLoggerCallback(notes)], FakeTrial(tmp_path), [{"clip": blob(1)}, {"clip": blob(2)}])

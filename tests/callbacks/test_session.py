@@ -143,9 +143,7 @@ def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
 
 @pytest.mark.parametrize("is_everywhere", [True, False])
 @pytest.mark.parametrize("name", ["callbacks", "callbacks_class"])
-def test_a_recorder_in_the_evaluation_config_only_is_named_before_training(
-    tmp_path, capsys, caplog, is_everywhere, name
-):
+def test_a_recorder_in_the_evaluation_config_only_is_named_before_training(tmp_path, caplog, is_everywhere, name):
     recorder = tm.rllib.record_episodes()
     config = {"evaluation_config": {name: [recorder]}, **({"callbacks": recorder} if is_everywhere else {})}
     callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path, **config)

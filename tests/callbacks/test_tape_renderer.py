@@ -116,14 +116,8 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
     assert probe_video((sweep.path / shown).read_bytes()).frames == 5
     line, other = sweep.lines()
     assert {**line, **{name: other[name] for name in ("key", "row")}} == other
-    assert {name: line[name] for name in ("id", "status", "path", "step", "training_iteration", "frames")} == {
-        "id": clip.id,
-        "status": "stored",
-        "path": shown,
-        "step": 100,
-        "training_iteration": 1,
-        "frames": 5,
-    }
+    names = ("id", "status", "path", "step", "training_iteration", "frames")
+    assert [line[name] for name in names] == [clip.id, "stored", shown, 100, 1, 5]
     media = [("media", key, 1, 100, clip.id) for key in ("best", "worst")]
     assert notes.calls == [("metrics", 1), ("metrics", 2), *media, ("end", "finished")]
     assert [row["episode_return"] for row in tm.load(tmp_path / "storage")] == [7.0, 7.0]

@@ -149,10 +149,8 @@ def test_scalars_and_histograms_are_of_exactly_these_episodes(told):
         speeds = {step: np.concatenate([row["series"]["speed"] for row in rows]) for step, rows in rounds.items()}
         for reduce in ("mean", "min", "max"):
             scalars = {e.step: e.value for e in events.Scalars(f"{prefix}/custom_metrics/speed_avg_{reduce}")}
-            own = {
-                step: getattr(np, reduce)([row["metrics"]["speed_avg"] for row in rows])
-                for step, rows in rounds.items()
-            }
+            averages = {step: [row["metrics"]["speed_avg"] for row in rows] for step, rows in rounds.items()}
+            own = {step: getattr(np, reduce)(values) for step, values in averages.items()}
             assert scalars == pytest.approx(own, rel=1e-5)
         histograms = {e.step: e.histogram_value for e in events.Histograms(f"{section}/episodes/speed")}
         assert histograms.keys() == speeds.keys()
@@ -195,9 +193,8 @@ def test_the_steps_of_chosen_episodes_are_kept(told):
 def test_results_stay_small(told):
     _, results = told
     lines = (Path(results[0].path) / "result.json").read_text().splitlines()
-    added = [
-        json.dumps(json.loads(line)["env_runners"][name]) for line in lines for name in ("episodes", "custom_metrics")
-    ]
+    results_of = [json.loads(line)["env_runners"] for line in lines]
+    added = [json.dumps(result[name]) for result in results_of for name in ("episodes", "custom_metrics")]
     assert max(map(len, added)) < 2500
     assert json.loads(lines[-1])["env_runners"]["episodes"]["data"].startswith("episode_data/data-")
 
@@ -241,9 +238,8 @@ def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
         assert [row["series"]["speed"] for row in found] == [one["speed"] for one in reported]
         assert [row["metrics"]["goals"] for row in found] == [one["goals"] for one in reported]
         if keep:
-            assert [row["metrics"]["speed_avg"] for row in found] == pytest.approx(
-                [np.mean(one["speed"]) for one in reported]
-            )
+            averages = [np.mean(one["speed"]) for one in reported]
+            assert [row["metrics"]["speed_avg"] for row in found] == pytest.approx(averages)
         else:
             assert events.Scalars(f"{prefix}/env_runners/custom_metrics/speed_avg_mean")
         histograms = [e.histogram_value for e in events.Histograms(f"{prefix}/env_runners/hist_stats/speed")]

@@ -587,9 +587,7 @@ def test_keys_ids_and_suffixes_of_any_kind_are_stored_apart_and_given_back(items
 
 GOOD = {"v": 4, "id": "a" * 32, "kind": "video", "section": "train", "key": "k", "path": "media/train/k/x.mp4"}
 GOOD |= {"row": 1, "step": 1, "training_iteration": 1, "status": "stored"}
-ODD_PATHS = st.sampled_from(
-    ["../../etc/passwd", "/etc/passwd", "a/../../../b", "a\0b", "", ".", "..", "a//b", "\\\\h\\x"]
-)
+ODD_PATHS = st.sampled_from(["../../etc/passwd", "/etc/passwd", "a/../../b", "a\0b", "", ".", "..", "a//b", "\\\\h\\x"])
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | ODD_PATHS | st.just(10**400),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),

@@ -1,7 +1,6 @@
 import json
 
 import numpy as np
-import pytest
 from ray import tune
 
 import tune_media as tm
@@ -53,8 +52,8 @@ def run(folder, space, *callbacks):
     return fit(train, folder, callbacks, space=space, tune_config={"num_samples": 2}, name="sweep")
 
 
-@pytest.mark.parametrize("options", [OBJECTS, LISTS], ids=["objects", "lists"])
-def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(ray_session, tmp_path, options):
+def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(ray_session, tmp_path):
+    options = [*OBJECTS, *LISTS]
     results = run(tmp_path, {"x": tune.grid_search(options)})
     catalog = tm.load(results.experiment_path)
     table = catalog.compare(metric="score")

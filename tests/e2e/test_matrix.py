@@ -61,9 +61,8 @@ def dqn(**settings: Any) -> Callable[[dict], Any]:
 
 
 def impala(**settings: Any) -> Callable[[dict], Any]:
-    return small(
-        IMPALAConfig, {"train_batch_size": 32}, CountingEnv, reporting={"min_time_s_per_iteration": 0.5}, **settings
-    )
+    often = {"reporting": {"min_time_s_per_iteration": 0.5}}
+    return small(IMPALAConfig, {"train_batch_size": 32}, CountingEnv, **often, **settings)
 
 
 def batch(config: Any) -> Any:

@@ -11,16 +11,11 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 import ray
-from ray import tune
 
-import tune_media as tm
-from tests.support.experiment import fit
 from tests.support.processes import driver
 from tests.support.trial_life import (
     assert_files_and_index_agree,
     assert_tensorboard_shows_once,
-    clip,
-    index_lines,
     told,
 )
 
@@ -48,9 +43,7 @@ def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage,
     told_before = {"TOLD": str(before), "LENGTH": "1000", **OFTEN}
     told_after = {"TOLD": str(after), "LENGTH": str(LENGTH), **OFTEN}
     with driver(SCRIPT, "start", place, log=tmp_path / "started.log", **told_before) as first:
-        first.wait_until(
-            lambda: len({line["trial"] for line in told(before)}) == 2 and is_saved(filesystem, experiment)
-        )
+        first.wait_until(lambda: len({one["trial"] for one in told(before)}) == 2 and is_saved(filesystem, experiment))
         time.sleep(delay)
         assert first.process.poll() is None, first.output()
         kill_outside_of_copies(first, filesystem, experiment)
@@ -131,31 +124,3 @@ def assert_restored(filesystem, folder, before, after, tmp_path):
     steps = assert_tensorboard_shows_once(events)
     for tag in ("train/rollout", "train/weights", "ray/tune/level"):
         assert [step for step in steps[tag] if step >= back_to] == new
-
-
-def unlucky(config):
-    """One trial ends well; the other fails until the experiment has been restored."""
-    for iteration in (1, 2, 3):
-        tune.report({"clip": tm.Video(clip(iteration), fps=5)})
-    if config["trial"] == 1 and not Path(config["repaired"]).exists():
-        raise RuntimeError("the trial fails, as it was told to")
-
-
-def test_a_restore_lists_the_files_of_trials_that_had_ended(ray_session, tmp_path):
-    """A driver was killed before it copied the last index of a trial; Tune does not start such a trial again."""
-    repaired = tmp_path / "repaired"
-    space = {"trial": tune.grid_search([0, 1]), "repaired": str(repaired)}
-    fit(unlucky, tmp_path, [tm.JsonMediaLoggerCallback()], space=space, name="killed")
-    (index,) = (tmp_path / "killed").glob("*trial=0*/media/index.jsonl")
-    lines = index_lines(index.parents[1])
-    assert len(lines) == 3
-    index.write_text(index.read_text().splitlines(keepends=True)[0])
-    (done,) = (tmp_path / "killed" / ".tune_media_log").glob("*.done.json")
-    done.unlink()  # as a killed driver leaves it
-    repaired.touch()
-    results = tune.Tuner.restore(str(tmp_path / "killed"), unlucky, restart_errored=True).fit()
-    assert not results.errors
-    found = assert_files_and_index_agree(index.parents[1])
-    facts = ("bytes", "sha256", "frames", "fps", "width", "kind")
-    names = ("path", "step", "training_iteration", "key", "trial_id", *facts)
-    assert [[line[name] for name in names] for line in found] == [[line[name] for name in names] for line in lines]

@@ -16,7 +16,6 @@ from tests.support.commands import command
 from tests.support.experiment import fit, media_files
 from tests.support.fork_workers import VARIABLE
 from tune_media.encoding import decode_video
-from tune_media.viewing.episode_details import episode_details
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -69,16 +68,6 @@ def test_the_clip_of_a_tape_is_the_one_that_was_recorded(experiment):
         # A clip that was encoded beside others has the same frames, and x264 takes other blocks of them.
         assert np.square(again - recorded).mean() < 2.0
         assert not np.array_equal(recorded[0], recorded[-1])
-
-
-@pytest.mark.any_ray
-def test_each_clip_has_the_reward_of_each_step_without_collect(experiment):
-    trials = tm.load(experiment).trials
-    clips = [(trial, line) for trial in trials for line in trial.lines if line["kind"] == "video"]
-    assert {line["section"] for _, line in clips} == {"train", "evaluation"}
-    for trial, line in clips:
-        rewards = episode_details(trial, line)["series"]["reward"]
-        assert (len(rewards), sum(rewards)) == (line["episode_length"], line["episode_return"])
 
 
 @pytest.mark.any_ray

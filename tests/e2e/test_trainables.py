@@ -133,6 +133,12 @@ def test_the_first_options_that_are_given_count(tmp_path):
     assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
 
 
+def test_one_variable_is_enough(ray_session, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_TUNE_CALLBACKS", "tune_media.JsonMediaLoggerCallback")
+    fit(raw_and_odd, tmp_path, None)
+    assert len(rows_of(tm.load(tmp_path / "exp"), key="clip")) == 3
+
+
 class OtherLibraries(tune.Trainable):
     """Reports figures, images, tensors and frames as they are (tune.report would refuse a tensor)."""
 
@@ -220,9 +226,8 @@ def test_a_wrapper_in_a_trainable_tells_of_every_episode(wrapped):
     assert image_steps(trial) == {"train/rollout/best": [1, 2, 3], "train/rollout/heat/best": [1, 2, 3]}
     events = tensorboard_events(trial)
     assert len(events.Scalars("ray/tune/rollout/custom_metrics/speed_avg_mean")) == 3
-    assert sum(e.histogram_value.num for e in events.Histograms("train/rollout/speed")) == sum(
-        o["length"] for o in wrote
-    )
+    steps = sum(one["length"] for one in wrote)
+    assert sum(e.histogram_value.num for e in events.Histograms("train/rollout/speed")) == steps
     (text, *_) = events.Tensors("train/rollout/phase/text_summary")
     assert b"late" in text.tensor_proto.string_val[0]
 

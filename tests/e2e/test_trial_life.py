@@ -194,9 +194,7 @@ def test_a_clone_knows_its_donors(ray_session, tmp_path):
     )
     lines = told(tmp_path / "told")
     by_slot = {slot_of(trial): trial for trial in results}
-    listed = {
-        slot: assert_life(results[trial].path, trial, lines, accepted.ids[trial]) for slot, trial in by_slot.items()
-    }
+    listed = {at: assert_life(results[id].path, id, lines, accepted.ids[id]) for at, id in by_slot.items()}
     ancestors = [f"{by_slot[2]}@8", f"{by_slot[1]}@6", f"{by_slot[0]}@2"]
     winner = max((line for line in listed[0] if line["key"] == "rollout"), key=lambda line: line["row"])
     assert (winner["lineage"], winner["training_iteration"]) == (ancestors, 10)

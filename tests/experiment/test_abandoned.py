@@ -48,11 +48,7 @@ def test_it_is_marked_in_all_views_and_ranked_in_none(experiment):
     assert [tile.row["trial"] for tile in choose_tiles(catalog)] == ["other", "new", "old"]
     assert "old (abandoned)" in CliRunner().invoke(main, ["list", str(experiment)], env={"COLUMNS": "200"}).output
     page = json.loads(TrialPages(Trials([LogDirectory.of(str(experiment))]), "x").first().content)
-    assert {trial["name"]: trial["abandoned"] for trial in page["trials"]} == {
-        "new": False,
-        "old": True,
-        "other": False,
-    }
+    assert {trial["name"]: trial["abandoned"] for trial in page["trials"]} == marked
     assert [trial.is_abandoned for trial in Gallery.of(str(experiment)).trials] == [False, True, False]
 
 

@@ -117,9 +117,7 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     return problems
 
 
-def _check_storage(
-    truth: Truth, trial: str, there: TrialThere, rows: list[dict[str, Any]], counts: Counter[str]
-) -> list[str]:
+def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any], counts: Counter[str]) -> list[str]:
     filesystem, folder, files, lines = there.filesystem, there.folder, there.files, there.lines
     problems = []
     doubled = Counter((line["id"], line["section"], line["key"]) for line in lines)

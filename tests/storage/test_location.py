@@ -31,10 +31,8 @@ def test_the_pointer_to_an_object_store_is_a_uri(tmp_path):
     s3 = pyarrow.fs.S3FileSystem(access_key="a", secret_key="b", region="r")  # asks no server
     location = TrialLocation(s3, "bucket/sweep/trial", tmp_path, "t")
     location.write_pointer()
-    assert json.loads((tmp_path / LOCATION_FILE).read_text()) == {
-        "media_of": "s3://bucket/sweep/trial",
-        "trial_id": "t",
-    }
+    pointer = json.loads((tmp_path / LOCATION_FILE).read_text())
+    assert pointer == {"media_of": "s3://bucket/sweep/trial", "trial_id": "t"}
     assert location.on_storage("media/x.mp4") == "bucket/sweep/trial/media/x.mp4"
 
 

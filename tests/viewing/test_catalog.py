@@ -12,6 +12,7 @@ from tests.support.recorded import make_experiment, make_trial
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
+from tune_media.viewing import places
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.table import trial_table
 
@@ -280,3 +281,15 @@ def test_what_is_neither_a_folder_nor_a_file_is_no_trial_and_a_file_is_named(swe
         tm.load(sweep / "tuner.pkl")
     with pytest.raises(FileNotFoundError, match=r"no folder .*~nobody_here/exp"):
         tm.load("~nobody_here/exp")
+
+
+@pytest.mark.parametrize("at", ["from_uri", "get_file_info"])  # S3 asks for a bucket's region before anything is read
+def test_a_bucket_that_cannot_be_reached_is_named(at, monkeypatch):
+    def fails(*_):
+        raise OSError("When resolving region for bucket 'no-such': AWS Error NETWORK_CONNECTION")
+
+    remote = SimpleNamespace(get_file_info=fails)
+    known = SimpleNamespace(from_uri=fails if at == "from_uri" else lambda uri: (remote, "no-such"))
+    monkeypatch.setattr(places.pyarrow.fs, "FileSystem", known)
+    with pytest.raises(OSError, match=r"load\(\) cannot read 's3://no-such': is it spelled right.* AWS Error NETWORK"):
+        tm.load("s3://no-such")

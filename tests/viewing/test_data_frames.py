@@ -65,7 +65,7 @@ def test_every_field_of_the_index_is_a_column():
     assert set(fields) <= set(MEDIA_COLUMNS)
 
 
-def test_the_columns_of_episodes_are_the_same_if_nothing_was_recorded(experiment):
+def test_episodes_have_their_columns_if_there_are_none(experiment):
     empty = tm.load(experiment).episodes()
     assert {"trial", "episode_return", "note", "series", "config/lr"} <= set(empty)
     assert empty["episode_return"].dtype == float

@@ -120,14 +120,8 @@ def test_a_table_has_no_column_of_success_unless_somebody_tells_it(table):
 
 
 def test_what_cannot_be_read_says_why(table):
-    wrong = {
-        "foo < 3": "no column 'foo'",
-        "return <": "needs a value",
-        "< 3": "needs a comparison",
-        "(seed=1": "lacks",
-        "seed=1)": "too much",
-    }
-    wrong |= {"return < many": "compares numbers", "trial < b": "texts"}
+    wrong = {"foo < 3": "no column 'foo'", "return <": "needs a value", "< 3": "needs a comparison", "(seed=1": "lacks"}
+    wrong |= {"seed=1)": "too much", "return < many": "compares numbers", "trial < b": "texts"}
     for where, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             table.rows(where)

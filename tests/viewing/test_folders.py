@@ -96,9 +96,8 @@ def test_a_clip_of_a_run_has_its_rewards_on_the_page_and_in_a_gallery(sweep, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["watch", "gallery", "tensorboard"])
-def test_the_page_has_a_card_a_run_with_its_return_and_the_winner_by_the_score(browser, sweep, host, tmp_path):
-    with opened(browser, sweep, tmp_path, "cards=trials", host=host) as viewer:
+def test_the_page_has_a_card_a_run_with_its_return_and_the_winner_by_the_score(browser, sweep, tmp_path):
+    with opened(browser, sweep, tmp_path, "cards=trials", host="tensorboard") as viewer:
         viewer.wait("document.querySelectorAll('article video').length >= 4")
         viewer.wait("[...document.querySelectorAll('article video')].every((video) => video.readyState > 0)")
         text = viewer.frame.inner_text("main")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.support.browser import viewer_page
 from tests.support.commands import command
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
@@ -139,21 +138,6 @@ def test_a_gallery_says_why_a_trial_failed_but_names_no_folder(tmp_path):
     assert delivered(tmp_path / "out", "metrics")["status"][1] == ["error", "OSError: no such file: '…/x.npz'"]
     command("gallery", sweep, "-o", tmp_path / "quiet", "--no-errors")
     assert delivered(tmp_path / "quiet", "metrics")["status"][1] == ["error", ""]
-
-
-@pytest.mark.slow
-def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(experiment, tmp_path, browser):
-    command("gallery", experiment, "-o", tmp_path / "out")
-    with viewer_page(browser, "gallery") as viewer:
-        viewer.open((tmp_path / "out" / "index.html").as_uri())
-        viewer.frame.click(".card .screen")
-        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
-        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
-        viewer.frame.click("button:text('Filmstrip')")
-        viewer.wait("document.querySelector('dialog .picture-place canvas')?.width > 100")
-        viewer.press("Escape")
-        viewer.wait("!document.querySelector('dialog')")
-        assert viewer.errors == []
 
 
 def test_the_home_is_expanded_in_the_name_of_a_gallery(experiment, tmp_path, monkeypatch):

@@ -12,16 +12,10 @@ SWEEPS = 60
 
 
 def searched(rng, count):
-    return [
-        {
-            "lr": 10 ** rng.uniform(-5, -2),
-            "gamma": float(rng.choice([0.9, 0.95, 0.99])),
-            "act": str(rng.choice(["relu", "tanh"])),
-            "layers": int(rng.integers(1, 5)),
-            "clip": rng.uniform(),
-        }
-        for _ in range(count)
-    ]
+    for _ in range(count):
+        lr, gamma = 10 ** rng.uniform(-5, -2), float(rng.choice([0.9, 0.95, 0.99]))
+        act, layers = str(rng.choice(["relu", "tanh"])), int(rng.integers(1, 5))
+        yield {"lr": lr, "gamma": gamma, "act": act, "layers": layers, "clip": rng.uniform()}
 
 
 @pytest.mark.parametrize("count", [20, 60])
@@ -30,7 +24,7 @@ def test_one_that_does_not_matter_is_said_to_matter_in_at_most_one_of_twenty_swe
     wrong = found = 0
     for seed in range(SWEEPS):
         rng = np.random.default_rng([seed, count])
-        params = searched(rng, count)
+        params = list(searched(rng, count))
         scores = [-((math.log10(own["lr"]) + 3.5) ** 2) + rng.normal(0, 0.3) for own in params]
         matters = {one.name for one in importances(params, scores) if one.matters}
         found += "lr" in matters
@@ -43,24 +37,18 @@ def test_pure_noise_is_no_importance():
     wrong = 0
     for seed in range(SWEEPS):
         rng = np.random.default_rng(seed)
-        wrong += any(one.matters for one in importances(searched(rng, 40), rng.normal(size=40)))
+        wrong += any(one.matters for one in importances(list(searched(rng, 40)), rng.normal(size=40)))
     assert wrong <= 0.05 * SWEEPS + 3
 
 
 def test_texts_truths_and_missing_values_are_groups_and_shares_are_those_of_the_model():
     rng = np.random.default_rng(1)
-    params = [
-        {
-            "act": str(rng.choice(["relu", "tanh", "elu"])),
-            "norm": bool(rng.integers(2)),
-            "decay": None if rng.integers(2) else 0.1,
-            "number": number,  # makes each a configuration
-        }
-        for number in range(400)
-    ]
-    scores = [
-        3.0 * (own["act"] == "relu") + 2.0 * own["norm"] + (own["decay"] is None) * 1.0 + rng.normal() for own in params
-    ]
+    params = []
+    for number in range(400):  # which makes each a configuration
+        act, norm = str(rng.choice(["relu", "tanh", "elu"])), bool(rng.integers(2))
+        params.append({"act": act, "norm": norm, "decay": None if rng.integers(2) else 0.1, "number": number})
+    parts = [3.0 * (own["act"] == "relu") + 2.0 * own["norm"] + (own["decay"] is None) for own in params]
+    scores = [part + rng.normal() for part in parts]
     found = {one.name: one for one in importances(params, scores)}
     assert [name for name, one in found.items() if one.matters] == ["act", "norm", "decay"]
     parts = np.array([9 * 2 / 9, 4 / 4, 1 / 4, 1.0])

@@ -46,13 +46,12 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, host, tmp_path):
+def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, tmp_path):
     frame = pd.DataFrame(
         json.loads(path.read_text().splitlines()[-1]) | {"trial": path.parent.name}
         for path in sorted(results.glob("*/result.json"))
     ).set_index("trial")
-    with opened(browser, results, tmp_path, host=host) as viewer:
+    with opened(browser, results, tmp_path) as viewer:
         viewer.wait(f"{ROWS}.split(' ').length === {COUNT}")
         viewer.wait("document.querySelector('.curves .u-over') && document.querySelector('.failures')")
         assert "tm.gym.RecordEpisodes" in viewer.all(".no-clips", "e.textContent")[0]
@@ -78,9 +77,8 @@ def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, host, tmp
         assert list(table["config/zeta_lr"]) == [settings_of(int(name[-2:]))["zeta_lr"] for name in table.index]
         viewer.frame.click("text=Hyperparameters")
         viewer.wait("document.querySelector('.scatter')?.innerText.includes('to see its trial')")
-        if host == "watch":
-            viewer.frame.click("text=All episodes")
-            viewer.wait("document.querySelector('.message')?.innerText === 'No episodes were recorded.'")
+        viewer.frame.click("text=All episodes")
+        viewer.wait("document.querySelector('.message')?.innerText === 'No episodes were recorded.'")
 
 
 @pytest.mark.slow
@@ -119,9 +117,8 @@ def test_columns_are_chosen_and_the_table_is_used_without_a_mouse(browser, resul
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_a_trial_has_its_whole_config_without_secrets_and_its_title_the_others(browser, results, host, tmp_path):
-    with opened(browser, results, tmp_path, "view=trial&trial=train_a1b2c_00004", host=host) as viewer:
+def test_a_trial_has_its_whole_config_without_secrets_and_its_title_the_others(browser, results, tmp_path):
+    with opened(browser, results, tmp_path, "view=trial&trial=train_a1b2c_00004", host="gallery") as viewer:
         viewer.wait("document.querySelectorAll('.settings dt').length >= 10")
         shown = dict(viewer.all(".settings div", "[...e.children].map((part) => part.textContent)"))
         assert {name: float(shown[name]) for name in NAMES} == settings_of(4)

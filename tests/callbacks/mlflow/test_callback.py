@@ -137,9 +137,7 @@ def test_runs_end_as_their_trials_did_under_a_parent_of_the_users_whatever_their
         assert found.data.metrics["config/lr"] == 1
 
 
-def test_a_server_that_never_answers_holds_nothing_up_and_its_key_is_in_no_message(
-    ray_session, tmp_path, caplog, monkeypatch
-):
+def test_a_server_that_never_answers_holds_nothing_up_nor_has_its_key_told(ray_session, tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     options = {"media": tm.MediaOptions(flush_seconds=3), "tracking_token": "t0psecret"}
     started = time.monotonic()
@@ -197,3 +195,17 @@ def test_hyperparameters_that_mlflow_cannot_hold_cost_themselves_alone(tmp_path,
     _, (found,) = runs_of(uri, "experiment")
     assert (found.info.status, found.data.metrics["score"]) == ("FINISHED", 2.0)
     assert "logging hyperparameters" in caplog.text
+
+
+def test_hyperparameters_that_change_are_kept_beside_the_first_ones(files_uri, tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    before = mlflow.get_tracking_uri()
+    results = [{"score": 1, "config": {"lr": lr, "mode": mode}} for lr, mode in ((0.5, "a"), (0.5, "a"), (2.0, "b"))]
+    callback = tm.MLflowMediaLoggerCallback(files_uri, experiment_name="e", media=tm.MediaOptions(strict=True))
+    run([callback], FakeTrial(tmp_path, lr=0.5, mode="a"), results)
+    mlflow.set_tracking_uri(before)
+    client = mlflow.MlflowClient(files_uri)
+    (found,) = client.search_runs([client.get_experiment_by_name("e").experiment_id])
+    assert found.data.params == {"lr": "0.5", "mode": "a"}
+    assert found.data.metrics["config/lr"] == 2.0
+    assert found.data.tags["config.mode"] == "b"

@@ -86,9 +86,8 @@ def test_clips_of_a_trial_that_went_back_are_shown_once(tmp_path, late):
 
 def test_a_medium_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp_path):
     frames = [np.random.default_rng(step).integers(0, 255, (3, 16, 24, 3), np.uint8) for step in range(6)]
-    played = [
-        {"raw": frames[at], "training_iteration": step} for at, step in ((1, 1), (2, 2), (3, 3), (5, 2), (3, 3), (4, 4))
-    ]
+    order = ((1, 1), (2, 2), (3, 3), (5, 2), (3, 3), (4, 4))
+    played = [{"raw": frames[at], "training_iteration": step} for at, step in order]
     run([tm.TBXMediaLoggerCallback(media=tm.MediaOptions(strict=True))], FakeTrial(tmp_path), played)
     assert image_steps(tmp_path / "storage/t1") == {"train/raw": [1, 2, 3, 4]}
 

@@ -61,11 +61,8 @@ def test_a_full_disk_loses_only_what_memory_does_not_take_which_is_named(tmp_pat
     monkeypatch.setattr(event_file, "_MOST_WAITING", 1000)
     monkeypatch.setattr(event_file, "append_whole", lambda path, content: (_ for _ in ()).throw(OSError("full")))
     writer = EventWriter(str(tmp_path))
-    for step, text, says in (
-        (1, "", "full"),
-        (2, "x" * 5000, r"5\d\d\d bytes are left out of .*\(full\)"),
-        (3, "", "full"),
-    ):
+    left_out = r"5\d\d\d bytes are left out of .*\(full\)"
+    for step, text, says in ((1, "", "full"), (2, "x" * 5000, left_out), (3, "", "full")):
         writer.add_text("a", text, step)
         with pytest.raises(OSError, match=says):
             writer.file_writer.flush()

@@ -20,9 +20,8 @@ BLOCK = 32768
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """Return the file of a run of about 140 kB."""
-    run = wandb.init(
-        project="p", mode="offline", dir=tmp_path_factory.mktemp("run"), settings=wandb.Settings(silent=True)
-    )
+    silent = wandb.Settings(silent=True)
+    run = wandb.init(project="p", mode="offline", dir=tmp_path_factory.mktemp("run"), settings=silent)
     for step in range(100):
         run.log({f"metric_{index}": step for index in range(50)})
     path = run.settings.sync_file
