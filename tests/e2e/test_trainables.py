@@ -133,10 +133,15 @@ def test_the_first_options_that_are_given_count(tmp_path):
     assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
 
 
+def raw(config):
+    for level in range(2):
+        tune.report({"clip": np.full((1, 3, 3, 16, 16), level, np.uint8)})
+
+
 def test_one_variable_is_enough(ray_session, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_TUNE_CALLBACKS", "tune_media.JsonMediaLoggerCallback")
-    fit(raw_and_odd, tmp_path, None)
-    assert len(rows_of(tm.load(tmp_path / "exp"), key="clip")) == 3
+    fit(raw, tmp_path, None)
+    assert len(tm.load(tmp_path / "exp")) == 2
 
 
 class OtherLibraries(tune.Trainable):

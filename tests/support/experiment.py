@@ -26,9 +26,10 @@ def fit(trainable: Any, folder: str | Path, callbacks: Any, *, space: Any = None
     tune_config = tune.TuneConfig(**more.pop("tune_config", {}))
     options = {"name": "exp", "storage_path": str(folder), "verbose": 0, "callbacks": callbacks, **more}
     run_config = tune.RunConfig(**options)
-    results = tune.Tuner(trainable, param_space=space or {}, tune_config=tune_config, run_config=run_config).fit()
-    _ended.append(int(time.time()))
-    return results
+    try:
+        return tune.Tuner(trainable, param_space=space or {}, tune_config=tune_config, run_config=run_config).fit()
+    finally:
+        _ended.append(int(time.time()))
 
 
 def read_clip(clip: str | Path | tm.Video) -> list[COUNTS]:
