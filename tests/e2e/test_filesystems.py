@@ -87,9 +87,9 @@ class Reader(tune.Callback):
 
 def slow(config):
     trial = tune.get_context().get_trial_id()
-    for iteration in range(1, 17):
+    for iteration in range(1, 11):
         tune.report(make_result(config["log"], trial, iteration))
-        time.sleep(0.25)
+        time.sleep(0.2)
 
 
 def test_what_there_is_can_be_read_at_any_time(ray_session, tmp_path):

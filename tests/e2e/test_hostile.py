@@ -491,9 +491,8 @@ class LoggedTrial:
         return [strict_json(line) for line in content.splitlines()]
 
     def files(self):
-        return sorted(
-            str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file() and p.name != "index.jsonl"
-        )
+        files = (path for path in self.path.rglob("*") if path.is_file() and path.name != "index.jsonl")
+        return sorted(str(path.relative_to(self.path)) for path in files)
 
 
 @contextlib.contextmanager
@@ -503,9 +502,8 @@ def trial():
         place = LoggedTrial(Path(folder))
         yield place
         others = [f"driver/staging/t1/{name}" for name in (LOCATION_FILE, "params.json", "params.pkl", "result.json")]
-        everything = {
-            str(p.resolve().relative_to(Path(folder).resolve())) for p in Path(folder).rglob("*") if p.is_file()
-        }
+        files = [path.resolve() for path in Path(folder).rglob("*") if path.is_file()]
+        everything = {str(file.relative_to(Path(folder).resolve())) for file in files}
         logs = re.compile(r"storage/\.tune_media_log/[-0-9a-f]+\.(jsonl|done\.json)")
         outside = {p for p in everything if not p.startswith("storage/t1/") and not logs.fullmatch(p)}
         assert outside == set(others)

@@ -13,11 +13,7 @@ import pytest
 import ray
 
 from tests.support.processes import driver
-from tests.support.trial_life import (
-    assert_files_and_index_agree,
-    assert_tensorboard_shows_once,
-    told,
-)
+from tests.support.trial_life import assert_files_and_index_agree, assert_tensorboard_shows_once, told
 
 SCRIPT = Path(__file__).parents[1] / "support" / "sweep_to_kill.py"
 LENGTH = 8  # results of each trial after it was restored

@@ -115,10 +115,8 @@ def soaked(ray_session, tmp_path_factory):
     gc.unfreeze()  # what was imported may hold things, too
     strict = tm.MediaOptions(strict=True)
     callbacks = [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback(media=strict)]
-    space, at_once = (
-        {"index": tune.grid_search(list(range(TRIALS)))},
-        {"reuse_actors": True, "max_concurrent_trials": 4},
-    )
+    space = {"index": tune.grid_search(list(range(TRIALS)))}
+    at_once = {"reuse_actors": True, "max_concurrent_trials": 4}
     results = fit(train, tmp_path_factory.mktemp("soak"), [watcher, *callbacks], space=space, tune_config=at_once)
     assert not results.errors
     assert watcher.over == TRIALS

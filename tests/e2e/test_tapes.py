@@ -13,7 +13,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support.commands import command
-from tests.support.experiment import fit, media_files
+from tests.support.experiment import fit
 from tests.support.fork_workers import VARIABLE
 from tune_media.encoding import decode_video
 
@@ -73,12 +73,12 @@ def test_the_clip_of_a_tape_is_the_one_that_was_recorded(experiment):
 @pytest.mark.any_ray
 def test_episodes_that_nobody_chose_are_rendered_by_one_command(experiment, tmp_path):
     output = command(
-        "render", experiment, "--trial", "all", "--episodes", "length > 10 and return < 30", "-o", tmp_path / "out"
+        "render", experiment, "--trial", "all", "--episodes", "length > 10 and return < 16", "-o", tmp_path / "out"
     )
     catalog = tm.load(experiment).episodes()
-    expected = catalog[(catalog["episode_length"] > 10) & (catalog["episode_return"] < 30)]
+    expected = catalog[(catalog["episode_length"] > 10) & (catalog["episode_return"] < 16)]
     files = sorted((tmp_path / "out").rglob("*.mp4"))
-    assert len(files) == len(expected) > len(media_files(experiment)) // 4
+    assert len(files) == len(expected) > 2
     assert all(str(file) in output.replace("\n", "") for file in files)
 
 

@@ -43,9 +43,8 @@ class Board:
         path, tag = what
         query = urllib.parse.urlencode({"run": "t1", "tag": tag, "sample": 0})
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/data/plugin/{path}?{query}", timeout=20
-            ) as found:
+            address = f"http://127.0.0.1:{self.port}/data/plugin/{path}?{query}"
+            with urllib.request.urlopen(address, timeout=20) as found:
                 return [point["step"] if isinstance(point, dict) else point[1] for point in json.load(found)]
         except OSError:  # it does not know the trial yet
             return []

@@ -69,7 +69,7 @@ def history(seed):
 
 def seen(lines):
     return {
-        (line["id"], line["key"], line["trial_id"]): (line["status"], bool(line.get("rolled_back"))) for line in lines
+        tuple(map(one.get, ("id", "key", "trial_id"))): (one["status"], bool(one.get("rolled_back"))) for one in lines
     }
 
 

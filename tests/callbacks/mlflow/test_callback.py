@@ -64,7 +64,7 @@ def kill_and_start(server):
 def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session, tmp_path, server, caplog):
     outage = threading.Thread(target=kill_and_start, args=(server,))
     callbacks = [At({3: outage.start}), tm.JsonMediaLoggerCallback()]
-    results = run_sweep(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=callbacks)
+    results = run_sweep(steady, tmp_path, server.uri, space={"pause": 0.2}, callbacks=callbacks)
     outage.join()
     assert not results.errors
     client, (run,) = runs_of(server.uri, tmp_path.name)
