@@ -61,13 +61,9 @@ def imports(path: Path) -> list[str]:
     return found
 
 
-def wing_of(name: str) -> str:
-    return name.split("/")[0].removesuffix(".py")
-
-
 def test_a_wing_imports_only_wings_below_it():
     for path, name in zip(FILES, NAMES, strict=True):
-        wing = wing_of(name)
+        wing = name.split("/")[0].removesuffix(".py")
         if wing not in ("__init__", "_version"):
             targets = {module.split(".")[1] for module in imports(path) if module.startswith("tune_media.")}
             assert targets - {wing, "_version"} <= BELOW[wing], name

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sys
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
-
-from tests.support.faults import wait_until
-from tune_media.replay.process import RenderProcess
-from tune_media.replay.recipe import Recipe
 
 
 class Looker:
@@ -37,25 +31,3 @@ def test_workers_are_forked_and_differ_as_new_processes_do(ray_session):
     seen = ray_session.get([each.look.remote() for each in lookers])
     assert [each[:3] for each in seen] == [(True, None, "1"), (True, None, "1"), (True, "1", "1")]
     assert len({number for *_, numbers in seen for number in numbers}) == 15
-
-
-def _who_am_i(config):
-    Path(config["file"]).write_text(f"{os.getpid()} {os.getppid()} {np.random.rand()}")
-    return gym.make("CartPole-v1", render_mode="rgb_array")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the processes that render")
-def test_a_process_that_renders_is_forked_and_ends_with_the_one_that_was_started(tmp_path):
-    numbers = []
-    for name in ("one", "two"):
-        file = tmp_path / name
-        with RenderProcess(Recipe.of(_who_am_i, {"file": str(file)}).content) as process:
-            assert process.check() is None
-            started = process._process
-            forked, guard, number = file.read_text().split()
-            assert "fork_workers.py" in Path(f"/proc/{guard}/cmdline").read_text()
-            process.kill()
-            assert started.wait() == -signal.SIGKILL
-            wait_until(lambda forked=forked: not Path(f"/proc/{forked}").exists())
-        numbers.append(number)
-    assert len(set(numbers)) == 2

@@ -103,18 +103,6 @@ class OddMapping(Mapping):
     __getitem__ = __len__ = __iter__
 
 
-def cyclic_dict():
-    value = {"inner": 2.0}
-    value["itself"] = {"again": value}
-    return value
-
-
-def cyclic_list():
-    value = [1.0]
-    value.append(value)
-    return value
-
-
 def shared(levels):
     """A value that is small in memory, and has ten to the power of its levels leaves when it is written."""
     value = [1.0, 2.0]
@@ -130,14 +118,17 @@ def deep(levels):
     return value
 
 
+CYCLIC_DICT, CYCLIC_LIST = {"inner": 2.0}, [1.0]
+CYCLIC_DICT["itself"] = {"again": CYCLIC_DICT}
+CYCLIC_LIST.append(CYCLIC_LIST)
 ODD = {
     "bytes key": {b"left": 1.0},
     "tuple key": {(1, 2): 1.0},
     "enum key": {Kind.LEFT: 1.0},
     "half of a character in a key": {"na\ud800me": 1.0},
     "key without text": {NoText(): 1.0},
-    "dict in itself": cyclic_dict(),
-    "list in itself": cyclic_list(),
+    "dict in itself": CYCLIC_DICT,
+    "list in itself": CYCLIC_LIST,
     "no text": NoText(),
     "no text in an array": np.array([NoText(), 1], object),
     "exits": [Exits()],

@@ -38,10 +38,6 @@ class Told(tm.Backend):
         (self.folder / f"{trial.trial_id}.told").write_text(text)
 
 
-def train(config):
-    tune.report({"score": float(config["gamma"])})
-
-
 OBJECTS = [schedule(1), schedule(2), Schedule(1), Schedule(2), local_class(1), local_class(2), np.int64(3), np.int64(4)]
 LISTS = [[1] * 100, [1] * 99 + [2], [[16, [4, 4], 2]], [[16, [8, 8], 2]]]
 
@@ -49,6 +45,7 @@ LISTS = [[1] * 100, [1] * 99 + [2], [[16, [4, 4], 2]], [[16, [8, 8], 2]]]
 def run(folder, space, *callbacks):
     space = {"gamma": tune.sample_from(lambda: 0.5), **space}
     callbacks = [tm.JsonMediaLoggerCallback(), *callbacks]
+    train = lambda config: tune.report({"score": float(config["gamma"])})  # noqa: E731
     return fit(train, folder, callbacks, space=space, tune_config={"num_samples": 2}, name="sweep")
 
 
@@ -66,6 +63,7 @@ def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(r
 
 def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
     from mlflow.tracking import MlflowClient
+    from tensorboard.plugins.hparams import metadata
 
     uri = mlflow_store(tmp_path)
     tracker = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
@@ -89,13 +87,7 @@ def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
         seen.add(trial.config["f"])
     assert len(seen) == 2
     for folder in trial_folders(tmp_path / "sweep"):
-        hparams = hparams_of(folder)
+        content = tensorboard_events(folder).SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
+        hparams = metadata.parse_session_start_info_plugin_data(content).hparams
         assert (hparams["n"].number_value, hparams["gamma"].number_value) == (3, 0.5)
         assert hparams["f"].string_value in seen
-
-
-def hparams_of(folder):
-    from tensorboard.plugins.hparams import metadata
-
-    content = tensorboard_events(folder).SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
-    return metadata.parse_session_start_info_plugin_data(content).hparams

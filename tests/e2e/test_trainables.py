@@ -19,10 +19,6 @@ def clip(level: int, count: int = 3) -> list[np.ndarray]:
     return [np.full((16, 24, 3), min(255, level + 40 * index), np.uint8) for index in range(count)]
 
 
-def level_of(path: str) -> float:
-    return float(next(iter(decode_video(Path(path).read_bytes()))).mean())
-
-
 STEPS = [1, 2, 3]
 
 
@@ -58,7 +54,8 @@ def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_p
         assert len(rows) == 5 * len(STEPS)
         assert len({row["id"] for row in rows}) == len(rows)
         for row in rows_of(rows, key="rollout"):  # the right clip of the right trial
-            assert level_of(row["file"]) == pytest.approx(result.config["trial"] * 20 + row["step"], abs=3)
+            level = float(next(iter(decode_video(Path(row["file"]).read_bytes()))).mean())
+            assert level == pytest.approx(result.config["trial"] * 20 + row["step"], abs=3)
         assert image_steps(result.path) == {
             "train/rollout": STEPS,
             "train/deep/list/0/clips": STEPS,  # of two at a step, its page shows one
@@ -237,14 +234,11 @@ def test_a_wrapper_in_a_trainable_tells_of_every_episode(wrapped):
     assert b"late" in text.tensor_proto.string_val[0]
 
 
-def rows_of_table(content):
-    return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
-
-
 def test_wandbs_table_has_a_row_for_each_episode(wrapped):
     _, catalog, trial = wrapped
     (table,) = trial.glob("wandb/offline-run-*/files/media/table/episodes_*.table.json")
-    rows = rows_of_table(json.loads(table.read_text()))
+    content = json.loads(table.read_text())
+    rows = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
     episodes = catalog.episodes()
     assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
     assert sum(row["clip"] is not None for row in rows) == 3

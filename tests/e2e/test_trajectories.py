@@ -45,12 +45,6 @@ def run(storage, stack, **settings):
     return {result.config["env_config"]["ends"]: result.path for result in results}, tm.load(results.experiment_path)
 
 
-def steps_of(trial):
-    tables = pd.concat(map(pd.read_parquet, sorted(Path(trial).glob("episode_data/steps-*.parquet"))))
-    for _, table in tables.groupby("episode_id"):
-        yield table.sort_values("episode_step")
-
-
 @pytest.mark.parametrize("stack", ["new", "old"])
 def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path, stack):
     """They were the policy's actions (-2.9 for a space of [-2, 2]), and ended episodes stood there as truncated.
@@ -60,7 +54,10 @@ def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path,
     filtered = {"env_runners": {"env_to_module_connector": lambda *args, **kwargs: MeanStdFilter()}}
     trials, catalog = run(tmp_path, stack, **(filtered if stack == "new" else {}))
     facts = catalog.episodes().set_index("episode_id")
-    episodes = [(ends, table) for ends, trial in trials.items() for table in steps_of(trial)]
+    episodes = []
+    for ends, trial in trials.items():
+        steps = pd.concat(map(pd.read_parquet, sorted(Path(trial).glob("episode_data/steps-*.parquet"))))
+        episodes += [(ends, table.sort_values("episode_step")) for _, table in steps.groupby("episode_id")]
     assert len(episodes) >= 6
     for ends, table in episodes:
         fact = facts.loc[table["episode_id"].iloc[0]]

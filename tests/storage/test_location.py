@@ -9,18 +9,14 @@ from tune_media.storage.location import LOCATION_FILE, TrialLocation, filesystem
 LOCAL = pyarrow.fs.LocalFileSystem()
 
 
-def write_index(folder, trial_id):
-    line = {"v": 4, "row": 1, "id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "trial_id": trial_id}
-    (folder / INDEX_PATH).parent.mkdir(parents=True)
-    (folder / INDEX_PATH).write_text(json.dumps(line) + "\n")
-
-
 def test_the_drivers_folder_leads_to_the_media_of_the_same_trial_only(tmp_path):
     storage, driver = tmp_path / "storage", tmp_path / "driver" / "trial"
     storage.mkdir()
     TrialLocation(LOCAL, str(storage), driver, "t").write_pointer()
     assert media_folder(LOCAL, str(driver)) == (str(driver), "")  # any folder of this machine
-    write_index(storage, "t")
+    line = {"v": 4, "row": 1, "id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "trial_id": "t"}
+    (storage / INDEX_PATH).parent.mkdir(parents=True)
+    (storage / INDEX_PATH).write_text(json.dumps(line) + "\n")
     assert media_folder(LOCAL, str(driver)) == (str(storage), "t")
     assert media_folder(LOCAL, str(storage)) == (str(storage), "")
     TrialLocation(LOCAL, str(storage), driver, "other").write_pointer()

@@ -57,10 +57,6 @@ def sweep(tmp_path_factory):
 SHOWN = "[...document.querySelectorAll('.side video')].map(({ src }) => /best|worst|first/.exec(src)?.[0]).join()"
 
 
-def step_shown(viewer):
-    return int(viewer.all(".track input", "e.value")[0])
-
-
 def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, sweep, tmp_path):
     with opened(browser, sweep, tmp_path, host="gallery") as viewer:
         viewer.wait("document.querySelectorAll('.card .tick').length === 2")
@@ -129,7 +125,7 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         for _ in range(3):
             viewer.press("n")
             viewer.wait("(before) => Number(document.querySelector('.track input').value) > before", (shown or [0])[-1])
-            shown.append(step_shown(viewer))
+            shown.append(int(viewer.all(".track input", "e.value")[0]))
         assert shown == [6, 10, 30]
         viewer.press("N")
         viewer.wait("document.querySelector('.frame').innerText === '11'")

@@ -124,11 +124,6 @@ def odd_reports(folder, text):
         report.write_text(text)
 
 
-def folder_instead(file):
-    file.unlink()
-    file.mkdir()
-
-
 BAD = {
     "results": lambda folder: add(folder / "result.json", nested(990)),
     "a result that is too deep to parse": lambda folder: add(folder / "result.json", nested(100_000)),
@@ -137,7 +132,7 @@ BAD = {
     "pointer": lambda folder: (folder / ".tune_media.json").write_text(nested(990)),
     "reports": lambda folder: odd_reports(folder, "[" * 990 + "]" * 990),
     "reports of something else": lambda folder: odd_reports(folder, '[1, {"episode_id": 3}]'),
-    "results that are a folder": lambda folder: folder_instead(folder / "result.json"),
+    "results that are a folder": lambda folder: (folder / "result.json").unlink() or (folder / "result.json").mkdir(),
 }
 
 
