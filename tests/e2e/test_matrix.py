@@ -105,7 +105,7 @@ DYING = {
 EXACT4 = {"exact": 4}
 REPLAY = {"record": {"render": "replay"}}
 EACH_AGENT = {"agents": ("left", "right"), "record": {"frame": agent_frames, "render": "auto"}}
-PAUSE, LONG_PAUSE = {"pause": 0.01}, {"pause": 0.03}  # each episode is replayed
+PAUSE = {"pause": 0.01}
 WHOLE = {"batch_mode": "complete_episodes"}
 FOUR = {"iterations": 4}
 NO_VECTORS = {"not_before": "Ray 2.50 gives envs of its own registry no vector entry point"}
@@ -178,7 +178,7 @@ CELLS = [
         (
             "3 sub-envs, parallel to training, auto",
             ppo(evaluation=evaluation(1, "auto", **PARALLEL), **runners(0, 3), **SECOND),
-            *(REPLAY, LONG_PAUSE, {"iterations": 5}),  # the replays of one evaluation come with a later one
+            *(REPLAY, PAUSE, {"iterations": 5}),  # the replays of one evaluation come with a later one
         ),
     ),
     # several views: rendered directly
@@ -193,7 +193,7 @@ CELLS = [
         (
             "IMPALA, evaluation while sampling goes on",
             impala(evaluation=evaluation(1), **runners(1, 2)),
-            *(BOTH, FOUR, REPLAY, LONG_PAUSE),
+            *(BOTH, FOUR, REPLAY, PAUSE),
         ),
     ),
     *cells(
