@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pytest
 from ray import tune
 
 import tune_media as tm
@@ -38,6 +39,10 @@ class Told(tm.Backend):
         (self.folder / f"{trial.trial_id}.told").write_text(text)
 
 
+def train(config):
+    tune.report({"score": float(config["gamma"])})
+
+
 OBJECTS = [schedule(1), schedule(2), Schedule(1), Schedule(2), local_class(1), local_class(2), np.int64(3), np.int64(4)]
 LISTS = [[1] * 100, [1] * 99 + [2], [[16, [4, 4], 2]], [[16, [8, 8], 2]]]
 
@@ -45,12 +50,11 @@ LISTS = [[1] * 100, [1] * 99 + [2], [[16, [4, 4], 2]], [[16, [8, 8], 2]]]
 def run(folder, space, *callbacks):
     space = {"gamma": tune.sample_from(lambda: 0.5), **space}
     callbacks = [tm.JsonMediaLoggerCallback(), *callbacks]
-    train = lambda config: tune.report({"score": float(config["gamma"])})  # noqa: E731
     return fit(train, folder, callbacks, space=space, tune_config={"num_samples": 2}, name="sweep")
 
 
-def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(ray_session, tmp_path):
-    options = [*OBJECTS, *LISTS]
+@pytest.mark.parametrize("options", [OBJECTS, LISTS], ids=["objects", "lists"])
+def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(ray_session, tmp_path, options):
     results = run(tmp_path, {"x": tune.grid_search(options)})
     catalog = tm.load(results.experiment_path)
     table = catalog.compare(metric="score")
