@@ -105,11 +105,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kinds", default="", help="names of kinds, with commas; default: all")
     parser.add_argument("--ways", default="rllib-new,rllib-old,gym,tune", help="default: %(default)s")
     parser.add_argument("--sub-envs", default="1,3", help="default: %(default)s")
-    parser.add_argument(
-        "--placements",
-        default="all",
-        help="the frames that show what is hidden: all, first-two, last, middle (wrong clips are reported only)",
-    )
+    shown = "the frames that show what is hidden: all, first-two, last, middle (wrong clips are reported only)"
+    parser.add_argument("--placements", default="all", help=shown)
     parser.add_argument("--steps", default="own", help="lengths of the episodes, at most 200; own: the kind's")
     parser.add_argument("--keep", default="best,worst", help="selectors; | between those of different cells")
     parser.add_argument("--every", type=int, default=12, help="episodes after which a theme changes")
@@ -117,14 +114,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=2, help="cells at a time; 0: all cells in this process")
     parser.add_argument("--evaluations", type=int, default=30, help="default: %(default)s")
-    parser.add_argument(
-        "--env-runners", type=int, default=0, help="of the plain loops' evaluation; default: a local one"
-    )
+    parser.add_argument("--env-runners", type=int, default=0, help="of the loops' evaluation; default: a local one")
     parser.add_argument("--json", help="a file for all numbers and problems")
     parser.add_argument("--problems", action="store_true", help="print the problems of each cell, too")
-    parser.add_argument(
-        "--as-users", action="store_true", help="start Ray's workers and renderers as users do, unforked"
-    )
+    parser.add_argument("--as-users", action="store_true", help="start Ray's workers and renderers unforked")
     return parser.parse_args()
 
 

@@ -48,9 +48,7 @@ def main() -> int:
             seconds = time.monotonic() - began
             outcome = f"{len(lines)} numbers changed" if lines else "same"
             print(f"{setting.name:40} {seconds:5.1f} s  {outcome}", flush=True)
-            print(
-                *(f"    {line}" for line in lines[: arguments.lines]), sep="\n", end="\n" if lines else "", flush=True
-            )
+            print(*(f"    {line}" for line in lines[: arguments.lines]), sep="\n", end="\n" * bool(lines), flush=True)
         ray.shutdown()
         print(f"{len(chosen)} settings, {bad} not the same; Ray {ray.__version__}")
         return 1 if bad else 0

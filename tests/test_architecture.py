@@ -32,17 +32,8 @@ BELOW = {  # wing: the wings that it may import
         *("selection", "steps", "ray_compat"),
     },
     "evaluation": {
-        "ray_compat",
-        "viewing",
-        "rllib",
-        "replay",
-        "recording",
-        "experiment",
-        "storage",
-        "values",
-        "selection",
-        "steps",
-        "encoding",
+        *("viewing", "rllib", "replay", "recording", "experiment", "storage", "values", "encoding"),
+        *("selection", "steps", "ray_compat"),
     },
     "export": {"viewing", "callbacks", "experiment", "values", "ray_compat"},
     "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
@@ -61,7 +52,6 @@ FOREIGN = {  # library: the folders that may import it
 
 @functools.cache
 def imports(path: Path) -> list[str]:
-    """Return the full names of the modules that a file imports, at its top or inside its functions."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -71,13 +61,9 @@ def imports(path: Path) -> list[str]:
     return found
 
 
-def wing_of(name: str) -> str:
-    return name.split("/")[0].removesuffix(".py")
-
-
 def test_a_wing_imports_only_wings_below_it():
     for path, name in zip(FILES, NAMES, strict=True):
-        wing = wing_of(name)
+        wing = name.split("/")[0].removesuffix(".py")
         if wing not in ("__init__", "_version"):
             targets = {module.split(".")[1] for module in imports(path) if module.startswith("tune_media.")}
             assert targets - {wing, "_version"} <= BELOW[wing], name

@@ -61,7 +61,6 @@ def test_the_backend_in_the_docs_is_the_one_that_the_contract_suite_runs_on():
 
 
 def arguments(function):
-    """Return the default of each argument."""
     parameters = inspect.signature(function).parameters.values()
     return {one.name: one.default for one in parameters}
 

@@ -1,5 +1,6 @@
 """A finished experiment that is logged afterwards, read back from each tracker: once, twice, and after a first half."""
 
+import functools
 import json
 import shutil
 from collections import defaultdict
@@ -8,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow.fs
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.experiment import tensorboard_events
 from tests.support.fake_trial import FakeTrial
 from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
-from tune_media.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,6 @@ def trials_of(experiment):
 
 
 def clips_of(trial):
-    """Return the clips of a trial that count, by iteration."""
     return {row["training_iteration"]: row.read_bytes() for row in tm.load(trial).clips if not row.get("rolled_back")}
 
 
@@ -77,14 +76,10 @@ def scores():
     return dict(zip(COUNTING, (0.0, 3.0, 4.0, 5.0), strict=True))
 
 
-def run(*arguments):
-    result = CliRunner().invoke(main, ["export", *map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+run = functools.partial(command, "export", catch_exceptions=False)
 
 
 def mlflow_state(uri, experiment_name):
-    """Return everything that MLflow has of the runs of an experiment."""
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
@@ -110,10 +105,7 @@ def test_mlflow_has_the_whole_experiment_once_however_often_it_is_exported(exper
     output = run(experiment, *options)
     assert "mlflow has 2 trials, with 8 results and 40 media." in output
     once = mlflow_state(uri, "sweep")
-    assert {name: state[0] for name, state in once.items()} == {
-        "train_abcde_00001": "FINISHED",
-        "train_abcde_00002": "FAILED",
-    }
+    assert [state[0] for _, state in sorted(once.items())] == ["FINISHED", "FAILED"]
     for trial in trials_of(experiment):
         held = read_mlflow(uri, trial.name[:17])
         assert dict(held.clips["train/rollout"]) == clips_of(trial)
@@ -177,16 +169,13 @@ def test_tensorboard_has_the_whole_experiment_once_however_often_it_is_exported(
 def test_a_folder_with_event_files_of_another_writer_is_left_alone(experiment):
     first, _ = trials_of(experiment)
     (first / "events.out.tfevents.1.host").write_bytes(b"")
-    result = CliRunner().invoke(main, ["export", str(experiment), "--to", "tensorboard", "-o", str(experiment)])
-    assert result.exit_code == 1
-    assert "has event files of another writer" in result.output
-    assert "tensorboard has 1 trial," in result.output
+    output = run(experiment, "--to", "tensorboard", "-o", experiment, code=1)
+    assert "has event files of another writer" in output
+    assert "tensorboard has 1 trial," in output
     assert [path.name for path in first.glob("*tfevents*")] == ["events.out.tfevents.1.host"]
 
 
 class Calls(tm.Backend):
-    """Writes down its calls."""
-
     def __init__(self):
         self.started, self.results, self.media_of, self.ended = {}, defaultdict(list), defaultdict(list), {}
         self.order = defaultdict(list)
@@ -234,9 +223,8 @@ def test_an_experiment_of_rays_own_loggers_is_exported_too(tmp_path):
 
 
 def test_a_file_that_is_gone_is_named_and_costs_itself(experiment):
-    clip = Path(
-        next(row["file"] for row in tm.load(experiment) if row["kind"] == "image" and not row.get("rolled_back"))
-    )
+    images = (row["file"] for row in tm.load(experiment) if row["kind"] == "image" and not row.get("rolled_back"))
+    clip = Path(next(images))
     clip.unlink()
     done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Calls()))
     assert done.media == 39
@@ -278,9 +266,7 @@ def test_nothing_outside_a_trials_folder_is_exported(experiment, tmp_path):
     ],
 )
 def test_options_of_another_tracker_are_refused(experiment, arguments, said):
-    result = CliRunner().invoke(main, ["export", str(experiment), *arguments])
-    assert result.exit_code == 2
-    assert said in result.output
+    assert said in run(experiment, *arguments, code=2)
 
 
 def test_callbacks_that_write_files_are_refused(experiment):
@@ -290,7 +276,6 @@ def test_callbacks_that_write_files_are_refused(experiment):
 
 
 def test_what_mlflow_got_during_training_is_not_doubled_and_what_it_missed_is_added(tmp_path):
-    """Points had the time at which the driver logged them, and results know another one."""
     pytest.importorskip("mlflow")
     uri = mlflow_store(tmp_path)
     options = {"tracking_uri": uri, "artifact_location": f"file://{tmp_path}/artifacts"}

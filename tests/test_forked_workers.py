@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sys
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
-
-from tests.support.faults import wait_until
-from tests.support.fork_workers import VARIABLE
-from tune_media.replay.process import RenderProcess
-from tune_media.replay.recipe import Recipe
 
 
 class Looker:
@@ -30,30 +23,6 @@ class Looker:
         return "fork_workers.py" in parent, os.environ.get("OF_ONE_ACTOR"), os.environ.get("OMP_NUM_THREADS"), numbers
 
 
-class Logger:
-    def folder(self) -> tuple[Path, int]:
-        """Return the folder of W&B's temporary files, and the process."""
-        from wandb.sdk.data_types import _private
-
-        return Path(_private.MEDIA_TMP.name), os.getpid()
-
-    def end(self) -> None:
-        import ray
-
-        ray.actor.exit_actor()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the workers")
-def test_a_worker_that_ends_leaves_the_temporary_files_of_others_alone(ray_session):
-    logger = ray_session.remote(num_cpus=0)(Logger)
-    first, second = logger.remote(), logger.remote()
-    (_, process), (folder, _) = ray_session.get([first.folder.remote(), second.folder.remote()])
-    with pytest.raises(ray_session.exceptions.RayActorError):
-        ray_session.get(first.end.remote())
-    wait_until(lambda: not Path(f"/proc/{process}").exists())  # it ends after its answer
-    assert folder.exists()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the workers")
 def test_workers_are_forked_and_differ_as_new_processes_do(ray_session):
     looker = ray_session.remote(num_cpus=1)(Looker)
@@ -62,29 +31,3 @@ def test_workers_are_forked_and_differ_as_new_processes_do(ray_session):
     seen = ray_session.get([each.look.remote() for each in lookers])
     assert [each[:3] for each in seen] == [(True, None, "1"), (True, None, "1"), (True, "1", "1")]
     assert len({number for *_, numbers in seen for number in numbers}) == 15
-
-
-def _who_am_i(config):
-    Path(config["file"]).write_text(f"{os.getpid()} {os.getppid()} {np.random.rand()}")
-    return gym.make("CartPole-v1", render_mode="rgb_array")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks the processes that render")
-def test_a_process_that_renders_is_forked_and_ends_with_the_one_that_was_started(tmp_path):
-    numbers = []
-    for name in ("one", "two"):
-        file = tmp_path / name
-        with RenderProcess(Recipe.of(_who_am_i, {"file": str(file)}).content) as process:
-            assert process.check() is None
-            started = process._process
-            forked, guard, number = file.read_text().split()
-            assert "fork_workers.py" in Path(f"/proc/{guard}/cmdline").read_text()
-            process.kill()
-            assert started.wait() == -signal.SIGKILL
-            wait_until(lambda forked=forked: not Path(f"/proc/{forked}").exists())
-        numbers.append(number)
-    assert len(set(numbers)) == 2
-
-
-def test_workers_are_told_of_the_server():
-    assert (sys.platform == "linux") == (VARIABLE in os.environ)

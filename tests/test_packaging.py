@@ -54,7 +54,6 @@ def setup_cfg():
 
 
 def libraries(requirements):
-    """Return the import names of requirement lines."""
     names = [re.match(r"[\w-]+", line)[0] for line in requirements.strip().split("\n") if not line.startswith("%")]
     return {IMPORTED_AS.get(name, name) for name in names}
 
@@ -139,7 +138,6 @@ def test_each_classifier_exists():
 
 
 def setup_py(monkeypatch):
-    """Return what setup.py does and defines, without running setuptools."""
     given = {}
     monkeypatch.setattr(pytest.importorskip("setuptools"), "setup", lambda **options: given.update(options))
     return given, runpy.run_path(str(ROOT / "setup.py"))

@@ -23,6 +23,7 @@ from ray.tune.registry import _Registry
 from ray.tune.schedulers import PopulationBasedTraining
 
 import tune_media
+from tests.support.experiment import fit
 from tune_media import ray_compat
 from tune_media.ray_compat import donor_of
 from tune_media.results.content_ids import EVALUATION_IS_NEW
@@ -111,7 +112,6 @@ def test_an_algorithm_knows_its_trial_by_its_storage():
 
 
 def test_a_trial_whose_name_is_not_ascii_is_marked_and_spoils_nothing(ray_session):
-    """Ray's registry raised at such a key, and at every later one, since it tries to write the first again."""
     trial = SimpleNamespace(storage=SimpleNamespace(trial_dir_name="_b_\u202e😀"))
     ray_compat.mark_as_logged(trial)
     assert ray_compat.is_logged("_b_\u202e😀")
@@ -147,7 +147,6 @@ def test_a_newer_ray_is_fine(monkeypatch, version):
 @pytest.mark.slow
 @pytest.mark.any_ray
 def test_a_cluster_with_token_authentication_asks_for_its_token(tmp_path):
-    """The same is said, after some seconds, if the token is wrong: Ray's own message then names no token."""
     cluster = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_MODE": "token", "HOME": str(tmp_path)}
     code = "from tune_media.ray_compat import start_ray; start_ray(log_to_driver=False)"
     command = [sys.executable, "-c", code]
@@ -190,8 +189,6 @@ class Anonymous(tune.Trainable):
 
 
 class Starts(tune.Callback):
-    """Takes note of what the trials start from."""
-
     def __init__(self):
         self.donors = []
 
@@ -213,14 +210,9 @@ def test_a_clone_is_known_by_the_folder_of_its_checkpoint(ray_session, tmp_path)
         synch=True,
         hyperparam_mutations={"rate": [1, 2]},
     )
-    run_config = tune.RunConfig(
-        name="pbt", storage_path=str(tmp_path), stop={"training_iteration": 3}, verbose=0, callbacks=[starts]
-    )
     space = {"slot": tune.grid_search([0, 1]), "rate": tune.sample_from(lambda spec: 1 + spec.config.slot)}
-    tuner = tune.Tuner(
-        Anonymous, param_space=space, tune_config=tune.TuneConfig(scheduler=scheduler), run_config=run_config
-    )
-    assert not tuner.fit().errors
+    options = {"tune_config": {"scheduler": scheduler}, "stop": {"training_iteration": 3}}
+    assert not fit(Anonymous, tmp_path, [starts], space=space, **options).errors
     told = dict(starts.donors)
     assert starts.donors[:2] in ([(0, None), (1, None)], [(1, None), (0, None)])
     assert told == {0: (1, 2), 1: None}  # the first one is a clone of the other, which goes on from its own checkpoint

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 import tune_media as tm
+from tests.support.experiment import fit
 
 
 def named(trial_id="9eb5f_00003", **params):
@@ -33,15 +34,10 @@ def test_names_stay_short_and_apart():
 def test_tune_gives_the_folders_these_names(ray_session, tmp_path):
     from ray import tune
 
-    results = tune.Tuner(
-        lambda config: tune.report({"score": config["lr"]}),
-        param_space={"lr": tune.grid_search([0.1, 0.2]), "seed": 3},
-        tune_config=tune.TuneConfig(trial_dirname_creator=tm.short_trial_names),
-        run_config=tune.RunConfig(storage_path=str(tmp_path), name="exp"),
-    ).fit()
+    space, names = {"lr": tune.grid_search([0.1, 0.2]), "seed": 3}, {"trial_dirname_creator": tm.short_trial_names}
+    results = fit(lambda config: tune.report({"score": config["lr"]}), tmp_path, [], space=space, tune_config=names)
     assert {result.path.rpartition("/")[2] for result in results} == {"lr=0.1_0", "lr=0.2_1"}
 
 
 def test_an_object_that_tune_has_not_put_in_yet_is_named_by_its_id():
-    """The folder was called `f=__ref_ph_1b3f24bb_`, with brackets and quotes as underscores."""
     assert named(f=("__ref_ph", "1b3f24bb")) == "f=1b3f24bb_3"

@@ -1,5 +1,3 @@
-"""Where the outboxes of these tests are."""
-
 import pytest
 
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
@@ -8,14 +6,12 @@ from tune_media.callbacks.session import _SESSIONS
 
 @pytest.fixture
 def outboxes(tmp_path, monkeypatch):
-    """Return the folder of all outboxes, which is the test's own."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
     return tmp_path / "outbox"
 
 
 @pytest.fixture
 def sessions_end(outboxes):
-    """End at once what a test leaves in its outboxes."""
     yield
     for session in list(_SESSIONS.values()):
         session.end_now()

@@ -1,5 +1,3 @@
-"""The callback and the backend that it is made of: errors, pickling, and the state that a restore needs."""
-
 import json
 import pickle
 

@@ -13,7 +13,7 @@ from ray.air.integrations.mlflow import MLflowLoggerCallback
 from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback
 
 import tune_media as tm
-from tests.support.experiment import image_steps, tensorboard_events, trial_folders
+from tests.support.experiment import fit, image_steps, tensorboard_events, trial_folders
 from tests.support.trackers import Held, mlflow_store, read_mlflow, read_wandb
 from tune_media.encoding import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
@@ -23,7 +23,6 @@ STEPS = 4
 
 
 def make(kind, folder):
-    """Make a callback of the family that raises at its first fault."""
     strict = tm.MediaOptions(strict=True)
     return {
         "json": lambda: tm.JsonMediaLoggerCallback(media=strict),
@@ -37,7 +36,6 @@ def make(kind, folder):
 
 
 def own_backend(folder):
-    """Return the backend of the docs, as a user would write one."""
     names = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_backend.py"))
     return names["FolderBackend"](folder)
 
@@ -90,10 +88,8 @@ def train(config):
             tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
-def fit(folder, callbacks, name="contract", **config):
-    run_config = tune.RunConfig(name=name, storage_path=str(folder), verbose=0, callbacks=callbacks)
-    space = {"lr": tune.grid_search([0.5, 2.0]), **config}
-    return tune.Tuner(train, param_space=space, run_config=run_config).fit()
+def run(folder, callbacks, name="contract", **config):
+    return fit(train, folder, callbacks, space={"lr": tune.grid_search([0.5, 2.0]), **config}, name=name)
 
 
 def read_files(trial):
@@ -162,7 +158,6 @@ def read(kind, folder, trial):
 
 
 def assert_kept(held, lr):
-    """Assert that a callback holds all of a trial once."""
     iterations = list(range(1, STEPS + 1))
     assert {key: sorted(steps) for key, steps in held.clips.items()} == {
         "evaluation/episodes/best": iterations,
@@ -185,10 +180,9 @@ def lr_of(trial):
 
 @pytest.fixture(scope="module")
 def together(ray_session, tmp_path_factory):
-    """One run with the whole family."""
     folder = tmp_path_factory.mktemp("together")
     callbacks = [make(kind, folder) for kind in KINDS]
-    results = fit(folder, callbacks)
+    results = run(folder, callbacks)
     assert not results.errors
     return folder, trial_folders(results.experiment_path), callbacks
 
@@ -204,7 +198,7 @@ def test_each_holds_the_same(together, kind):
 @pytest.mark.any_ray
 def test_two_experiments_in_one_process_with_the_same_callbacks(together):
     folder, trials, callbacks = together
-    results = fit(folder, callbacks, name="second")
+    results = run(folder, callbacks, name="second")
     assert not results.errors
     for trial in [*trials, *trial_folders(results.experiment_path)]:
         for kind in KINDS:
@@ -215,7 +209,7 @@ def test_a_restored_subset_in_another_order_with_rays_own_beside_it_goes_on_wher
     kinds, others = ("own", "mlflow", "wandb", "tensorboard"), [CSVLoggerCallback(), JsonLoggerCallback()]
     others.append(MLflowLoggerCallback(mlflow_store(tmp_path, "rays.db"), experiment_name="rays"))
     callbacks = [*(make(kind, tmp_path) for kind in kinds), *others]
-    results = fit(tmp_path, callbacks, fail_once=str(tmp_path / "failed"))
+    results = run(tmp_path, callbacks, fail_once=str(tmp_path / "failed"))
     assert len(results.errors) == 1
     tuner = tune.Tuner.restore(results.experiment_path, train, resume_errored=True)
     results = tuner.fit()

@@ -1,5 +1,3 @@
-"""Faults: one warning for each kind, all of them counted, and no secret in any."""
-
 import logging
 
 import pytest

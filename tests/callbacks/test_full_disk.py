@@ -15,7 +15,6 @@ MB = 1_000_000
 
 @pytest.fixture
 def disk(tmp_path, monkeypatch):
-    """Return a disk of 8 MB, which holds the outboxes."""
     mounts = Mounts()
     folder = mounts.mount(tmp_path / "disk", "size=8m")
     if not mounts.paths:
@@ -30,8 +29,6 @@ def large(number):
 
 
 class Hangs(tm.Backend):
-    """Takes nothing until it may."""
-
     def __init__(self):
         self.goes_on = threading.Event()
 
@@ -43,7 +40,6 @@ class Hangs(tm.Backend):
 
 
 def test_the_backlog_of_a_tracker_that_hangs_goes_before_any_clip_is_lost(disk, tmp_path, caplog):
-    """The disk was full long before the bound, so the backlog was never given up, and all later media were lost."""
     backend = Hangs()
     sweep = Sweep(tmp_path, backend=backend)
     for iteration in range(1, 21):
@@ -56,7 +52,6 @@ def test_the_backlog_of_a_tracker_that_hangs_goes_before_any_clip_is_lost(disk, 
 
 
 def test_media_that_the_disk_has_no_room_for_are_listed_as_dropped_and_named(disk, tmp_path, capsys):
-    """None of them was in the index, although there was room again."""
     sweep = Sweep(tmp_path)
     sweep.report(1, artifact=large(1))
     sweep.settle()
@@ -73,14 +68,3 @@ def test_media_that_the_disk_has_no_room_for_are_listed_as_dropped_and_named(dis
     assert [line["status"] for line in lines] == ["stored", *["dropped"] * 3, "stored", "stored"]
     assert "no room in the outbox on the driver's disk" in lines[1]["note"]
     assert "3 could not be stored (media/train/artifact/" in capsys.readouterr().out
-
-
-def test_a_disk_that_is_full_to_the_end_is_named_in_the_last_line(disk, tmp_path, capsys):
-    sweep = Sweep(tmp_path)
-    sweep.report(1, artifact=large(1))
-    sweep.settle()
-    fill(disk)
-    sweep.report(2, artifact=large(2))
-    sweep.end()
-    assert "stored 1 media" in (line := capsys.readouterr().out.splitlines()[-1])
-    assert "1 could not be stored (media/train/artifact/step_000000002-" in line

@@ -1,5 +1,3 @@
-"""From a result to entries: paths in the result, and the same entries for every callback."""
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +12,6 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 
 class Taking(Backend):
-    """Keeps the hyperparameters that it is given."""
-
     def __init__(self):
         self.configs = []
 
@@ -38,7 +34,6 @@ def test_a_checkpoints_copy_of_a_result_gets_the_same_path_and_stores_nothing_ag
 
 
 def test_a_clip_whose_facts_cannot_be_kept_costs_itself_alone(tmp_path):
-    """The row of the whole result could not be written, nor was it if a number had more than 64 bits."""
     bad = tm.EpisodeRecord("bad", 1.0, 3, task=object())
     state = EpisodeData(tm.EpisodeRecord("good", 2.0, 3), values={"generator": 2**127})
     data = EpisodeBatch((state,))

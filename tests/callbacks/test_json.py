@@ -1,5 +1,3 @@
-"""result.json: one line a result, whoever else would write it."""
-
 import json
 import logging
 import shutil
@@ -34,7 +32,6 @@ def scores(folder, trial="t1"):
     ids=["ours-rays", "rays-ours", "own-ours", "ours-ours"],
 )
 def test_two_json_loggers_write_each_line_once(tmp_path, caplog, make, says):
-    """Ray's JsonLoggerCallback beside ours, or ours twice: result.json had every line twice."""
     with caplog.at_level(logging.WARNING, "tune_media"):
         run(make(), FakeTrial(tmp_path), [{"score": 1}, {"score": 2}])
     assert scores(tmp_path) == [1, 2]
@@ -44,7 +41,6 @@ def test_two_json_loggers_write_each_line_once(tmp_path, caplog, make, says):
 
 
 def sync(folder, trial):
-    """Copy a trial's result.json to the storage, as Tune does now and then."""
     target = folder / "storage" / trial.trial_id / "result.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(trial.local_path) / "result.json", target)
@@ -131,8 +127,6 @@ def test_files_that_were_closed_since_many_trials_run_lose_no_line(tmp_path, mon
 
 
 class Odd:
-    """A value that JSON does not know."""
-
     def __repr__(self):
         return "odd"
 
@@ -161,7 +155,6 @@ def test_of_a_result_that_is_no_json_there_is_no_half_line(tmp_path, monkeypatch
 
 
 def test_rays_own_tensorboard_logger_survives_a_raw_clip_as_people_report_it_first(tmp_path):
-    """It takes four axes for pictures with their channels first, and ended the sweep with an AssertionError."""
     frames = np.zeros((20, 64, 64, 3), np.uint8)
     trial = FakeTrial(tmp_path)
     run([tm.JsonMediaLoggerCallback(), TBXLoggerCallback()], trial, [{"rollout": frames, "deep": {"clips": [frames]}}])

@@ -1,5 +1,3 @@
-"""Results that loggers cannot write as they are: all get the same cleaned one, and the rest of it arrives."""
-
 import enum
 import functools
 import json
@@ -105,18 +103,6 @@ class OddMapping(Mapping):
     __getitem__ = __len__ = __iter__
 
 
-def cyclic_dict():
-    value = {"inner": 2.0}
-    value["itself"] = {"again": value}
-    return value
-
-
-def cyclic_list():
-    value = [1.0]
-    value.append(value)
-    return value
-
-
 def shared(levels):
     """A value that is small in memory, and has ten to the power of its levels leaves when it is written."""
     value = [1.0, 2.0]
@@ -132,14 +118,17 @@ def deep(levels):
     return value
 
 
+CYCLIC_DICT, CYCLIC_LIST = {"inner": 2.0}, [1.0]
+CYCLIC_DICT["itself"] = {"again": CYCLIC_DICT}
+CYCLIC_LIST.append(CYCLIC_LIST)
 ODD = {
     "bytes key": {b"left": 1.0},
     "tuple key": {(1, 2): 1.0},
     "enum key": {Kind.LEFT: 1.0},
     "half of a character in a key": {"na\ud800me": 1.0},
     "key without text": {NoText(): 1.0},
-    "dict in itself": cyclic_dict(),
-    "list in itself": cyclic_list(),
+    "dict in itself": CYCLIC_DICT,
+    "list in itself": CYCLIC_LIST,
     "no text": NoText(),
     "no text in an array": np.array([NoText(), 1], object),
     "exits": [Exits()],
@@ -164,8 +153,6 @@ OF_OWN_CLASSES = {  # with what is logged
 
 
 class Own(tm.Backend):
-    """Keeps what it is told."""
-
     def __init__(self):
         self.flat = []
 
@@ -175,7 +162,6 @@ class Own(tm.Backend):
 
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_value_costs_itself_alone_in_all_loggers_and_is_counted(tmp_path, capsys, caplog, name):
-    """`result.json` had no such line, TensorBoard half of it, a backend of one's own nothing; or Tune's loop hung."""
     own = Own()
     callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.MediaLoggerCallback(own)]
     results = [{"before": 1.0, "of": {"odd": ODD[name]}, "score": 2.0, "rollout": clip()}, {"score": 3.0}]

@@ -1,5 +1,3 @@
-"""The outbox: what a killed driver had appended is stored, listed and delivered by the next one."""
-
 import hashlib
 import logging
 import os
@@ -28,7 +26,6 @@ pytestmark = pytest.mark.usefixtures("outboxes")
 
 @pytest.fixture
 def outbox(outboxes):
-    """Return an empty outbox with a reader, the storage's."""
     outboxes.mkdir()
     outbox = Outbox.open(outboxes, "/results/sweep", "1")
     outbox.add_reader("storage")
@@ -37,18 +34,15 @@ def outbox(outboxes):
 
 
 def adopted(outbox):
-    """Return an outbox as the next process has it."""
     outbox.close(remove=False)
     return Outbox.adopt(outbox.folder)
 
 
 def contents_in(folder):
-    """Return the files of contents in the folder of an outbox."""
     return [file for file in folder.iterdir() if len(file.name) == 32]
 
 
 def make_old(folders, days):
-    """Make all that is in folders look as if it was written days ago."""
     long_ago = time.time() - days * 24 * 3600
     for folder in folders:
         for path in (*folder.iterdir(), folder):
@@ -56,7 +50,6 @@ def make_old(folders, days):
 
 
 def go_on(folder, state, iterations=(CALM + 2,)):
-    """Restore the experiment, and run it to its end."""
     callback, trial = tm.MediaLoggerCallback(Tells(folder)), FakeTrial(folder)
     if state:
         callback.set_state(state)
@@ -74,7 +67,6 @@ def index_of(folder, trial="t1"):
 
 
 def assert_stored(folder, lines):
-    """Assert that all lines name files that are as they say, and that there is no other file."""
     trial = folder / "storage" / "t1"
     for line in lines:
         assert line["status"] == "stored"
@@ -84,7 +76,6 @@ def assert_stored(folder, lines):
 
 
 def assert_all_there(folder):
-    """Assert that all that was ever told is stored and listed once, whole."""
     wanted = sorted((line["key"], line["id"], line["training_iteration"]) for line in told(folder))
     lines = index_of(folder)
     assert sorted((line["key"], line["id"], line["training_iteration"]) for line in lines) == wanted
@@ -97,9 +88,7 @@ def assert_all_there(folder):
 @pytest.mark.parametrize(
     ("place", "has_state"), [*((place, True) for place in PLACES), ("append", False), ("file", False)]
 )
-def test_what_a_killed_driver_had_taken_is_stored_and_delivered_by_the_next_one(
-    tmp_path, outboxes, caplog, place, has_state
-):
+def test_what_a_killed_driver_had_taken_is_delivered_by_the_next_one(tmp_path, outboxes, caplog, place, has_state):
     state = kill_at(tmp_path, place)
     if place == "log":  # and the restore comes after long
         make_old(outboxes.iterdir(), 30)
@@ -230,7 +219,6 @@ def test_a_content_that_is_made_later_needs_room_too(outbox):
 
 
 def test_an_outbox_that_is_closed_during_a_checkpoint_waits_for_it(outbox):
-    """SQLite ended the process: a reader that had not finished in time was in the middle of one."""
     calls, begun, goes_on = [], threading.Event(), threading.Event()
 
     class Slow:
@@ -354,7 +342,6 @@ def test_a_content_that_is_gone_is_named_and_the_rest_is_stored(tmp_path, outbox
 
 
 def test_a_restore_with_no_trial_left_to_run_delivers_to_all_callbacks(tmp_path, outboxes, caplog):
-    """The first callback that ended closed the outbox, and the rows of all others were dropped."""
     state = kill_at(tmp_path, "append")
     callbacks, trial = [tm.JsonMediaLoggerCallback(), tm.MediaLoggerCallback(Tells(tmp_path))], FakeTrial(tmp_path)
     for callback in callbacks:
@@ -370,7 +357,6 @@ def test_a_restore_with_no_trial_left_to_run_delivers_to_all_callbacks(tmp_path,
 
 
 def test_rows_that_wait_for_a_callback_that_a_restore_has_not_are_counted_and_do_not_stay(tmp_path, outboxes, caplog):
-    """Its cursor stood still, and held all rows and contents until the end of the restored experiment."""
     state = kill_at(tmp_path, "append")
     callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path)
     callback.set_state(state)

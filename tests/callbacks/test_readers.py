@@ -19,8 +19,6 @@ pytestmark = pytest.mark.usefixtures("sessions_end")
 
 
 class Notes(tm.Backend):
-    """Notes its calls; it may be away, refuse things, and hang."""
-
     name, patience = "notes", 10.0
 
     def __init__(self):
@@ -57,8 +55,6 @@ class Notes(tm.Backend):
 
 
 class Hangs(Notes):
-    """Hangs at its first medium until it is released."""
-
     name, patience = "hangs", 20.0
 
     def __init__(self):
@@ -85,9 +81,7 @@ def test_a_tracker_that_is_away_gets_everything_in_order_when_it_is_back(tmp_pat
     wait_until(lambda: "no answer" in caplog.text)
     notes.is_here = True
     sweep.end()
-    wanted = [
-        f"{kind} {iteration}{key}" for iteration in (1, 2, 3) for kind, key in (("metrics", ""), ("media", " clip"))
-    ]
+    wanted = [call for number in (1, 2, 3) for call in (f"metrics {number}", f"media {number} clip")]
     assert notes.calls == ["start", *wanted, "end", "finish"]
     assert caplog.text.count("no answer") == 1
     assert notes.statuses == ["finished"]
@@ -104,9 +98,7 @@ ALL_CALLS = ["start", "metrics 1", "media 1 clip", "metrics 2", "media 2 clip", 
         (["finish"], ALL_CALLS, None),
     ],
 )
-def test_what_a_tracker_refuses_is_tried_once_and_counted_and_the_rest_is_delivered(
-    tmp_path, caplog, refuses, calls, lacks
-):
+def test_what_a_tracker_refuses_is_tried_once_and_counted_and_the_rest_comes(tmp_path, caplog, refuses, calls, lacks):
     notes = Notes()
     notes.refuses = refuses
     run([tm.MediaLoggerCallback(notes)], FakeTrial(tmp_path), [{"clip": blob(1)}, {"clip": blob(2)}])
@@ -253,8 +245,6 @@ def test_values_that_are_no_plain_data_reach_a_tracker_all_the_same(tmp_path, mo
 
 
 class Copies(Notes):
-    """Has the storage copy something when a trial ends."""
-
     may_copy, tries = False, 0
 
     def end(self, trial, status):
@@ -268,7 +258,6 @@ class Copies(Notes):
 
 
 def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp_path, monkeypatch):
-    """A kill before the copy lost a whole offline W&B run."""
     monkeypatch.setattr("tune_media.callbacks.outbox_thread._FIRST_PAUSE", 0.02)
     notes = Copies()
     sweep = Sweep(tmp_path, backend=notes)
@@ -284,7 +273,6 @@ def test_a_row_is_not_passed_before_the_storage_has_copied_what_it_asked_for(tmp
 
 
 def test_a_thread_whose_last_look_fails_looks_again(tmp_path):
-    """The storage raised while the last index was completed: the thread died, and the outbox went as delivered."""
     looks = []
 
     class Thread(OutboxThread):

@@ -1,5 +1,3 @@
-"""What a storage, a server and an env say in their errors: no key gets from there into a file, a log or a pickle."""
-
 import logging
 import os
 import pickle
@@ -24,8 +22,6 @@ ERRORS = [
 
 
 class TellingStorage(LocalFileSystem):
-    """A storage that refuses some files, and repeats its own address with the key."""
-
     protocol = "telling"
     cachable = False
 
@@ -36,7 +32,6 @@ class TellingStorage(LocalFileSystem):
 
 
 def test_the_error_of_a_storage_brings_no_key_into_the_index_or_the_log(tmp_path, caplog, monkeypatch):
-    """The index line of a clip that the storage refused had the storage's error as its note, with the signature."""
     monkeypatch.setenv("MY_STORAGE_SECRET", KEY)
     monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     trial = FakeTrial(tmp_path)
@@ -55,8 +50,6 @@ def test_the_error_of_a_storage_brings_no_key_into_the_index_or_the_log(tmp_path
 
 def test_the_error_of_a_value_brings_no_key_into_the_index_or_the_log(tmp_path, caplog):
     class Remote(tm.Artifact):
-        """A file whose content is elsewhere."""
-
         def content(self):
             raise OSError(f"GET https://host/x?sig={KEY}: 403")
 
@@ -70,8 +63,6 @@ def test_the_error_of_a_value_brings_no_key_into_the_index_or_the_log(tmp_path, 
 
 def test_the_error_of_an_env_brings_no_key_into_a_record_or_the_log(caplog):
     class Far(CountingEnv):
-        """An env whose pictures come from a server that refuses."""
-
         def render(self):
             raise OSError(f"GET https://host/frame?access_token={KEY}: 403")
 
@@ -87,7 +78,6 @@ def test_the_error_of_an_env_brings_no_key_into_a_record_or_the_log(caplog):
 
 @pytest.mark.parametrize("place", ["argument", "settings", "object"])
 def test_a_key_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, place):
-    """It was pickled into tuner.pkl, and printed by the error that refused another argument."""
     wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_API_KEY", "")
     key = "0123456789abcdef" * 3

@@ -1,5 +1,3 @@
-"""The session of an experiment: it ends with the process."""
-
 import io
 import multiprocessing
 import os
@@ -94,7 +92,6 @@ def be_killed_with_a_raw_clip(folder):
 
 
 def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monkeypatch, capsys):
-    """The restored driver said that 2 media could not be stored, and named the same one twice."""
     monkeypatch.setenv("TUNE_MEDIA_OUTBOX", str(tmp_path / "outbox"))
     (tmp_path / "outbox").mkdir()
     killed = multiprocessing.get_context("spawn").Process(target=be_killed_with_a_raw_clip, args=[tmp_path])
@@ -109,7 +106,6 @@ def test_a_raw_clip_that_a_killed_driver_had_not_made_counts_once(tmp_path, monk
 
 
 def test_a_report_does_not_get_the_name_of_one_that_was_lost_with_its_machine(tmp_path):
-    """The log named a file that never came; the next report at that step had its name, and both were listed."""
     trial = FakeTrial(tmp_path)
     trial.last_result = {"training_iteration": 0}  # so that the name is not made before the storage was looked at
     run([tm.JsonMediaLoggerCallback()], trial, [{"episodes": {"data": batch_of(({"speed": 1.0}, {}))}}])
@@ -129,8 +125,6 @@ def test_a_report_does_not_get_the_name_of_one_that_was_lost_with_its_machine(tm
 
 
 class SlowIndex(LocalFileSystem):
-    """Takes its time to read an index."""
-
     def _open(self, path, mode="rb", **more):
         if "r" in mode and path.endswith("index.jsonl"):
             time.sleep(1)
@@ -138,7 +132,6 @@ class SlowIndex(LocalFileSystem):
 
 
 def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
-    """A trial that began anew on a slow storage left its repeated raw clip marked as rolled back."""
     frames = np.random.default_rng(0).integers(0, 255, (4, 16, 24, 3), np.uint8)
     for filesystem in (pyarrow.fs.LocalFileSystem(), pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(SlowIndex()))):
         trial = FakeTrial(tmp_path)
@@ -150,9 +143,7 @@ def test_what_comes_again_before_its_index_is_read_counts_again(tmp_path):
 
 @pytest.mark.parametrize("is_everywhere", [True, False])
 @pytest.mark.parametrize("name", ["callbacks", "callbacks_class"])
-def test_a_recorder_in_the_evaluation_config_only_is_named_before_training(
-    tmp_path, capsys, caplog, is_everywhere, name
-):
+def test_a_recorder_in_the_evaluation_config_only_is_named_before_training(tmp_path, caplog, is_everywhere, name):
     recorder = tm.rllib.record_episodes()
     config = {"evaluation_config": {name: [recorder]}, **({"callbacks": recorder} if is_everywhere else {})}
     callback, trial = tm.JsonMediaLoggerCallback(), FakeTrial(tmp_path, **config)

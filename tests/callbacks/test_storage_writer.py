@@ -9,14 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.driven_sweep import SIZE, Sweep, blob
 from tests.support.faults import Orders, episodes, faulty, wait_until
 from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.storage_writer import StorageWriter
-from tune_media.cli import main
 from tune_media.storage import filesystem
 from tune_media.storage.log import FOLDER, read_log
 
@@ -29,7 +28,6 @@ def status(lines):
 
 @pytest.fixture
 def orders(tmp_path):
-    """Return what the storage of a sweep is told."""
     orders = Orders(tmp_path / "orders")
     yield orders
     orders.take_back("hang")
@@ -37,8 +35,6 @@ def orders(tmp_path):
 
 
 class Unreadable(tm.Artifact):
-    """A medium of a user's own whose file cannot be made."""
-
     def content(self):
         raise ValueError("there is no such simulation")
 
@@ -69,7 +65,6 @@ def test_raw_arrays_are_stored_as_clips_and_beyond_the_memory_they_wait_on_disk(
 
 @pytest.mark.parametrize("refuses", ["the content", "everything"])
 def test_a_raw_array_that_a_full_disk_refuses_is_listed_and_holds_up_nothing(tmp_path, monkeypatch, capsys, refuses):
-    """All readers waited for its row until the end, and nothing named it."""
     monkeypatch.setattr("tune_media.callbacks.maker._PAUSE", 0.01)
     complete, refusals = Outbox.complete, [OSError(28, "No space left on device")]
     if refuses == "everything":
@@ -125,13 +120,8 @@ def test_what_the_drivers_disk_has_no_room_for_is_listed_as_dropped_and_the_rest
     sweep.end()
     lines = sweep.lines()
     by_key = {(line["key"], line["training_iteration"]): line["status"] for line in lines}
-    assert by_key == {
-        ("weights", 1): "stored",
-        ("weights", 2): "stored",
-        ("weights", 3): "dropped",
-        ("episodes/data", 3): "dropped",
-        ("weights", 4): "stored",
-    }
+    stored = {("weights", iteration): "stored" for iteration in (1, 2, 4)}
+    assert by_key == {**stored, ("weights", 3): "dropped", ("episodes/data", 3): "dropped"}
     wanted = "less than 7% of the disk" if limit == "disk" else "MediaOptions(max_spilled_bytes=10000)"
     assert wanted in caplog.text
     assert {line["note"] for line in lines if line["status"] == "dropped"} != set()
@@ -163,7 +153,6 @@ def test_what_a_trial_recorded_before_it_went_back_is_marked_unless_it_comes_aga
 
 
 def test_who_asks_first_for_what_waits_does_not_hear_that_it_is_not_stored(tmp_path, monkeypatch):
-    """After a kill, W&B's thread asked before the storage's had begun, and wrote a run without what was not stored."""
     with monkeypatch.context() as patched:
         patched.setattr(StorageWriter, "begin", lambda self: None)
         sweep = Sweep(tmp_path)
@@ -201,7 +190,6 @@ def test_what_the_storage_does_not_take_waits_in_the_outbox_and_a_restore_delive
 
 
 def refused_sweep(tmp_path, monkeypatch):
-    """Return a sweep that has ended, whose storage refused one of eight files to the end."""
     monkeypatch.setattr("tune_media.callbacks.outbox_thread._LONGEST_PAUSE", 0.02)
     sweep = Sweep(tmp_path)
     (sweep.path / "media" / "train").mkdir(parents=True)
@@ -213,9 +201,7 @@ def refused_sweep(tmp_path, monkeypatch):
     return sweep, sweep.end()
 
 
-def test_a_file_that_the_storage_refuses_waits_in_the_outbox_is_listed_and_the_others_are_stored(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_file_that_the_storage_refuses_waits_and_is_listed_and_the_others_are_stored(tmp_path, monkeypatch, capsys):
     sweep, state = refused_sweep(tmp_path, monkeypatch)
     assert "did not take 1 media" in capsys.readouterr().out
     for more in range(2):
@@ -252,7 +238,6 @@ def test_an_index_that_has_lost_lines_has_them_again_after_a_restore(tmp_path):
 
 
 def test_a_line_of_the_log_that_is_no_whole_event_costs_a_restored_sweep_nothing_else(tmp_path, caplog):
-    """One such line, of any trial, and a restored sweep stored nothing more of all trials."""
     sweep = Sweep(tmp_path)
     sweep.report(1, weights=blob(1))
     state = sweep.end()
@@ -333,8 +318,6 @@ def test_episodes_of_a_repeated_iteration_do_not_replace_those_that_still_wait(t
 
 def test_a_backend_that_tunes_loop_calls_alone_holds_no_row_in_the_outbox(tmp_path):
     class InLoop(tm.Backend):
-        """Reads nothing from the outbox, as JSON's backend."""
-
         name, in_loop = "in the loop", frozenset({"start", "metrics", "media", "checkpoint", "end"})
 
         def metrics(self, trial, report):
@@ -359,28 +342,24 @@ def test_deliver_stores_what_a_storage_that_was_away_did_not_take(tmp_path, orde
     sweep.end()
     orders.take_back("away")
     assert status(sweep.lines()) == [(1, "stored")]
-    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert (found.exit_code, "stored 2 media of 1 trial(s)" in found.output) == (0, True), found.output
+    assert "stored 2 media of 1 trial(s)" in command("deliver", tmp_path / "storage")
     assert sorted(status(sweep.lines())) == [(1, "stored"), (2, "stored"), (2, "stored")]
     assert (sweep.path / "media" / "index.jsonl").exists()
     assert list((tmp_path / "outbox").iterdir()) == []
-    nothing = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert (nothing.exit_code, "waits on this machine: all is stored" in nothing.output) == (0, True)
-    nowhere = CliRunner().invoke(main, ["deliver", str(tmp_path / "nowhere")])
-    assert (nowhere.exit_code, "There is no experiment" in nowhere.output) == (1, True)
+    assert "waits on this machine: all is stored" in command("deliver", tmp_path / "storage")
+    assert "There is no experiment" in command("deliver", tmp_path / "nowhere", code=1)
 
 
 def test_deliver_leaves_what_the_storage_still_refuses_and_the_outbox_of_a_driver_that_runs(tmp_path, monkeypatch):
     sweep, _ = refused_sweep(tmp_path, monkeypatch)
-    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert (found.exit_code, "did not take 1 media" in found.output) == (1, True), found.output
+    output = command("deliver", tmp_path / "storage", code=1)
+    assert "did not take 1 media" in output
     (folder,) = (tmp_path / "outbox").iterdir()
-    assert str(folder) in found.output
+    assert str(folder) in output
     outbox = Outbox.adopt(folder)
-    assert "its driver runs" in CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")]).output
+    assert "its driver runs" in command("deliver", tmp_path / "storage", code=1)
     outbox.close(remove=False)
     (sweep.path / "media" / "train" / "refused").unlink()
-    found = CliRunner().invoke(main, ["deliver", str(tmp_path / "storage")])
-    assert found.exit_code == 0, found.output
+    command("deliver", tmp_path / "storage")
     assert {line["key"]: line["status"] for line in sweep.lines()} == {"refused": "stored", "weights": "stored"}
     assert list((tmp_path / "outbox").iterdir()) == []

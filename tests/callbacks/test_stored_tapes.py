@@ -1,5 +1,3 @@
-"""Where the episodes' tapes and recipes lie on the storage."""
-
 from dataclasses import replace
 
 import tune_media as tm
@@ -14,10 +12,7 @@ STRICT = tm.MediaOptions(strict=True)
 def taped(recipes):
     """Return a batch with a taped episode for each recipe, and one whose tape was left out."""
     episodes = batch_of(*[({"speed": 1.0}, {})] * (len(recipes) + 1)).episodes
-    made = [
-        replace(episode, tape=f"TMT{hash}".encode(), recipe=hash)
-        for episode, hash in zip(episodes, recipes, strict=False)
-    ]
+    made = [replace(one, tape=f"TMT{hash}".encode(), recipe=hash) for one, hash in zip(episodes, recipes, strict=False)]
     return EpisodeBatch((*made, replace(episodes[-1], tape=LEFT_OUT)), recipes=recipes)
 
 

@@ -1,5 +1,3 @@
-"""The last line of an experiment: counts that are right, and the reason if nothing was recorded."""
-
 import sys
 
 import pytest
@@ -19,7 +17,6 @@ def last_line(tmp_path, capsys, results):
 
 
 def test_a_file_that_two_keys_share_counts_once(tmp_path, capsys):
-    """The best clip that is the last one, too, counted twice."""
     shared = clip()
     results = [{"evaluation": {"episodes": {"best": shared, "last": shared}}}, {"again": shared}]
     assert "tune_media: stored 1 media of 1 trial(s)" in last_line(tmp_path, capsys, results)
@@ -44,7 +41,6 @@ def test_problems_beside_clips_are_named_too(tmp_path, capsys):
 
 
 def test_what_costs_no_episode_is_a_warning_beside_the_stored_clips(tmp_path, capsys):
-    """It said that the clips that show nothing were not recorded; they are stored."""
     problems = (Problem("a clip shows nothing: every frame is black"), Problem("no clip: a fault", 2))
     line = last_line(tmp_path, capsys, [{"clip": clip(), "evaluation": {"episodes": {"problems": problems}}}])
     assert line.endswith(
@@ -54,7 +50,6 @@ def test_what_costs_no_episode_is_a_warning_beside_the_stored_clips(tmp_path, ca
 
 
 def test_episodes_that_had_not_arrived_at_the_end_are_counted(tmp_path, capsys):
-    """Nobody said that the clips of the last evaluation were missing if it lasted as long as the training beside it."""
     results = [
         {"clip": clip(), "env_runners": {"episodes": {"num_pending": 4}}},
         {"evaluation": {"env_runners": {"episodes": {"num_unanswered": 2}}}},
@@ -90,7 +85,6 @@ def test_what_was_lost_is_counted_and_the_first_are_named(count):
 
 
 def ended(trial, state=None, *, results=(), failed=False, is_started=True):
-    """Run a trial, and return the callback's state before its end."""
     callback = tm.JsonMediaLoggerCallback()
     if state:
         callback.set_state(state)
@@ -107,7 +101,6 @@ def ended(trial, state=None, *, results=(), failed=False, is_started=True):
 
 @pytest.mark.parametrize("is_started", [True, False])  # Tune never starts one whose trainable cannot be made
 def test_trials_that_fail_before_their_first_result_are_the_reason(tmp_path, capsys, is_started):
-    """The line asked for record_episodes(...), which was there; or it said that no trial reported a result."""
     trial = FakeTrial(tmp_path)
     ended(trial, failed=True, is_started=is_started)
     line = capsys.readouterr().out.splitlines()[-1]
@@ -120,7 +113,6 @@ def test_trials_that_fail_before_their_first_result_are_the_reason(tmp_path, cap
 
 
 def test_a_restored_run_that_records_nothing_new_says_where_the_rest_is(tmp_path, capsys):
-    """It said that nothing was recorded, and asked for record_episodes(...)."""
     state = ended(FakeTrial(tmp_path), results=[{"training_iteration": 1, "clip": clip()}])
     assert "stored 1 media" in capsys.readouterr().out
     again = ended(FakeTrial(tmp_path), state, results=[{"training_iteration": 2}])
@@ -134,8 +126,6 @@ def test_a_restored_run_that_records_nothing_new_says_where_the_rest_is(tmp_path
 
 
 def test_media_that_were_all_lost_are_counted_and_named(tmp_path, capsys, monkeypatch):
-    """The driver's disk took not even their names, and the line said that no result held any media."""
-
     def full(session, rows, *, is_bounded=True):
         if any(row.kind == "media" for row in rows):
             raise OSError(28, "No space left on device")
@@ -148,8 +138,6 @@ def test_media_that_were_all_lost_are_counted_and_named(tmp_path, capsys, monkey
 
 
 class Recorder:
-    """What a recorder looks like to the driver."""
-
     records_episodes = True
 
 

@@ -39,13 +39,10 @@ pytestmark = pytest.mark.usefixtures("sessions_end")
 
 @pytest.fixture
 def gate(tmp_path):
-    """Return the file without which nothing is rendered."""
     return tmp_path / "gate"
 
 
 class Notes(tm.Backend):
-    """Notes the calls that it gets."""
-
     name = "notes"
 
     def __init__(self):
@@ -62,13 +59,10 @@ class Notes(tm.Backend):
         self.calls.append(("end", status))
 
     def media_of(self, key):
-        """Return the iterations whose media have come, in order."""
         return [call[2] for call in self.calls if call[:2] == ("media", key)]
 
 
 class Fatal(Gated):
-    """Ends its process when it is rendered, a number of times."""
-
     def render(self):
         with Path(self.config["told"]).open("a+") as file:
             if file.tell() < self.config["deaths"]:
@@ -79,8 +73,6 @@ class Fatal(Gated):
 
 
 class Reset(Gated):
-    """Tells in which processes it is reset."""
-
     def reset(self, **how):
         with Path(self.config["told"]).open("a") as file:
             file.write(f"{os.getppid()}\n")  # each tape is played in a fork of the process
@@ -88,8 +80,6 @@ class Reset(Gated):
 
 
 class OnlyHere(Gated):
-    """Cannot be made in other processes than one."""
-
     def __init__(self, config):
         super().__init__(config)
         if os.getpid() != config["process"]:
@@ -97,13 +87,11 @@ class OnlyHere(Gated):
 
 
 def lines_of(sweep):
-    """Return the valid line of each key and iteration."""
     lines = sweep.lines()
     return {(line["key"], line["training_iteration"]): line for line in lines}
 
 
 def listed(sweep):
-    """Return the status of each key and iteration."""
     return {place: line["status"] for place, line in lines_of(sweep).items()}
 
 
@@ -128,14 +116,8 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
     assert probe_video((sweep.path / shown).read_bytes()).frames == 5
     line, other = sweep.lines()
     assert {**line, **{name: other[name] for name in ("key", "row")}} == other
-    assert {name: line[name] for name in ("id", "status", "path", "step", "training_iteration", "frames")} == {
-        "id": clip.id,
-        "status": "stored",
-        "path": shown,
-        "step": 100,
-        "training_iteration": 1,
-        "frames": 5,
-    }
+    names = ("id", "status", "path", "step", "training_iteration", "frames")
+    assert [line[name] for name in names] == [clip.id, "stored", shown, 100, 1, 5]
     media = [("media", key, 1, 100, clip.id) for key in ("best", "worst")]
     assert notes.calls == [("metrics", 1), ("metrics", 2), *media, ("end", "finished")]
     assert [row["episode_return"] for row in tm.load(tmp_path / "storage")] == [7.0, 7.0]
@@ -336,7 +318,6 @@ def test_a_driver_that_is_told_to_end_renders_nothing_and_a_restore_does(tmp_pat
 
 
 def test_a_tape_whose_render_process_is_ended_with_the_driver_waits_for_a_restore(tmp_path, monkeypatch):
-    """Its pipe was closed while it was read: the clip was listed as a tape, and the restore did not render it."""
     begun, killed = threading.Event(), threading.Event()
 
     def is_read(clip, pool):

@@ -1,5 +1,3 @@
-"""The commands: what they print, and the errors that they turn into a message."""
-
 import json
 import os
 import socket
@@ -8,69 +6,68 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from tests.support.commands import command
 from tests.support.recorded import make_experiment, make_trial
 from tune_media.cli import main, pages
 
 
 @pytest.fixture
 def experiment(tmp_path):
-    """Two trials with two clips each."""
     for name in ("trial_0", "trial_1"):
         make_trial(tmp_path / "exp" / name, {"lr": 0.1}, {3: 1.5, 20: 1.5})
     return tmp_path / "exp"
 
 
-def test_list_prints_trials_media_or_json(tmp_path):
-    experiment = str(make_experiment(tmp_path / "exp"))
-    assert len(CliRunner().invoke(main, ["list", experiment]).output.strip().split("\n")) == 1 + 3 + 1
-    result = CliRunner().invoke(main, ["list", "--all", experiment])
-    assert (result.exit_code, len(result.output.strip().split("\n"))) == (0, 1 + 5 + 1)
-    assert "trial_a/media/evaluation/episodes/best/step_000000010" in result.output
-    assert "5 media" in result.output
-    rows = [json.loads(line) for line in CliRunner().invoke(main, ["list", "--json", experiment]).output.splitlines()]
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    return make_experiment(tmp_path_factory.mktemp("sweep") / "exp")
+
+
+def test_list_prints_trials_media_or_json(sweep):
+    assert len(command("list", sweep).strip().split("\n")) == 1 + 3 + 1
+    output = command("list", "--all", sweep)
+    assert len(output.strip().split("\n")) == 1 + 5 + 1
+    assert "trial_a/media/evaluation/episodes/best/step_000000010" in output
+    assert "5 media" in output
+    rows = [json.loads(line) for line in command("list", "--json", sweep).splitlines()]
     assert [row["episode_return"] for row in rows] == [1.0, 3.0, 2.0, 9.0, 4.0]
     assert rows[0]["params"] == {"lr": 0.1}
 
 
-def test_grid_writes_a_file_or_says_why_not(tmp_path):
-    experiment = str(make_experiment(tmp_path / "exp"))
-    result = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--over-training", "trial_b"])
-    assert result.exit_code == 0, result.output
-    assert "3 clips in" in result.output
-    wrong = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--step", "first"])
-    assert "best, last, or a step such as 4000" in wrong.output
-    for option, value, told in (
-        ("--key", "best", " in"),  # the last part of a key
-        ("--trials", "_b", "1 clip in"),  # a part of a name
-        ("--key", "bset", "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
-        ("--trials", "trial_x", "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
-        ("--trials", "trial_", "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
-        ("--step", "0", "no clip with key 'episodes/best' up to step 0; they are at the steps 10 to 30"),
-    ):
-        found = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), option, value])
-        assert told in found.output
-    ending = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.avi")])
-    assert ending.exit_code == 2
-    assert "a .mp4 or .gif file, not" in ending.output
-    assert "clips" not in ending.output  # no bar before the mistake is told
-    both = ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--over-training", "trial_b", "--step", "last"]
-    assert "leave --trials and --step out" in CliRunner().invoke(main, both).output
-    none = CliRunner().invoke(main, ["grid", experiment, "-o", str(tmp_path / "g.mp4"), "--trials", "trial_c"])
-    assert none.exit_code == 1
-    assert "There is no clip" in none.output
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        ("--over-training trial_b", 0, "3 clips in"),
+        ("--key best", 0, " in"),  # the last part of a key
+        ("--trials _b", 0, "1 clip in"),  # a part of a name
+        ("--step first", 2, "best, last, or a step such as 4000"),
+        ("--key bset", 1, "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
+        ("--trials trial_x", 1, "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
+        ("--trials trial_", 1, "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
+        ("--step 0", 1, "no clip with key 'episodes/best' up to step 0; they are at the steps 10 to 30"),
+        ("--over-training trial_b --step last", 1, "leave --trials and --step out"),
+        ("--trials trial_c", 1, "There is no clip"),
+    ],
+)
+def test_grid_writes_a_file_or_says_why_not(sweep, tmp_path, options, code, told):
+    assert told in command("grid", sweep, "-o", tmp_path / "g.mp4", *options.split(), code=code)
+    assert (tmp_path / "g.mp4").exists() == (code == 0)
+
+
+def test_grid_takes_files_of_two_kinds(sweep, tmp_path):
+    output = command("grid", sweep, "-o", tmp_path / "g.avi", code=2)
+    assert "a .mp4 or .gif file, not" in output
+    assert "clips" not in output  # no bar before the mistake is told
 
 
 def test_grid_takes_names_of_trials_with_commas(tmp_path):
-    folder, output = tmp_path / "exp", str(tmp_path / "g.mp4")
+    grid = ("grid", tmp_path / "exp", "-o", tmp_path / "g.mp4", "--trials")
     for name in ("PPO_0_gamma=0.9,lr=0.1", "PPO_1_gamma=0.9,lr=0.2", "c", "d"):
-        make_trial(folder / name, {}, {10: 1.0})
-    chosen = ["PPO_0_gamma=0.9,lr=0.1", "--trials", "PPO_1_gamma=0.9,lr=0.2", "--trials", "c,d"]
-    result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", *chosen])
-    assert "4 clips in" in result.output
-    result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", chosen[0]])
-    assert "1 clip in" in result.output
-    result = CliRunner().invoke(main, ["grid", str(folder), "-o", output, "--trials", "c,e"])
-    assert "There is no trial 'e'" in result.output
+        make_trial(tmp_path / "exp" / name, {}, {10: 1.0})
+    more = ["--trials", "PPO_1_gamma=0.9,lr=0.2", "--trials", "c,d"]
+    assert "4 clips in" in command(*grid, "PPO_0_gamma=0.9,lr=0.1", *more)
+    assert "1 clip in" in command(*grid, "PPO_0_gamma=0.9,lr=0.1")
+    assert "There is no trial 'e'" in command(*grid, "c,e", code=1)
 
 
 @pytest.mark.parametrize(
@@ -110,18 +107,15 @@ def test_a_mistake_is_told_in_the_words_of_a_shell(experiment, arguments, told):
 def test_without_the_viewers_library_watch_says_what_to_install(experiment, monkeypatch):
     monkeypatch.setitem(sys.modules, "werkzeug.serving", None)
     monkeypatch.delitem(sys.modules, "tune_media.viewing.watch", raising=False)
-    result = CliRunner().invoke(main, ["watch", str(experiment)])
-    assert "Install it: pip install 'tune-media[viewer]'" in result.output
+    assert "Install it: pip install 'tune-media[viewer]'" in command("watch", experiment, code=1)
 
 
 def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "_MUCH", 10)
-    command = ["gallery", str(experiment), "-o", str(tmp_path / "out")]
-    refused = CliRunner().invoke(main, command, input="n\n")
-    assert refused.exit_code == 1
-    assert "Copy them?" in refused.output
+    gallery = ("gallery", experiment, "-o", tmp_path / "out")
+    assert "Copy them?" in command(*gallery, code=1, input="n\n")
     assert not (tmp_path / "out").exists()
-    assert CliRunner().invoke(main, [*command, "--yes"]).exit_code == 0
+    command(*gallery, "--yes")
 
 
 def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch, tmp_path):
@@ -134,16 +128,14 @@ def test_without_a_command_it_shows_the_commands_and_what_to_do_next(monkeypatch
     for age, name in enumerate(("new one", "old")):
         for index in make_experiment(tmp_path / "ray_results" / name).glob("*/media/index.jsonl"):
             os.utime(index, (10**9 - age, 10**9 - age))
-    result = CliRunner().invoke(main, [])
-    assert result.exit_code == 0
-    assert f"tune-media watch --open '{tmp_path}/ray_results/new one'" in result.output
-    assert "tune-media demo" in result.output
-    assert "Exit codes:" in result.output
+    output = command()
+    for text in (f"tune-media watch --open '{tmp_path}/ray_results/new one'", "tune-media demo", "Exit codes:"):
+        assert text in output
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
-    text = CliRunner().invoke(main, [name, "--help"], terminal_width=80).output
+    text = command(name, "--help", terminal_width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert f"tune-media {name}" in text.split("Usage:")[1].split("\n", 1)[1]
     assert "Exit codes:" in text
@@ -151,72 +143,55 @@ def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
 
 
 def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
-    none = CliRunner().invoke(main, ["list", str(tmp_path)])
-    assert none.exit_code == 1
-    assert "is not an experiment" in none.output
+    assert "is not an experiment" in command("list", tmp_path, code=1)
     (tmp_path / "tuner.pkl").touch()
-    result = CliRunner().invoke(main, ["list", str(tmp_path)])
-    assert result.exit_code == 1
-    assert "Nothing is recorded in" in result.output
-    as_json = CliRunner().invoke(main, ["list", "--json", str(tmp_path)])
-    assert as_json.exit_code == 1
-    assert as_json.output.startswith("Error: ")  # Click before 8.2 puts both streams into stdout here
+    assert "Nothing is recorded in" in command("list", tmp_path, code=1)
+    # Click before 8.2 puts both streams into stdout here
+    assert command("list", "--json", tmp_path, code=1).startswith("Error: ")
 
 
 def test_a_clip_or_the_best_one_of_an_experiment_is_saved_as_a_gif(tmp_path):
     clip = make_trial(tmp_path / "exp" / "trial", {}, {1: 1.0}).rglob("*.mp4").__next__()
     for number, source in enumerate((clip, tmp_path / "exp")):
         output = tmp_path / f"{number}.gif"
-        result = CliRunner().invoke(main, ["export", str(source), "-o", str(output)])
-        assert result.exit_code == 0, result.output
+        command("export", source, "-o", output)
         assert output.read_bytes()[6:10] == bytes([48, 0, 32, 0])  # the clip's own size
-    none = CliRunner().invoke(main, ["export", str(tmp_path / "gone.mp4"), "-o", str(output)])
-    assert none.exit_code == 1
-    assert "gone.mp4" in none.output
-    assert CliRunner().invoke(main, ["export", str(clip)]).exit_code == 2
+    assert "gone.mp4" in command("export", tmp_path / "gone.mp4", "-o", output, code=1)
+    command("export", clip, code=2)
 
 
 def test_a_broken_clip_is_told_by_the_name_of_its_file(tmp_path):
     clip = next(make_trial(tmp_path / "exp" / "trial", {}, {1: 1.0}).rglob("*.mp4"))
     clip.write_bytes(clip.read_bytes()[:-150])
-    for command, source, output in (
-        ("export", clip, "x.gif"),
-        ("export", tmp_path / "exp", "x.gif"),
-        ("filmstrip", clip, "x.png"),
-        ("filmstrip", tmp_path / "exp", "x.png"),
-    ):
-        result = CliRunner().invoke(main, [command, str(source), "-o", str(tmp_path / output)])
-        assert result.exit_code == 1
-        assert result.output.startswith(f"Error: {str(clip)!r} is no video that FFmpeg can read: ")
-        assert not (tmp_path / output).exists()
+    for name, output in (("export", tmp_path / "x.gif"), ("filmstrip", tmp_path / "x.png")):
+        for source in (clip, tmp_path / "exp"):
+            told = command(name, source, "-o", output, code=1)
+            assert told.startswith(f"Error: {str(clip)!r} is no video that FFmpeg can read: ")
+            assert not output.exists()
 
 
 def test_endings_of_files_may_be_in_capitals(tmp_path):
     content = next(make_trial(tmp_path / "exp" / "trial", {}, {1: 1.0}).rglob("*.mp4")).read_bytes()
     for source in ("CLIP.MP4", "clip.webm"):
         (tmp_path / source).write_bytes(content)
-        for command, output in (("filmstrip", "x.PNG"), ("export", "x.GIF")):
-            result = CliRunner().invoke(main, [command, str(tmp_path / source), "-o", str(tmp_path / output)])
-            assert result.exit_code == 0, result.output
+        command("filmstrip", tmp_path / source, "-o", tmp_path / "x.PNG")
+        command("export", tmp_path / source, "-o", tmp_path / "x.GIF")
     for output, begin in (("grid.MP4", content[:12]), ("grid.Gif", b"GIF89a")):
-        assert CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / output)]).exit_code == 0
+        command("grid", tmp_path / "exp", "-o", tmp_path / output)
         assert (tmp_path / output).read_bytes().startswith(begin)
 
 
 @pytest.mark.parametrize("names", [",", "", " , "])
 def test_trials_without_a_name_are_no_choice_of_all_trials(experiment, tmp_path, names):
-    for command, output in (("grid", "x.mp4"), ("filmstrip", "x.png")):
-        given = [command, str(experiment), "-o", str(tmp_path / output), "--trials", names]
-        result = CliRunner().invoke(main, given)
-        assert result.exit_code == 2
-        assert f"--trials: names of trials, separated by commas, not {names!r}" in result.output
+    for name, output in (("grid", "x.mp4"), ("filmstrip", "x.png")):
+        told = command(name, experiment, "-o", tmp_path / output, "--trials", names, code=2)
+        assert f"--trials: names of trials, separated by commas, not {names!r}" in told
 
 
 def test_messages_name_options_and_no_arguments_of_python(experiment):
-    wrong = CliRunner().invoke(main, ["evaluate", str(experiment), "--seeds", "x"])
-    assert wrong.exit_code == 1
-    assert wrong.output.startswith("Error: --seeds takes seeds such as")
-    wrong = CliRunner().invoke(main, ["evaluate", str(experiment), "--policy", "my_policies:load"])
-    assert wrong.output.startswith("Error: --policy needs --env, a function of the env_config")
-    row = json.loads(CliRunner().invoke(main, ["list", "--json", "--config", str(experiment)]).output.splitlines()[0])
+    wrong = command("evaluate", experiment, "--seeds", "x", code=1)
+    assert wrong.startswith("Error: --seeds takes seeds such as")
+    wrong = command("evaluate", experiment, "--policy", "my_policies:load", code=1)
+    assert wrong.startswith("Error: --policy needs --env, a function of the env_config")
+    row = json.loads(command("list", "--json", "--config", experiment).splitlines()[0])
     assert (row["params"], row["config"]) == ({}, {"lr": 0.1})

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import ray
 from packaging.version import Version
-from ray import tune
 from ray.rllib.algorithms.callbacks import DefaultCallbacks
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support.envs.telling import TellingEnv, told_by
-from tests.support.experiment import rows_of, tensorboard_events, trial_folders
+from tests.support.experiment import fit, rows_of, tensorboard_events, trial_folders
 from tests.support.rllib_configs import STACK, evaluation, small
 from tune_media.viewing.episode_details import episode_details
 
@@ -33,25 +32,14 @@ def ppo(log_dir, stack, runners=0, **more):
     return small(PPOConfig, LEARN, TellingEnv, **settings)({"log_dir": str(log_dir)})
 
 
-def fit(config, storage, callbacks=None, iterations=4):
-    strict = tm.MediaOptions(strict=True)
-    results = tune.Tuner(
-        "PPO",
-        param_space=config,
-        run_config=tune.RunConfig(
-            name="told_" + Path(storage).name,
-            storage_path=str(storage),
-            stop={"training_iteration": iterations},
-            verbose=0,
-            callbacks=callbacks or [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback()],
-        ),
-    ).fit()
+def run(config, storage, iterations=4):
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True)), tm.TBXMediaLoggerCallback()]
+    results = fit("PPO", storage, callbacks, space=config, stop={"training_iteration": iterations})
     assert not results.errors
     return results
 
 
 def rows_told(trial):
-    """Return all rows of a trial's JSON files, with the step of their file."""
     return [
         {**row, "of_step": int(path.stem.split("-")[1])}
         for path in sorted((Path(trial) / "episode_data").glob("data-*.json"))
@@ -93,7 +81,7 @@ def told(request, ray_session, tmp_path_factory):
             sections=("train", "evaluation"), keep=("best", "worst"), trajectories=True, window=5, strict=True, **DIRECT
         )
     )
-    results = fit(config, storage / "out")
+    results = run(config, storage / "out")
     return storage, results
 
 
@@ -161,10 +149,8 @@ def test_scalars_and_histograms_are_of_exactly_these_episodes(told):
         speeds = {step: np.concatenate([row["series"]["speed"] for row in rows]) for step, rows in rounds.items()}
         for reduce in ("mean", "min", "max"):
             scalars = {e.step: e.value for e in events.Scalars(f"{prefix}/custom_metrics/speed_avg_{reduce}")}
-            own = {
-                step: getattr(np, reduce)([row["metrics"]["speed_avg"] for row in rows])
-                for step, rows in rounds.items()
-            }
+            averages = {step: [row["metrics"]["speed_avg"] for row in rows] for step, rows in rounds.items()}
+            own = {step: getattr(np, reduce)(values) for step, values in averages.items()}
             assert scalars == pytest.approx(own, rel=1e-5)
         histograms = {e.step: e.histogram_value for e in events.Histograms(f"{section}/episodes/speed")}
         assert histograms.keys() == speeds.keys()
@@ -207,9 +193,8 @@ def test_the_steps_of_chosen_episodes_are_kept(told):
 def test_results_stay_small(told):
     _, results = told
     lines = (Path(results[0].path) / "result.json").read_text().splitlines()
-    added = [
-        json.dumps(json.loads(line)["env_runners"][name]) for line in lines for name in ("episodes", "custom_metrics")
-    ]
+    results_of = [json.loads(line)["env_runners"] for line in lines]
+    added = [json.dumps(result[name]) for result in results_of for name in ("episodes", "custom_metrics")]
     assert max(map(len, added)) < 2500
     assert json.loads(lines[-1])["env_runners"]["episodes"]["data"].startswith("episode_data/data-")
 
@@ -218,8 +203,6 @@ def test_results_stay_small(told):
 
 
 class Forum(DefaultCallbacks):
-    """Collects in an episode's own fields, as one did before there was a recorder."""
-
     def on_episode_start(self, *, episode, **kwargs):
         episode.user_data = {"running": defaultdict(list), "track": []}
 
@@ -245,7 +228,7 @@ class Forum(DefaultCallbacks):
 @pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.any_ray)])
 def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
     config = ppo(tmp_path, "old", reporting={"keep_per_episode_custom_metrics": keep}).callbacks(Forum)
-    results = fit(config, tmp_path / "out")
+    results = run(config, tmp_path / "out")
     trial = results[0].path
     events = tensorboard_events(trial)
     for section, prefix in (("train", "ray/tune"), ("evaluation", "ray/tune/evaluation")):
@@ -255,9 +238,8 @@ def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
         assert [row["series"]["speed"] for row in found] == [one["speed"] for one in reported]
         assert [row["metrics"]["goals"] for row in found] == [one["goals"] for one in reported]
         if keep:
-            assert [row["metrics"]["speed_avg"] for row in found] == pytest.approx(
-                [np.mean(one["speed"]) for one in reported]
-            )
+            averages = [np.mean(one["speed"]) for one in reported]
+            assert [row["metrics"]["speed_avg"] for row in found] == pytest.approx(averages)
         else:
             assert events.Scalars(f"{prefix}/env_runners/custom_metrics/speed_avg_mean")
         histograms = [e.histogram_value for e in events.Histograms(f"{prefix}/env_runners/hist_stats/speed")]
@@ -267,8 +249,6 @@ def test_the_forums_callback_as_it_is(ray_session, tmp_path, keep):
 
 
 class Hooks(DefaultCallbacks):
-    """Leaves values in episodes from hooks that the recorder does not have."""
-
     def on_postprocess_trajectory(self, *, episode, original_batches, **kwargs):
         episode.custom_metrics["batches"] = len(original_batches)
 
@@ -288,8 +268,6 @@ class Hooks(DefaultCallbacks):
 
 @ray.remote(num_cpus=0)
 class Tally:
-    """An actor that hooks keep numbers in."""
-
     count = 0
 
     def add(self):
@@ -308,7 +286,7 @@ def test_values_of_other_hooks_are_among_the_episodes(ray_session, tmp_path, sta
         from ray.rllib.algorithms.callbacks import make_multi_callbacks
 
         both = make_multi_callbacks(both)
-    results = fit(config.callbacks(both), tmp_path / "out", iterations=2)
+    results = run(config.callbacks(both), tmp_path / "out", iterations=2)
     rows, _ = found_and_wrote(results[0].path, tmp_path, "train", stack)
     assert all(row["values"]["text"] == "from a hook" and row["metrics"]["shots"] == 3 for row in rows)
     if stack == "old":
@@ -342,7 +320,7 @@ def test_media_of_a_custom_evaluation_function(ray_session, tmp_path, stack):
     function = {"old": evaluate_old, "new": evaluate_new}[stack]
     config = ppo(tmp_path, stack, evaluation={"custom_evaluation_function": function})
     config.callbacks(tm.rllib.record_episodes())
-    results = fit(config, tmp_path / "out", iterations=3)  # RLlib repeats the evaluation of the second in the third
+    results = run(config, tmp_path / "out", iterations=3)  # RLlib repeats the evaluation of the second in the third
     catalog = tm.load(results.experiment_path)
     for kind in ("video", "image"):
         rows = rows_of(catalog, kind=kind, section="evaluation")

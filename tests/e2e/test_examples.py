@@ -1,5 +1,3 @@
-"""The examples run as a user would run them, and leave what they say."""
-
 import json
 import runpy
 import sys
@@ -11,7 +9,7 @@ import pytest
 from ray import tune
 
 import tune_media as tm
-from tests.support.experiment import rows_of
+from tests.support.experiment import fit, rows_of
 from tune_media.encoding import probe_video
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -173,7 +171,6 @@ def test_two_trackers_without_a_server(run_example, tmp_path):
 
 
 def random_play(config):
-    """Report the steps and the clips of four episodes."""
     env = tm.gym.RecordEpisodes(gym.make("CartPole-v1", render_mode="rgb_array"), keep="all", trajectories=True)
     for seed in range(4):
         env.reset(seed=seed)
@@ -186,10 +183,7 @@ def random_play(config):
 
 @pytest.mark.any_ray
 def test_datasets_for_minari_and_lerobot(ray_session, tmp_path, monkeypatch):
-    run_config = tune.RunConfig(
-        name="played", storage_path=str(tmp_path), verbose=0, callbacks=[tm.JsonMediaLoggerCallback()]
-    )
-    experiment = tune.Tuner(random_play, run_config=run_config).fit().experiment_path
+    experiment = fit(random_play, tmp_path, [tm.JsonMediaLoggerCallback()]).experiment_path
     told = tm.load(experiment).episodes()
 
     def run(name, *arguments):

@@ -168,7 +168,6 @@ def all_callbacks(folder, uri=None, **options):
 
 
 def assert_backend_complete(kind, folder, trial):
-    """Assert that a backend has all of a trial."""
     if kind == "json":
         return assert_scalars(trial)
     if kind == "tensorboard":
@@ -241,6 +240,4 @@ def test_strict_raises_the_first_fault_in_tunes_loop(ray_session, tmp_path):
 def test_strict_raises_the_first_fault_in_the_background(ray_session, tmp_path, orders):
     at = At({4: lambda: orders.give("away")})
     with pytest.raises(Exception, match="the storage is away"):
-        sweep(
-            tmp_path, [*callbacks(strict=True, flush_seconds=6), at], filesystem=faulty(orders), log=tmp_path / "told"
-        )
+        sweep(tmp_path, [*callbacks(strict=True, flush_seconds=6), at], filesystem=faulty(orders), log=tmp_path / "log")

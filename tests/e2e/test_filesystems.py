@@ -13,6 +13,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem, SubTreeFileSystem
 from ray import tune
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tests.support.trial_life import (
     LOCAL,
     Accepted,
@@ -51,17 +52,9 @@ def test_any_filesystem_that_tune_takes(ray_session, tmp_path, make):
     log.mkdir()
     filesystem, folder = make(tmp_path)
     strict = tm.MediaOptions(strict=True)
-    (result,) = tune.Tuner(
-        train,
-        param_space={"log": str(log), "saves": make is not fsspec_memory},  # memory is of the driver's process
-        run_config=tune.RunConfig(
-            name="sweep",
-            storage_path=folder,
-            storage_filesystem=filesystem,
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(strict), tm.TBXMediaLoggerCallback(strict)],
-        ),
-    ).fit()
+    callbacks = [tm.JsonMediaLoggerCallback(strict), tm.TBXMediaLoggerCallback(strict)]
+    space = {"log": str(log), "saves": make is not fsspec_memory}  # memory is of the driver's process
+    (result,) = fit(train, folder, callbacks, space=space, name="sweep", storage_filesystem=filesystem)
     assert not result.error
     (trial,) = {line["trial"] for line in told(log)}
     lines = assert_files_and_index_agree(result.path, filesystem)
@@ -77,8 +70,6 @@ def test_any_filesystem_that_tune_takes(ray_session, tmp_path, make):
 
 
 class Reader(tune.Callback):
-    """Looks at the storage and at the folder that Tune names for TensorBoard, at every result."""
-
     def __init__(self, experiment):
         self.experiment, self.staging = experiment, ""
         self.seen = {"storage": [], "staging": []}
@@ -90,30 +81,23 @@ class Reader(tune.Callback):
             for row in rows:  # what is listed is there, whole
                 assert Path(row["file"]).is_relative_to(self.experiment)
                 assert Path(row["file"]).stat().st_size == row["bytes"]
+                assert (row["status"], row.get("note"), row.get("frames", 3)) == ("stored", None, 3)
             self.seen[name].append(sorted(row["path"] for row in rows))
 
 
 def slow(config):
     trial = tune.get_context().get_trial_id()
-    for iteration in range(1, 17):
+    for iteration in range(1, 11):
         tune.report(make_result(config["log"], trial, iteration))
-        time.sleep(0.25)
+        time.sleep(0.2)
 
 
 def test_what_there_is_can_be_read_at_any_time(ray_session, tmp_path):
     log = tmp_path / "told"
     log.mkdir()
     accepted, reader = Accepted(), Reader(tmp_path / "read")
-    (result,) = tune.Tuner(
-        slow,
-        param_space={"log": str(log)},
-        run_config=tune.RunConfig(
-            name="read",  # Ray keeps experiments of one name that begin in the same second in one folder
-            storage_path=str(tmp_path),
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), accepted, reader],
-        ),
-    ).fit()
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), accepted, reader]
+    (result,) = fit(slow, tmp_path, callbacks, space={"log": str(log)}, name="read")
     assert not result.error
     ((trial, _),) = accepted.ids.items()
     listed = {line["path"] for line in assert_life(result.path, trial, told(log), accepted.ids[trial])}
@@ -123,8 +107,6 @@ def test_what_there_is_can_be_read_at_any_time(ray_session, tmp_path):
     for name in ("storage", "staging"):
         counts = [len(ids) for ids in reader.seen[name]]
         assert counts == sorted(counts)
-        assert len({0, *counts}) > 2, (
-            f"{name}: nothing, or nothing new, could be read while the sweep went on: {counts}"
-        )
+        assert len({0, *counts}) > 2, f"{name}: nothing new could be read while the sweep went on: {counts}"
     assert {row["id"] for row in tm.load(reader.staging)} == {row["id"] for row in tm.load(tmp_path / "read")}
     assert all(Path(row["file"]).is_file() for row in tm.load(reader.staging))

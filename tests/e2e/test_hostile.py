@@ -20,6 +20,7 @@ from hypothesis.extra import numpy as hnp
 from ray import tune
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.index_lines import parse_index
 from tune_media.cli import main
@@ -36,44 +37,21 @@ from tune_media.values.strict_json import as_plain, json_bytes
 from tune_media.values.video import Video, is_whole_mp4
 from tune_media.viewing.table import media_table
 
-hostile = settings(
-    max_examples=60,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
+hostile = settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=HEALTH)
 
 ODD_TEXTS = (
-    "",
-    "/",
-    "..",
-    "../../etc/passwd",
-    "a/../../b",
-    "/etc/passwd",
-    "C:\\Windows\\..\\x",
-    "a\0b",
-    "a\nb\r\nc",
-    "\x1b[31mred\x1b[0m\x07",
-    "x" * 500,
-    "/".join("y" * 50 for _ in range(1000)),
-    "😀👩‍👩‍👧 ключ",
-    "<script>alert('x')</script>&amp;",
-    "\u202egpj.exe\u200f",
-    "\u2028\u2029\x85",
-    "\ud800 half a character",
-    "{curly} %s %(name)s",
-    "CON",
-    "index.jsonl",
-)
+    "", "/", "..", "../../etc/passwd", "a/../../b", "/etc/passwd", "C:\\Windows\\..\\x", "a\0b", "a\nb\r\nc",
+    "\x1b[31mred\x1b[0m\x07", "x" * 500, "/".join("y" * 50 for _ in range(1000)), "😀👩‍👩‍👧 ключ",
+    "<script>alert('x')</script>&amp;", "\u202egpj.exe\u200f", "\u2028\u2029\x85", "\ud800 half a character",
+    "{curly} %s %(name)s", "CON", "index.jsonl",
+)  # fmt: skip
 TEXTS = st.integers(0, len(ODD_TEXTS) - 1).map(ODD_TEXTS.__getitem__) | st.text(
     st.characters(exclude_categories=()), max_size=30
 )
 
 
 class Hostile:
-    """Raises whatever it is asked."""
-
     def _raise(self, *args, **kwargs):
         raise RuntimeError("hostile")
 
@@ -83,8 +61,6 @@ class Hostile:
 
 
 class Liar:
-    """Says that it is a dict."""
-
     __class__ = dict  # type: ignore[assignment]
 
 
@@ -136,7 +112,6 @@ class Make:
 
 
 def made(value):
-    """Return an example with hostile objects in the place of what stands for them."""
     if isinstance(value, Make):
         return value.make()
     if isinstance(value, dict):
@@ -220,7 +195,6 @@ def media_in(value, seen=None):
 
 
 def read(result):
-    """Replace the media of a result; return what was found and what could not be read."""
     found, unread = [], []
 
     def place(item):
@@ -438,11 +412,6 @@ def test_captions_names_and_facts(text, other, odd, metrics):
         assert len(place.files()) == len(media)
 
 
-def test_a_name_that_is_no_text_is_refused():
-    with pytest.raises(ValueError, match="must be text"):
-        tm.Artifact(b"x", name=5)
-
-
 @hostile
 @given(TEXTS, trees(SCALARS | ODD_OBJECTS), st.dictionaries(TEXTS, st.floats(), max_size=3), st.integers())
 def test_files_of_episodes(text, task, metrics, seed):
@@ -507,8 +476,6 @@ def test_legacy_episodes_of_any_kind(data):
 
 
 class LoggedTrial:
-    """A trial whose results, all at one step, go through the callbacks as Tune shows them."""
-
     def __init__(self, folder):
         self.trial = FakeTrial(folder)
         self.path = Path(self.trial.storage.trial_fs_path)
@@ -524,9 +491,8 @@ class LoggedTrial:
         return [strict_json(line) for line in content.splitlines()]
 
     def files(self):
-        return sorted(
-            str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file() and p.name != "index.jsonl"
-        )
+        files = (path for path in self.path.rglob("*") if path.is_file() and path.name != "index.jsonl")
+        return sorted(str(path.relative_to(self.path)) for path in files)
 
 
 @contextlib.contextmanager
@@ -536,9 +502,8 @@ def trial():
         place = LoggedTrial(Path(folder))
         yield place
         others = [f"driver/staging/t1/{name}" for name in (LOCATION_FILE, "params.json", "params.pkl", "result.json")]
-        everything = {
-            str(p.resolve().relative_to(Path(folder).resolve())) for p in Path(folder).rglob("*") if p.is_file()
-        }
+        files = [path.resolve() for path in Path(folder).rglob("*") if path.is_file()]
+        everything = {str(file.relative_to(Path(folder).resolve())) for file in files}
         logs = re.compile(r"storage/\.tune_media_log/[-0-9a-f]+\.(jsonl|done\.json)")
         outside = {p for p in everything if not p.startswith("storage/t1/") and not logs.fullmatch(p)}
         assert outside == set(others)
@@ -620,9 +585,7 @@ def test_keys_ids_and_suffixes_of_any_kind_are_stored_apart_and_given_back(items
 
 GOOD = {"v": 4, "id": "a" * 32, "kind": "video", "section": "train", "key": "k", "path": "media/train/k/x.mp4"}
 GOOD |= {"row": 1, "step": 1, "training_iteration": 1, "status": "stored"}
-ODD_PATHS = st.sampled_from(
-    ["../../etc/passwd", "/etc/passwd", "a/../../../b", "a\0b", "", ".", "..", "a//b", "\\\\h\\x"]
-)
+ODD_PATHS = st.sampled_from(["../../etc/passwd", "/etc/passwd", "a/../../b", "a\0b", "", ".", "..", "a//b", "\\\\h\\x"])
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | ODD_PATHS | st.just(10**400),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
@@ -692,17 +655,11 @@ def test_any_experiment_is_loaded_listed_and_shown(trials):
         repr(catalog)
 
 
-def test_table_shows_escapes_as_text():
-    assert "\\x1b[31m" in _table_of(key="\x1b[31m")
-    assert "\\u202e" in _table_of(key="\u202e")
-    assert "😀 ключ" in _table_of(key="😀 ключ")
-
-
-def _table_of(**changed):
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "trial" / "media").mkdir(parents=True)
-        (Path(folder) / "trial" / INDEX_PATH).write_text(json.dumps(GOOD | changed))
-        return media_table(tm.load(folder))
+@pytest.mark.parametrize(("key", "shown"), [("\x1b[31m", "\\x1b[31m"), ("\u202e", "\\u202e"), ("😀 ключ", "😀 ключ")])
+def test_table_shows_escapes_as_text(tmp_path, key, shown):
+    (tmp_path / "trial" / "media").mkdir(parents=True)
+    (tmp_path / "trial" / INDEX_PATH).write_text(json.dumps(GOOD | {"key": key}))
+    assert shown in media_table(tm.load(tmp_path))
 
 
 def test_a_folder_whose_name_is_no_text_is_passed_over(tmp_path):
@@ -774,21 +731,14 @@ RUN_TEXTS = [text for text in ODD_TEXTS if "\ud800" not in text and len(text) <=
 @pytest.mark.ray
 def test_a_sweep_of_hostile_results(ray_session, tmp_path):
     names = ["a b\n\x1b[31m", "<b>\u202e😀", "..%2f..", "x" * 100]
-    config = tune.RunConfig(
-        name="exp",
-        storage_path=str(tmp_path),
-        verbose=0,
-        callbacks=[tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
-    )
-    results = tune.Tuner(
+    name_of = lambda trial: names[trial.config["trial"]]  # noqa: E731
+    results = fit(
         hostile_results,
-        param_space={"trial": tune.grid_search(list(range(len(names))))},
-        tune_config=tune.TuneConfig(
-            trial_name_creator=lambda trial: names[trial.config["trial"]],
-            trial_dirname_creator=lambda trial: names[trial.config["trial"]],
-        ),
-        run_config=config,
-    ).fit()
+        tmp_path,
+        [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()],
+        space={"trial": tune.grid_search(list(range(len(names))))},
+        tune_config={"trial_name_creator": name_of, "trial_dirname_creator": name_of},
+    )
     assert not results.errors
     assert len(results) == len(names)
     catalog = tm.load(tmp_path / "exp")
@@ -830,29 +780,17 @@ def test_nothing_is_unpickled_from_disk():
         for line in path.read_text().splitlines()
         if unpickles.search(line)
     ]
-    message = "message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None"
-    recipe = [
-        "fields = pickle.loads(content)",
-        'make_env = pickle.loads(fields["creator"]) if creator is None else creator',
-        'config, frame = pickle.loads(fields["config"]), pickle.loads(fields["frame"])',
-        'video = pickle.loads(fields["video"])',
-    ]
-    figure = ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")')
-    selector = ("will_record.py", "choose = pickle.loads(cloudpickle().dumps(selector.choose))")
-    checkpoints = [
-        ("checkpoints.py", "state = {} if content is None else pickle.loads(content)"),
-    ]
-    player = ("checkpoint_player.py", "return pickle.load(opened)")
-    weights = ("ray_names.py", "env_runner.set_state(pickle.load(file))")
-    requests = ("child.py", message)  # of the process that asks
-    fork = ("forks.py", "kind, value = pickle.loads(content)")  # of a fork of the process that renders
     assert found == [
-        *checkpoints,
-        requests,
-        fork,
-        *(("recipe.py", line) for line in recipe),
-        player,
-        weights,
-        selector,
-        figure,
+        ("checkpoints.py", "state = {} if content is None else pickle.loads(content)"),
+        # of the process that asks, and of a fork of the process that renders
+        ("child.py", "message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None"),
+        ("forks.py", "outcome: Pictures | Exception = pickle.loads(content)"),
+        ("recipe.py", "fields = pickle.loads(content)"),
+        ("recipe.py", 'make_env = pickle.loads(fields["creator"]) if creator is None else creator'),
+        ("recipe.py", 'config, frame = pickle.loads(fields["config"]), pickle.loads(fields["frame"])'),
+        ("recipe.py", 'video = pickle.loads(fields["video"])'),
+        ("checkpoint_player.py", "return pickle.load(opened)"),
+        ("ray_names.py", "env_runner.set_state(pickle.load(file))"),
+        ("will_record.py", "choose = pickle.loads(cloudpickle().dumps(selector.choose))"),
+        ("convert.py", 'pickle.loads(pickle.dumps(figure)).savefig(file, format="png")'),
     ]

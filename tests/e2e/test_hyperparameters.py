@@ -1,5 +1,3 @@
-"""Hyperparameters of any type are told apart, and every tracker and reader has the same value."""
-
 import json
 
 import numpy as np
@@ -7,15 +5,13 @@ import pytest
 from ray import tune
 
 import tune_media as tm
-from tests.support.experiment import tensorboard_events, trial_folders
+from tests.support.experiment import fit, tensorboard_events, trial_folders
 from tests.support.trackers import mlflow_store
 from tune_media.viewing.payload import index_payload
 from tune_media.viewing.trials import LogDirectory, Trials
 
 
 class Schedule:
-    """Two of them have the same text."""
-
     def __init__(self, rate):
         self.rate = rate
 
@@ -35,8 +31,6 @@ def local_class(rate):
 
 
 class Told(tm.Backend):
-    """Writes down what it is told of each trial."""
-
     def __init__(self, folder):
         self.folder = folder
 
@@ -53,24 +47,15 @@ OBJECTS = [schedule(1), schedule(2), Schedule(1), Schedule(2), local_class(1), l
 LISTS = [[1] * 100, [1] * 99 + [2], [[16, [4, 4], 2]], [[16, [8, 8], 2]]]
 
 
-def fit(folder, space, *callbacks):
-    return tune.Tuner(
-        train,
-        param_space={"gamma": tune.sample_from(lambda: 0.5), **space},
-        tune_config=tune.TuneConfig(num_samples=2),
-        run_config=tune.RunConfig(
-            name="sweep",
-            storage_path=str(folder),
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(), *callbacks],
-        ),
-    ).fit()
+def run(folder, space, *callbacks):
+    space = {"gamma": tune.sample_from(lambda: 0.5), **space}
+    callbacks = [tm.JsonMediaLoggerCallback(), *callbacks]
+    return fit(train, folder, callbacks, space=space, tune_config={"num_samples": 2}, name="sweep")
 
 
 @pytest.mark.parametrize("options", [OBJECTS, LISTS], ids=["objects", "lists"])
 def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(ray_session, tmp_path, options):
-    """`compare()` took two options with the same text for one configuration, with the runs of both."""
-    results = fit(tmp_path, {"x": tune.grid_search(options)})
+    results = run(tmp_path, {"x": tune.grid_search(options)})
     catalog = tm.load(results.experiment_path)
     table = catalog.compare(metric="score")
     assert list(table["n"]) == [2] * len(options)
@@ -81,15 +66,15 @@ def test_options_of_every_type_are_configurations_of_their_own_for_all_readers(r
 
 
 def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
-    """MLflow, TensorBoard and backends were told `('__ref_ph', '1b3f24bb')`, and no value that a function samples."""
     from mlflow.tracking import MlflowClient
+    from tensorboard.plugins.hparams import metadata
 
     uri = mlflow_store(tmp_path)
     tracker = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
     space = {"f": tune.grid_search([schedule(1), schedule(2)]), "n": tune.choice([np.int64(3)])}
     space["of"] = {"kind": tune.choice([Schedule]), "sizes": tune.choice([(4, 4)])}
     own = tm.MediaLoggerCallback(Told(tmp_path))
-    fit(tmp_path, space, tm.TBXMediaLoggerCallback(), tracker, own)
+    run(tmp_path, space, tm.TBXMediaLoggerCallback(), tracker, own)
     runs = MlflowClient(uri).search_runs(["1"])
     by_name = {run.info.run_name.removeprefix("train_"): run.data for run in runs}
     trials = {trial.name.removeprefix("train_")[:11]: trial for trial in tm.load(tmp_path / "sweep").trials}
@@ -106,13 +91,7 @@ def test_trackers_and_readers_are_told_the_same(ray_session, tmp_path):
         seen.add(trial.config["f"])
     assert len(seen) == 2
     for folder in trial_folders(tmp_path / "sweep"):
-        hparams = hparams_of(folder)
+        content = tensorboard_events(folder).SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
+        hparams = metadata.parse_session_start_info_plugin_data(content).hparams
         assert (hparams["n"].number_value, hparams["gamma"].number_value) == (3, 0.5)
         assert hparams["f"].string_value in seen
-
-
-def hparams_of(folder):
-    from tensorboard.plugins.hparams import metadata
-
-    content = tensorboard_events(folder).SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
-    return metadata.parse_session_start_info_plugin_data(content).hparams

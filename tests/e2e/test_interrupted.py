@@ -1,5 +1,3 @@
-"""Ctrl-C in mid-sweep: every logger is closed, and says that its trial was interrupted."""
-
 import os
 import signal
 import subprocess
@@ -43,9 +41,8 @@ def test_every_logger_is_closed(tmp_path):
     outbox = tmp_path / "outbox"  # W&B's files are in it until the end
     environment = {**os.environ, "TUNE_MEDIA_OUTBOX": str(outbox)}
     log = (tmp_path / "log").open("w")
-    process = subprocess.Popen(
-        [sys.executable, script, str(tmp_path)], stdout=log, stderr=log, cwd=ROOT, env=environment
-    )
+    command = [sys.executable, script, str(tmp_path)]
+    process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
     wait_until(lambda: len(list(tmp_path.glob("interrupted/*/media/train/rollout/*.mp4"))) >= 4, 120)
     wait_until(lambda: any(file.stat().st_size for file in outbox.rglob("*.wandb")))
     process.send_signal(signal.SIGINT)

@@ -31,38 +31,24 @@ from tests.support.rllib_configs import STACK, evaluation, multi_agent, own_env,
 from tune_media.encoding import decode_video
 
 NEWEST = Version(ray.__version__) >= Version("2.52")
+LEAST = 2  # clips of a run
 ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A run and what it must bring.
-
-    Attributes:
-        name: What is special about it.
-        group: The row of the table.
-        make: Told the env config, returns the algorithm's config (without callbacks).
-        sections: What is recorded.
-        iterations: How long it runs.
-        exact: Episodes of each evaluation where Ray plays as many as it was asked for; 0 where it does not say.
-        agents: Agents that have a frame of their own.
-        record: Further arguments of ``record_episodes``.
-        not_before: Why there is no such run on the oldest Ray, if so.
-        least: Least number of clips altogether.
-        pause: Seconds that a step takes, in runs that play as many episodes as they have time for.
-    """
+    """A run, which is named in a row of the table, the group, and what it must bring."""
 
     name: str
     group: str
-    make: Callable[[dict], Any]
+    make: Callable[[dict], Any]  # told the env config, returns the algorithm's config, without callbacks
     sections: tuple[str, ...] = ("evaluation",)
     iterations: int = 2
-    exact: int = 0
-    agents: tuple[str, ...] = ()
-    record: dict[str, Any] = field(default_factory=dict)
-    not_before: str = ""
-    least: int = 2
-    pause: float = 0.0
+    exact: int = 0  # episodes of each evaluation if Ray plays as many as it was asked for
+    agents: tuple[str, ...] = ()  # that have a frame of their own
+    record: dict[str, Any] = field(default_factory=dict)  # further arguments of record_episodes
+    not_before: str = ""  # why there is no such run on the oldest Ray
+    pause: float = 0.0  # seconds of a step, in runs that play as many episodes as they have time for
 
 
 def ppo(env: Any = CountingEnv, **settings: Any) -> Callable[[dict], Any]:
@@ -75,9 +61,8 @@ def dqn(**settings: Any) -> Callable[[dict], Any]:
 
 
 def impala(**settings: Any) -> Callable[[dict], Any]:
-    return small(
-        IMPALAConfig, {"train_batch_size": 32}, CountingEnv, reporting={"min_time_s_per_iteration": 0.5}, **settings
-    )
+    often = {"reporting": {"min_time_s_per_iteration": 0.5}}
+    return small(IMPALAConfig, {"train_batch_size": 32}, CountingEnv, **often, **settings)
 
 
 def batch(config: Any) -> Any:
@@ -91,11 +76,20 @@ def agent_frames(env: Any) -> Any:
     return env.unwrapped.render_agents()
 
 
-def sub_envs(count: int, mode: gym.VectorizeMode = gym.VectorizeMode.SYNC) -> dict:
-    return {"num_envs_per_env_runner": count, "gym_env_vectorize_mode": mode}
+def runners(count: int = 0, sub_envs: int = 1, mode: str = "SYNC", **more: Any) -> dict:
+    vectorised = {"num_envs_per_env_runner": sub_envs, "gym_env_vectorize_mode": gym.VectorizeMode[mode]}
+    return {"env_runners": {"num_env_runners": count, **(vectorised if sub_envs > 1 else {}), **more}}
 
 
-BOTH = ("train", "evaluation")
+def cells(group: str, *rows: tuple) -> list[Cell]:
+    return [
+        Cell(name, group, make, **{key: value for part in options for key, value in part.items()})
+        for name, make, *options in rows
+    ]
+
+
+BOTH = {"sections": ("train", "evaluation")}
+TRAIN = {"sections": ("train",)}
 BY_TIMESTEPS = {"evaluation_duration_unit": "timesteps"}
 NO_RESET = {"evaluation_force_reset_envs_before_iteration": False}
 PARALLEL = {"evaluation_parallel_to_training": True}
@@ -104,158 +98,109 @@ FAILING = {
     "evaluation": evaluation(1, evaluation_config={"env_config": {"fail_at": 4}}),
     "fault_tolerance": {"restart_failed_sub_environments": True},
 }
+DYING = {
+    "evaluation": evaluation(2, evaluation_config={"env_config": {"die_at": 4}}),
+    "fault_tolerance": {"restart_failed_env_runners": True, "delay_between_env_runner_restarts_s": 0.1},
+}
 EXACT4 = {"exact": 4}
-REPLAY = {"render": "replay"}
-PAUSE = 0.01
+REPLAY = {"record": {"render": "replay"}}
+EACH_AGENT = {"agents": ("left", "right"), "record": {"frame": agent_frames, "render": "auto"}}
+PAUSE = {"pause": 0.01}
+WHOLE = {"batch_mode": "complete_episodes"}
+FOUR = {"iterations": 4}
+NO_VECTORS = {"not_before": "Ray 2.50 gives envs of its own registry no vector entry point"}
+
+
+def of_agents(env: str, **settings: Any) -> Callable[[dict], Any]:
+    return ppo(own_env(env), multi_agent=multi_agent(), evaluation=evaluation(1), **settings)
+
 
 CELLS = [
-    Cell("local env runners, training and evaluation", "PPO", ppo(evaluation=evaluation(0)), BOTH, **EXACT4),
-    Cell("1 evaluation env runner, local training", "PPO", ppo(evaluation=evaluation(1)), BOTH, **EXACT4),
-    Cell(
-        "2 env runners each for training and evaluation",
+    *cells(
         "PPO",
-        ppo(evaluation=evaluation(2), env_runners={"num_env_runners": 2}),
-        BOTH,
-        **EXACT4,
-    ),
-    Cell(
-        "3 evaluation env runners, 5 episodes (not divisible), and training in fragments of 4 steps",
-        "PPO",
-        ppo(evaluation=evaluation(3, 5), env_runners={"rollout_fragment_length": 4, "num_env_runners": 1}),
-        BOTH,
-        exact=5,
-    ),
-    Cell("evaluation by timesteps", "evaluation modes", ppo(evaluation=evaluation(2, 80, **BY_TIMESTEPS))),
-    Cell(
-        "by timesteps, no forced reset, and training in fragments of 64 steps",
-        "evaluation modes",
-        ppo(evaluation=evaluation(2, 50, **BY_TIMESTEPS, **NO_RESET), env_runners={"rollout_fragment_length": 64}),
-        BOTH,
-    ),
-    Cell(
-        "parallel to training, of whole episodes",
-        "evaluation modes",
-        ppo(evaluation=evaluation(1, 3, **PARALLEL), env_runners={"batch_mode": "complete_episodes"}),
-        BOTH,
-    ),
-    Cell(
-        "parallel to training, auto",
-        "evaluation modes",
-        ppo(evaluation=evaluation(2, "auto", **PARALLEL), **SECOND),
-        pause=PAUSE,
-    ),
-    Cell(
-        "auto, no forced reset",
-        "evaluation modes",
-        ppo(evaluation=evaluation(1, "auto", **PARALLEL, **NO_RESET), **SECOND),
-        pause=PAUSE,
-    ),
-    Cell("3 sub-envs, sync", "vectorisation", ppo(evaluation=evaluation(1), env_runners=sub_envs(3)), BOTH),
-    Cell(
-        "3 sub-envs, async",
-        "vectorisation",
-        ppo(evaluation=evaluation(1), env_runners=sub_envs(3, gym.VectorizeMode.ASYNC)),
-        BOTH,
-        record=REPLAY,  # such envs have no tapes: rendered directly all the same
-    ),
-    Cell(
-        "3 sub-envs, natively vectorised",
-        "vectorisation",
-        ppo("batch", env_runners=sub_envs(3, gym.VectorizeMode.VECTOR_ENTRY_POINT)),
-        ("train",),
-        record=REPLAY,
-        not_before="Ray 2.50 gives envs of its own registry no vector entry point",
-    ),
-    Cell(
-        "multi-agent, shared frame",
-        "multi-agent",
-        ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-        BOTH,
-    ),
-    Cell(
-        "PettingZoo, agent by agent (AEC)",
-        "multi-agent",
-        ppo(own_env("TurnsCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-    ),
-    Cell("training and evaluation, 2 evaluation env runners", "DQN", dqn(evaluation=evaluation(2)), BOTH),
-    Cell(
-        "training, 2 env runners, no barrier",
-        "IMPALA",
-        impala(env_runners={"num_env_runners": 2}),
-        ("train",),
-        iterations=4,
-        pause=PAUSE,
-    ),
-    Cell("local env runners, training and evaluation", "old API stack", ppo(evaluation=evaluation(0), **STACK), BOTH),
-    Cell(
-        "2 env runners each for training, of whole episodes, and evaluation",
-        "old API stack",
-        ppo(evaluation=evaluation(2), env_runners={"batch_mode": "complete_episodes", "num_env_runners": 2}, **STACK),
-        BOTH,
-    ),
-    Cell(
-        "parallel to training, auto",
-        "old API stack",
-        ppo(evaluation=evaluation(1, "auto", **PARALLEL), **SECOND, **STACK),
-        pause=PAUSE,
-    ),
-    Cell(
-        "multi-agent",
-        "old API stack",
-        ppo(own_env("MultiAgentCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1), **STACK),
-    ),
-    Cell("evaluation, 2 env runners", "replay", ppo(evaluation=evaluation(2)), record=REPLAY, **EXACT4),
-    Cell(
-        "3 sub-envs, parallel to training, auto",
-        "replay",
-        ppo(evaluation=evaluation(1, "auto", **PARALLEL), env_runners=sub_envs(3), **SECOND),
-        record=REPLAY,
-        pause=PAUSE,
-        iterations=5,  # the replays of one evaluation come with a later one
-    ),
-    Cell(
-        "multi-agent, a frame per agent, 2 sub-envs",
-        "auto",  # several views: rendered directly
-        ppo(
-            own_env("MultiAgentCountingEnv"),
-            multi_agent=multi_agent(),
-            evaluation=evaluation(1),
-            env_runners=sub_envs(2),
+        ("local env runners, training and evaluation", ppo(evaluation=evaluation(0)), BOTH, EXACT4),
+        ("1 evaluation env runner, local training", ppo(evaluation=evaluation(1)), BOTH, EXACT4),
+        ("2 env runners each for training and evaluation", ppo(evaluation=evaluation(2), **runners(2)), BOTH, EXACT4),
+        (
+            "3 evaluation env runners, 5 episodes (not divisible), and training in fragments of 4 steps",
+            ppo(evaluation=evaluation(3, 5), **runners(1, rollout_fragment_length=4)),
+            *(BOTH, {"exact": 5}),
         ),
-        agents=("left", "right"),
-        record={"frame": agent_frames, "render": "auto"},
     ),
-    Cell(
-        "PettingZoo, parallel",
+    *cells(
+        "evaluation modes",
+        ("evaluation by timesteps", ppo(evaluation=evaluation(2, 80, **BY_TIMESTEPS))),
+        (
+            "by timesteps, no forced reset, and training in fragments of 64 steps",
+            ppo(evaluation=evaluation(2, 50, **BY_TIMESTEPS, **NO_RESET), **runners(rollout_fragment_length=64)),
+            BOTH,
+        ),
+        (
+            "parallel to training, of whole episodes",
+            ppo(evaluation=evaluation(1, 3, **PARALLEL), **runners(**WHOLE)),
+            BOTH,
+        ),
+        ("parallel to training, auto", ppo(evaluation=evaluation(2, "auto", **PARALLEL), **SECOND), PAUSE),
+        ("auto, no forced reset", ppo(evaluation=evaluation(1, "auto", **PARALLEL, **NO_RESET), **SECOND), PAUSE),
+    ),
+    *cells(
+        "vectorisation",
+        ("3 sub-envs, sync", ppo(evaluation=evaluation(1), **runners(0, 3)), BOTH),
+        # such envs have no tapes: rendered directly all the same
+        ("3 sub-envs, async", ppo(evaluation=evaluation(1), **runners(0, 3, "ASYNC")), BOTH, REPLAY),
+        (
+            "3 sub-envs, natively vectorised",
+            ppo("batch", **runners(0, 3, "VECTOR_ENTRY_POINT")),
+            *(TRAIN, REPLAY, NO_VECTORS),
+        ),
+    ),
+    *cells(
+        "multi-agent",
+        ("multi-agent, shared frame", of_agents("MultiAgentCountingEnv"), BOTH),
+        ("PettingZoo, agent by agent (AEC)", of_agents("TurnsCountingEnv")),
+    ),
+    *cells("DQN", ("training and evaluation, 2 evaluation env runners", dqn(evaluation=evaluation(2)), BOTH)),
+    *cells("IMPALA", ("training, 2 env runners, no barrier", impala(**runners(2)), TRAIN, FOUR, PAUSE)),
+    *cells(
+        "old API stack",
+        ("local env runners, training and evaluation", ppo(evaluation=evaluation(0), **STACK), BOTH),
+        (
+            "2 env runners each for training, of whole episodes, and evaluation",
+            ppo(evaluation=evaluation(2), **runners(2, **WHOLE), **STACK),
+            BOTH,
+        ),
+        ("parallel to training, auto", ppo(evaluation=evaluation(1, "auto", **PARALLEL), **SECOND, **STACK), PAUSE),
+        ("multi-agent", of_agents("MultiAgentCountingEnv", **STACK)),
+    ),
+    *cells(
         "replay",
-        ppo(own_env("ParallelCountingEnv"), multi_agent=multi_agent(), evaluation=evaluation(1)),
-        record=REPLAY,
+        ("evaluation, 2 env runners", ppo(evaluation=evaluation(2)), REPLAY, EXACT4),
+        (
+            "3 sub-envs, parallel to training, auto",
+            ppo(evaluation=evaluation(1, "auto", **PARALLEL), **runners(0, 3), **SECOND),
+            *(REPLAY, PAUSE, {"iterations": 5}),  # the replays of one evaluation come with a later one
+        ),
     ),
-    Cell(
-        "old API stack, 2 sub-envs",
+    # several views: rendered directly
+    *cells(
+        "auto",
+        ("multi-agent, a frame per agent, 2 sub-envs", of_agents("MultiAgentCountingEnv", **runners(0, 2)), EACH_AGENT),
+    ),
+    *cells(
         "replay",
-        ppo(evaluation=evaluation(1), env_runners=sub_envs(2), **STACK),
-        record=REPLAY,
+        ("PettingZoo, parallel", of_agents("ParallelCountingEnv"), REPLAY),
+        ("old API stack, 2 sub-envs", ppo(evaluation=evaluation(1), **runners(0, 2), **STACK), REPLAY),
+        (
+            "IMPALA, evaluation while sampling goes on",
+            impala(evaluation=evaluation(1), **runners(1, 2)),
+            *(BOTH, FOUR, REPLAY, PAUSE),
+        ),
     ),
-    Cell(
-        "IMPALA, evaluation while sampling goes on",
-        "replay",
-        impala(env_runners={"num_env_runners": 1, **sub_envs(2)}, evaluation=evaluation(1)),
-        BOTH,
-        iterations=4,
-        record=REPLAY,
-        pause=PAUSE,
-    ),
-    Cell("an env that fails in mid-episode", "faults", ppo(**FAILING)),
-    Cell("an env that fails in mid-episode, old API stack", "faults", ppo(**FAILING, **STACK)),
-    Cell(
-        "an evaluation env runner dies and is recreated",
+    *cells(
         "faults",
-        ppo(
-            evaluation=evaluation(2, evaluation_config={"env_config": {"die_at": 4}}),
-            fault_tolerance={"restart_failed_env_runners": True, "delay_between_env_runner_restarts_s": 0.1},
-        ),
-        iterations=3,
+        ("an env that fails in mid-episode", ppo(**FAILING)),
+        ("an env that fails in mid-episode, old API stack", ppo(**FAILING, **STACK)),
+        ("an evaluation env runner dies and is recreated", ppo(**DYING), {"iterations": 3}),
     ),
 ]
 
@@ -279,7 +224,6 @@ def as_parameter(cell: Cell) -> Any:
 
 
 def check_clip(clip: tm.Video, agent: str | None = None, agents: tuple[str, ...] = ()) -> tuple[int, int]:
-    """Assert that a clip is one whole episode; return its env and its number."""
     counts = [read_frame(frame) for frame in decode_video(clip.data)]
     record = clip.episode
     assert [count.step for count in counts] == list(range(record.episode_length + 1))
@@ -300,7 +244,6 @@ def number_of_clips(result: dict) -> int:
 
 
 def check_results(cell: Cell, results: list[dict], log: Path) -> int:
-    """Assert all that a cell promises; return the number of episodes recorded."""
     seen: set[tuple[int, int]] = set()
     places: dict[tuple, set[int]] = {}
     written = written_by_the_env(log)
@@ -344,17 +287,16 @@ def test_every_clip_is_right(cell, ray_session, tmp_path):
     try:
         results = [algorithm.train() for _ in range(cell.iterations)]
         until = time.monotonic() + 120
-        while time.monotonic() < until and sum(map(number_of_clips, results)) < cell.least:
+        while time.monotonic() < until and sum(map(number_of_clips, results)) < LEAST:
             results.append(algorithm.train())  # env runners that take long to start have nothing to tell yet
     finally:
         algorithm.stop()
-    assert check_results(cell, results, tmp_path) >= cell.least
+    assert check_results(cell, results, tmp_path) >= LEAST
 
 
 def test_remote_worker_envs_train_on_and_have_data_but_no_clips(ray_session, tmp_path):
     """Each is a Ray actor that shows no frames. The recorder took the place of its ``step``, and training ended."""
-    remote = {"num_envs_per_env_runner": 2, "remote_worker_envs": True}
-    config = ppo("batch", env_runners=remote, **STACK)({"log_dir": str(tmp_path)})
+    config = ppo("batch", **runners(0, 2, remote_worker_envs=True), **STACK)({"log_dir": str(tmp_path)})
     config.callbacks(tm.rllib.record_episodes(sections="train", keep="all", name="clips"))
     algorithm = config.build_algo()
     try:

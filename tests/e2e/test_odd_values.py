@@ -9,13 +9,12 @@ import PIL.Image
 import pytest
 import ray
 from packaging.version import Version
-from ray import tune
 from ray.rllib.algorithms.callbacks import DefaultCallbacks, make_multi_callbacks
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support.envs.odd_values import LARGE, OddValuesEnv
-from tests.support.experiment import rows_of, tensorboard_events
+from tests.support.experiment import fit, rows_of, tensorboard_events
 
 HAS_ITEM_SERIES = Version(ray.__version__) >= Version("2.52")
 LOGGED_FOREVER = {"reduce": "item_series", "window": 3} if HAS_ITEM_SERIES else {"reduce": None, "window": 3}
@@ -23,30 +22,12 @@ CALLBACKS = [tm.JsonMediaLoggerCallback, tm.TBXMediaLoggerCallback]
 
 
 class Heatmaps(DefaultCallbacks):
-    """Logs a picture of each episode as RLlib's heatmap example does, and writes it down."""
-
     def on_episode_end(self, *, episode, metrics_logger=None, **kwargs):
         if metrics_logger is None:
             return
         picture = np.random.default_rng().integers(0, 255, (80, 100, 3)).astype(np.uint8)
         np.save(Path(self.log_dir) / f"{episode.id_}.npy", picture)
         metrics_logger.log_value("heatmap", picture, **LOGGED_FOREVER)
-
-
-def fit(trainable, storage, **options):
-    results = tune.Tuner(
-        trainable,
-        run_config=tune.RunConfig(
-            name=f"odd_{Path(storage).name}",
-            storage_path=str(storage),
-            verbose=0,
-            callbacks=[callback(media=tm.MediaOptions(strict=True)) for callback in CALLBACKS],
-            **options.pop("run", {}),
-        ),
-        **options,
-    ).fit()
-    assert not results.errors
-    return results
 
 
 @pytest.fixture(scope="module", params=["new", "old"])
@@ -69,7 +50,9 @@ def run(request, ray_session, tmp_path_factory):
         config.callbacks(make_multi_callbacks([hook, recorder]))
         config.api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
         config.training(model={"fcnet_hiddens": [8]})
-    results = fit("PPO", storage / "out", param_space=config, run={"stop": {"training_iteration": 3}})
+    callbacks = [callback(media=tm.MediaOptions(strict=True)) for callback in CALLBACKS]
+    results = fit("PPO", storage / "out", callbacks, space=config, stop={"training_iteration": 3})
+    assert not results.errors
     return storage, Path(results[0].path), request.param
 
 

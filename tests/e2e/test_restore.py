@@ -11,17 +11,9 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 import ray
-from ray import tune
 
-import tune_media as tm
 from tests.support.processes import driver
-from tests.support.trial_life import (
-    assert_files_and_index_agree,
-    assert_tensorboard_shows_once,
-    clip,
-    index_lines,
-    told,
-)
+from tests.support.trial_life import assert_files_and_index_agree, assert_tensorboard_shows_once, told
 
 SCRIPT = Path(__file__).parents[1] / "support" / "sweep_to_kill.py"
 LENGTH = 8  # results of each trial after it was restored
@@ -47,9 +39,7 @@ def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage,
     told_before = {"TOLD": str(before), "LENGTH": "1000", **OFTEN}
     told_after = {"TOLD": str(after), "LENGTH": str(LENGTH), **OFTEN}
     with driver(SCRIPT, "start", place, log=tmp_path / "started.log", **told_before) as first:
-        first.wait_until(
-            lambda: len({line["trial"] for line in told(before)}) == 2 and is_saved(filesystem, experiment)
-        )
+        first.wait_until(lambda: len({one["trial"] for one in told(before)}) == 2 and is_saved(filesystem, experiment))
         time.sleep(delay)
         assert first.process.poll() is None, first.output()
         kill_outside_of_copies(first, filesystem, experiment)
@@ -67,7 +57,6 @@ def test_a_killed_sweep_is_restored_from_its_storage(request, tmp_path, storage,
 
 
 def is_saved(filesystem, experiment):
-    """Return whether Tune can restore the experiment: its state is on the storage, with trials that have reported."""
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(experiment, allow_not_found=True))
     for info in found:
         if info.base_name.startswith("experiment_state-"):
@@ -89,7 +78,6 @@ def kill_outside_of_copies(sweep, filesystem, experiment):
 
 
 def are_whole(filesystem, experiment):
-    """Return whether each file of Tune's snapshot ends as JSON or a pickle does."""
     for info in filesystem.get_file_info(pyarrow.fs.FileSelector(experiment)):
         if info.is_file and not info.base_name.startswith("."):
             with filesystem.open_input_stream(info.path) as stream:
@@ -103,7 +91,6 @@ def lines_of(log, trial):
 
 
 def assert_restored(filesystem, folder, before, after, tmp_path):
-    """Assert that all of a trial's history is on storage and in the index once, and that the rest is marked."""
     with filesystem.open_input_stream(f"{folder}/result.json") as stream:
         results = [json.loads(line) for line in stream.read().splitlines()]
     history = {result["training_iteration"]: result for result in results}  # the last of each iteration
@@ -133,36 +120,3 @@ def assert_restored(filesystem, folder, before, after, tmp_path):
     steps = assert_tensorboard_shows_once(events)
     for tag in ("train/rollout", "train/weights", "ray/tune/level"):
         assert [step for step in steps[tag] if step >= back_to] == new
-
-
-def unlucky(config):
-    """One trial ends well; the other fails until the experiment has been restored."""
-    for iteration in (1, 2, 3):
-        tune.report({"clip": tm.Video(clip(iteration), fps=5)})
-    if config["trial"] == 1 and not Path(config["repaired"]).exists():
-        raise RuntimeError("the trial fails, as it was told to")
-
-
-def test_a_restore_lists_the_files_of_trials_that_had_ended(ray_session, tmp_path):
-    """A driver was killed before it copied the last index of a trial; Tune does not start such a trial again."""
-    repaired = tmp_path / "repaired"
-    tune.Tuner(
-        unlucky,
-        param_space={"trial": tune.grid_search([0, 1]), "repaired": str(repaired)},
-        run_config=tune.RunConfig(
-            name="killed", storage_path=str(tmp_path), verbose=0, callbacks=[tm.JsonMediaLoggerCallback()]
-        ),
-    ).fit()
-    (index,) = (tmp_path / "killed").glob("*trial=0*/media/index.jsonl")
-    lines = index_lines(index.parents[1])
-    assert len(lines) == 3
-    index.write_text(index.read_text().splitlines(keepends=True)[0])
-    (done,) = (tmp_path / "killed" / ".tune_media_log").glob("*.done.json")
-    done.unlink()  # as a killed driver leaves it
-    repaired.touch()
-    results = tune.Tuner.restore(str(tmp_path / "killed"), unlucky, restart_errored=True).fit()
-    assert not results.errors
-    found = assert_files_and_index_agree(index.parents[1])
-    facts = ("bytes", "sha256", "frames", "fps", "width", "kind")
-    names = ("path", "step", "training_iteration", "key", "trial_id", *facts)
-    assert [[line[name] for name in names] for line in found] == [[line[name] for name in names] for line in lines]

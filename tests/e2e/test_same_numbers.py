@@ -15,7 +15,6 @@ def reported_by_rllib(metrics):
 
 
 def assert_of_the_counted_episodes(results, stack):
-    """Assert that the clips and metrics of each evaluation are of the episodes that RLlib counts in it."""
     for result in results:
         metrics = result["evaluation"]["env_runners"]
         count, least, largest = reported_by_rllib(metrics)

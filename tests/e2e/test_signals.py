@@ -1,5 +1,3 @@
-"""SIGTERM in mid-sweep: every logger is closed as after Ctrl-C, within a bounded time."""
-
 from __future__ import annotations
 
 import signal

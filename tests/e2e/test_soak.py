@@ -13,6 +13,7 @@ import pytest
 from ray import tune
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 pytestmark = pytest.mark.ray
@@ -55,7 +56,6 @@ def is_ours(thing):
 
 
 def our_objects():
-    """Count what there is of the package's classes, by class."""
     gc.collect()
     return Counter(type(thing).__name__ for thing in gc.get_objects() if is_ours(thing))
 
@@ -115,14 +115,9 @@ def soaked(ray_session, tmp_path_factory):
     gc.unfreeze()  # what was imported may hold things, too
     strict = tm.MediaOptions(strict=True)
     callbacks = [tm.JsonMediaLoggerCallback(media=strict), tm.TBXMediaLoggerCallback(media=strict)]
-    results = tune.Tuner(
-        train,
-        param_space={"index": tune.grid_search(list(range(TRIALS)))},
-        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=4),
-        run_config=tune.RunConfig(
-            name="soak", storage_path=str(tmp_path_factory.mktemp("soak")), verbose=0, callbacks=[watcher, *callbacks]
-        ),
-    ).fit()
+    space = {"index": tune.grid_search(list(range(TRIALS)))}
+    at_once = {"reuse_actors": True, "max_concurrent_trials": 4}
+    results = fit(train, tmp_path_factory.mktemp("soak"), [watcher, *callbacks], space=space, tune_config=at_once)
     assert not results.errors
     assert watcher.over == TRIALS
     yield watcher, results

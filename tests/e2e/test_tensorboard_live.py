@@ -26,8 +26,6 @@ NEEDS_DATA_SERVER = pytest.mark.skipif(
 
 
 class Board:
-    """A running TensorBoard, which serves."""
-
     def __init__(self, folder, flags):
         flags = [f"--logdir={folder}", "--reload_interval=1", "--samples_per_plugin=images=1000", *flags]
         with socket.socket() as free:
@@ -42,19 +40,16 @@ class Board:
             return True
 
     def steps(self, what):
-        """Return the steps of scalars or clips that the page shows; [] if there are none yet."""
         path, tag = what
         query = urllib.parse.urlencode({"run": "t1", "tag": tag, "sample": 0})
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/data/plugin/{path}?{query}", timeout=20
-            ) as found:
+            address = f"http://127.0.0.1:{self.port}/data/plugin/{path}?{query}"
+            with urllib.request.urlopen(address, timeout=20) as found:
                 return [point["step"] if isinstance(point, dict) else point[1] for point in json.load(found)]
         except OSError:  # it does not know the trial yet
             return []
 
     def shows(self, **wanted):
-        """Wait until it shows these scalars and clips."""
         whats = {"scalars": SCALARS, "clips": CLIPS}
         with contextlib.suppress(AssertionError):
             wait_until(lambda: all(self.steps(whats[name]) == steps for name, steps in wanted.items()))

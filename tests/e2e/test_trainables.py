@@ -1,5 +1,3 @@
-"""Function trainables under Tune: what they report at any depth arrives once, in files, index and TensorBoard."""
-
 import json
 import tempfile
 from pathlib import Path
@@ -9,7 +7,7 @@ import pytest
 from ray import tune
 
 import tune_media as tm
-from tests.support.experiment import image_steps, media_files, rows_of, tensorboard_events, trial_folders
+from tests.support.experiment import fit, image_steps, media_files, rows_of, tensorboard_events, trial_folders
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.trackers import mlflow_store, read_wandb
 from tune_media.encoding import decode_video
@@ -18,23 +16,7 @@ STRICT = tm.MediaOptions(strict=True)
 
 
 def clip(level: int, count: int = 3) -> list[np.ndarray]:
-    """A clip whose first frame has this brightness."""
     return [np.full((16, 24, 3), min(255, level + 40 * index), np.uint8) for index in range(count)]
-
-
-def level_of(path: str) -> float:
-    return float(next(iter(decode_video(Path(path).read_bytes()))).mean())
-
-
-def fit(trainable, storage, callbacks, *, param_space=None, iterations=None, **tune_config):
-    return tune.Tuner(
-        trainable,
-        param_space=param_space or {},
-        tune_config=tune.TuneConfig(**tune_config),
-        run_config=tune.RunConfig(
-            name=Path(storage).name, storage_path=str(storage), verbose=0, callbacks=callbacks, stop=iterations
-        ),
-    ).fit()
 
 
 STEPS = [1, 2, 3]
@@ -60,11 +42,10 @@ def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_p
         nested,
         tmp_path,
         [tm.TBXMediaLoggerCallback(STRICT), tm.JsonMediaLoggerCallback(STRICT)],
-        param_space={"trial": tune.grid_search(list(range(8)))},
-        max_concurrent_trials=8,
+        space={"trial": tune.grid_search(list(range(8)))},
     )
     assert not results.errors
-    catalog = tm.load(tmp_path / tmp_path.name)
+    catalog = tm.load(tmp_path / "exp")
     for result in results:
         rows = [row for row in catalog if row["trial"] == Path(result.path).name]
         assert [row["step"] for row in rows_of(rows, key="rollout")] == STEPS
@@ -73,7 +54,8 @@ def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_p
         assert len(rows) == 5 * len(STEPS)
         assert len({row["id"] for row in rows}) == len(rows)
         for row in rows_of(rows, key="rollout"):  # the right clip of the right trial
-            assert level_of(row["file"]) == pytest.approx(result.config["trial"] * 20 + row["step"], abs=3)
+            level = float(next(iter(decode_video(Path(row["file"]).read_bytes()))).mean())
+            assert level == pytest.approx(result.config["trial"] * 20 + row["step"], abs=3)
         assert image_steps(result.path) == {
             "train/rollout": STEPS,
             "train/deep/list/0/clips": STEPS,  # of two at a step, its page shows one
@@ -84,7 +66,7 @@ def test_nothing_is_missing_or_double_of_eight_trials_at_once(ray_session, tmp_p
         assert [event.histogram_value.num for event in events.Histograms("train/histogram")] == [10 * s for s in STEPS]
         assert isinstance(result.metrics["rollout"], str)
         assert isinstance(result.metrics["deep"]["list"][0]["clips"], tuple)
-    assert len(media_files(tmp_path / tmp_path.name)) == len(catalog)
+    assert len(media_files(tmp_path / "exp")) == len(catalog)
 
 
 def checkpointing(config):
@@ -101,9 +83,9 @@ def test_metrics_kept_with_checkpoints_hold_paths_too(ray_session, tmp_path):
     results = fit(checkpointing, tmp_path, [tm.JsonMediaLoggerCallback(STRICT)])
     for _, metrics in results[0].best_checkpoints:
         assert isinstance(metrics["rollout"], str)
-    (state,) = (tmp_path / tmp_path.name).glob("experiment_state-*.json")
+    (state,) = (tmp_path / "exp").glob("experiment_state-*.json")
     assert "tune_media" not in state.read_text()
-    assert len(tm.load(tmp_path / tmp_path.name)) == 3
+    assert len(tm.load(tmp_path / "exp")) == 3
 
 
 def raw_and_odd(config):
@@ -123,7 +105,7 @@ def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session,
     results = fit(raw_and_odd, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
     assert not results.errors
     assert results[0].metrics["training_iteration"] == 3
-    catalog = tm.load(tmp_path / tmp_path.name)
+    catalog = tm.load(tmp_path / "exp")
     assert len(rows_of(catalog, key="clip")) == 3
     assert [row["frames"] for row in rows_of(catalog, key="ragged")] == [2, 3] * 3
     assert len([record for record in caplog.records if "TensorBoard" in record.getMessage()]) == 1
@@ -146,6 +128,17 @@ def test_the_first_options_that_are_given_count(tmp_path):
     run(callbacks, trial, [{"again": tm.Video(clip(9), fps=10)}])
     events = tensorboard_events(trial.storage.trial_fs_path)
     assert int.from_bytes(events.Images("train/again")[0].encoded_image_string[6:8], "little") == 8
+
+
+def raw(config):
+    for level in range(2):
+        tune.report({"clip": np.full((1, 3, 3, 16, 16), level, np.uint8)})
+
+
+def test_one_variable_is_enough(ray_session, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_TUNE_CALLBACKS", "tune_media.JsonMediaLoggerCallback")
+    fit(raw, tmp_path, None)
+    assert len(tm.load(tmp_path / "exp")) == 2
 
 
 class OtherLibraries(tune.Trainable):
@@ -176,7 +169,7 @@ class OtherLibraries(tune.Trainable):
 def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_path):
     results = fit(OtherLibraries, tmp_path, [tm.JsonMediaLoggerCallback(media=STRICT), tm.TBXMediaLoggerCallback()])
     assert not results.errors
-    catalog = tm.load(tmp_path / tmp_path.name)
+    catalog = tm.load(tmp_path / "exp")
     kinds = {key: [row["kind"] for row in rows_of(catalog, key=key)] for key in {row["key"] for row in catalog}}
     assert kinds == {
         "figure": ["image"] * 2,
@@ -184,7 +177,7 @@ def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_
         "clip": ["video"] * 2,
         "table": ["artifact"] * 2,
     }
-    (trial,) = trial_folders(tmp_path / tmp_path.name)
+    (trial,) = trial_folders(tmp_path / "exp")
     assert image_steps(trial) == {"train/figure": [1, 2], "train/deep/picture": [1, 2], "train/clip": [1, 2]}
     events = tensorboard_events(trial)
     assert [event.value for event in events.Scalars("ray/tune/loss")] == [0.5, 1.5]
@@ -218,7 +211,7 @@ def wrapped(ray_session, tmp_path_factory):
         tm.WandbMediaLoggerCallback(media=STRICT, project="p", mode="offline"),
         tm.MLflowMediaLoggerCallback(media=STRICT, **store),
     ]
-    results = fit(told_by_a_wrapper, folder, callbacks, param_space={"log_dir": str(folder)})
+    results = fit(told_by_a_wrapper, folder, callbacks, space={"log_dir": str(folder)})
     assert not results.errors
     (trial,) = trial_folders(results.experiment_path)
     return folder, tm.load(results.experiment_path), trial
@@ -235,21 +228,17 @@ def test_a_wrapper_in_a_trainable_tells_of_every_episode(wrapped):
     assert image_steps(trial) == {"train/rollout/best": [1, 2, 3], "train/rollout/heat/best": [1, 2, 3]}
     events = tensorboard_events(trial)
     assert len(events.Scalars("ray/tune/rollout/custom_metrics/speed_avg_mean")) == 3
-    assert sum(e.histogram_value.num for e in events.Histograms("train/rollout/speed")) == sum(
-        o["length"] for o in wrote
-    )
+    steps = sum(one["length"] for one in wrote)
+    assert sum(e.histogram_value.num for e in events.Histograms("train/rollout/speed")) == steps
     (text, *_) = events.Tensors("train/rollout/phase/text_summary")
     assert b"late" in text.tensor_proto.string_val[0]
-
-
-def rows_of_table(content):
-    return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
 
 
 def test_wandbs_table_has_a_row_for_each_episode(wrapped):
     _, catalog, trial = wrapped
     (table,) = trial.glob("wandb/offline-run-*/files/media/table/episodes_*.table.json")
-    rows = rows_of_table(json.loads(table.read_text()))
+    content = json.loads(table.read_text())
+    rows = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
     episodes = catalog.episodes()
     assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
     assert sum(row["clip"] is not None for row in rows) == 3

@@ -1,5 +1,3 @@
-"""Recorded steps are the env's: a replay of each exported episode gives its return, and says how it ended."""
-
 from pathlib import Path
 
 import gymnasium as gym
@@ -11,6 +9,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.connectors.env_to_module import MeanStdFilter
 
 import tune_media as tm
+from tests.support.experiment import fit
 from tests.support.rllib_configs import STACK, evaluation, small
 
 LEARN = {"train_batch_size": 200, "minibatch_size": 200, "num_epochs": 1}
@@ -35,31 +34,15 @@ class ShortPendulum(gym.Wrapper):
         return observation, float(reward), self.ends and self.steps == 30, not self.ends and self.steps == 20, info
 
 
-def fit(storage, stack, **settings):
+def run(storage, stack, **settings):
     """Run a trial whose episodes end themselves, and one whose episodes are cut; return them, and the catalog."""
     settings = {"evaluation": evaluation(0, 3), **settings, **(STACK if stack == "old" else {})}
     config = small(PPOConfig, LEARN, ShortPendulum, **settings)({"ends": tune.grid_search([True, False])})
     config.callbacks(tm.rllib.record_episodes(keep="all", video=None, trajectories=True, seeds=50, strict=True))
-    results = tune.Tuner(
-        "PPO",
-        param_space=config,
-        run_config=tune.RunConfig(
-            name="steps",
-            storage_path=str(storage),
-            stop={"training_iteration": 1},
-            verbose=0,
-            callbacks=[tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))],
-        ),
-    ).fit()
+    callbacks = [tm.JsonMediaLoggerCallback(media=tm.MediaOptions(strict=True))]
+    results = fit("PPO", storage, callbacks, space=config, stop={"training_iteration": 1})
     assert not results.errors
     return {result.config["env_config"]["ends"]: result.path for result in results}, tm.load(results.experiment_path)
-
-
-def steps_of(trial):
-    """Yield the steps of each episode."""
-    tables = pd.concat(map(pd.read_parquet, sorted(Path(trial).glob("episode_data/steps-*.parquet"))))
-    for _, table in tables.groupby("episode_id"):
-        yield table.sort_values("episode_step")
 
 
 @pytest.mark.parametrize("stack", ["new", "old"])
@@ -69,9 +52,12 @@ def test_a_replay_of_an_exported_episode_gives_its_return(ray_session, tmp_path,
     On the new API stack, a mean-std filter rewrites the episode: -1.4 stood there for an env's 0.0.
     """
     filtered = {"env_runners": {"env_to_module_connector": lambda *args, **kwargs: MeanStdFilter()}}
-    trials, catalog = fit(tmp_path, stack, **(filtered if stack == "new" else {}))
+    trials, catalog = run(tmp_path, stack, **(filtered if stack == "new" else {}))
     facts = catalog.episodes().set_index("episode_id")
-    episodes = [(ends, table) for ends, trial in trials.items() for table in steps_of(trial)]
+    episodes = []
+    for ends, trial in trials.items():
+        steps = pd.concat(map(pd.read_parquet, sorted(Path(trial).glob("episode_data/steps-*.parquet"))))
+        episodes += [(ends, table.sort_values("episode_step")) for _, table in steps.groupby("episode_id")]
     assert len(episodes) >= 6
     for ends, table in episodes:
         fact = facts.loc[table["episode_id"].iloc[0]]

@@ -11,6 +11,7 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining
 
 import tune_media as tm
+from tests.support import experiment
 from tests.support.trial_life import (
     Accepted,
     assert_files_and_index_agree,
@@ -25,25 +26,14 @@ from tests.support.trial_life import (
 )
 
 
-def fit(trainable, storage, accepted=None, *, param_space=None, name="life", stop=None, max_failures=0, **tune_config):
+def fit(trainable, storage, accepted, space, *, stop=None, max_failures=0, **tune_config):
     """Run a sweep; return its results by trial id."""
     strict = tm.MediaOptions(strict=True)
-    callbacks = [tm.JsonMediaLoggerCallback(strict), tm.TBXMediaLoggerCallback(strict)]
-    log = Path(storage) / "told"
-    log.mkdir(exist_ok=True)
-    results = tune.Tuner(
-        trainable,
-        param_space={**(param_space or {}), "log": str(log)},
-        tune_config=tune.TuneConfig(**tune_config),
-        run_config=tune.RunConfig(
-            name=name,
-            storage_path=str(storage),
-            verbose=0,
-            stop=stop,
-            failure_config=tune.FailureConfig(max_failures=max_failures),
-            callbacks=[*callbacks, *([accepted] if accepted else [])],
-        ),
-    ).fit()
+    callbacks = [tm.JsonMediaLoggerCallback(strict), tm.TBXMediaLoggerCallback(strict), accepted]
+    (storage / "told").mkdir(exist_ok=True)
+    options = {"stop": stop, "failure_config": tune.FailureConfig(max_failures=max_failures), "name": "life"}
+    space = {**space, "log": str(storage / "told")}
+    results = experiment.fit(trainable, storage, callbacks, space=space, tune_config=tune_config, **options)
     assert not results.errors
     return {result.metrics["trial_id"]: result for result in results}
 
@@ -72,7 +62,7 @@ def failing(config):
 
 def test_retries_go_back_to_their_checkpoints(ray_session, tmp_path):
     accepted = Accepted()
-    results = fit(failing, tmp_path, accepted, param_space={"trial": tune.grid_search(list(FAILS))}, max_failures=2)
+    results = fit(failing, tmp_path, accepted, {"trial": tune.grid_search(list(FAILS))}, max_failures=2)
     lines = told(tmp_path / "told")
     marked = {}
     for trial, result in results.items():
@@ -96,7 +86,7 @@ def test_early_stops_in_actors_that_are_reused(ray_session, tmp_path):
         early,
         tmp_path,
         accepted,
-        param_space={"trial": tune.grid_search(list(range(6)))},
+        {"trial": tune.grid_search(list(range(6)))},
         stop={"training_iteration": 7},
         scheduler=ASHAScheduler(metric="score", mode="min", grace_period=2, reduction_factor=2, max_t=8),
         reuse_actors=True,
@@ -111,8 +101,6 @@ def test_early_stops_in_actors_that_are_reused(ray_session, tmp_path):
 
 
 class Resumable(tune.Trainable):
-    """Goes on at the iteration that its checkpoint holds."""
-
     def setup(self, config):
         self.done_so_far = 0
 
@@ -144,13 +132,8 @@ class Halving(FIFOScheduler):
 
 def test_pause_and_resume(ray_session, tmp_path):
     accepted = Accepted()
-    results = fit(
-        Resumable,
-        tmp_path,
-        accepted,
-        param_space={"trial": tune.grid_search(list(range(4)))},
-        scheduler=Halving(),
-    )
+    space = {"trial": tune.grid_search(list(range(4)))}
+    results = fit(Resumable, tmp_path, accepted, space, scheduler=Halving())
     lines = told(tmp_path / "told")
     for trial, result in results.items():
         listed = assert_life(result.path, trial, lines, accepted.ids[trial])
@@ -204,16 +187,14 @@ def test_a_clone_knows_its_donors(ray_session, tmp_path):
         evolving,
         tmp_path,
         accepted,
-        param_space={"trial": tune.grid_search([0, 1, 2]), "rate": 1.0},
+        {"trial": tune.grid_search([0, 1, 2]), "rate": 1.0},
         stop={"clock": 8},
         scheduler=scheduler,
         reuse_actors=True,
     )
     lines = told(tmp_path / "told")
     by_slot = {slot_of(trial): trial for trial in results}
-    listed = {
-        slot: assert_life(results[trial].path, trial, lines, accepted.ids[trial]) for slot, trial in by_slot.items()
-    }
+    listed = {at: assert_life(results[id].path, id, lines, accepted.ids[id]) for at, id in by_slot.items()}
     ancestors = [f"{by_slot[2]}@8", f"{by_slot[1]}@6", f"{by_slot[0]}@2"]
     winner = max((line for line in listed[0] if line["key"] == "rollout"), key=lambda line: line["row"])
     assert (winner["lineage"], winner["training_iteration"]) == (ancestors, 10)
@@ -239,13 +220,7 @@ def test_a_second_run_in_the_same_folders(ray_session, tmp_path):
     ids = set()
     for length in (4, 2):  # the second one ends before the first did
         accepted = Accepted()
-        results = fit(
-            short,
-            tmp_path,
-            accepted,
-            param_space={"length": length},
-            trial_dirname_creator=lambda trial: "the_trial",
-        )
+        results = fit(short, tmp_path, accepted, {"length": length}, trial_dirname_creator=lambda trial: "the_trial")
         ((trial, result),) = results.items()
         assert Path(result.path) == tmp_path / "life" / "the_trial"
         assert len(accepted.ids[trial]) == length + 1
@@ -255,5 +230,4 @@ def test_a_second_run_in_the_same_folders(ray_session, tmp_path):
         assert not [line for line in listed if line.get("rolled_back")]  # another trial: this one took nothing back
         steps = assert_tensorboard_shows_once(result.path)
         assert steps["train/rollout"] == steps["ray/tune/level"] == list(range(1, length + 2))
-        time.sleep(1)  # Tune's staging folder is named by the second: else the trial's would be the_trial_740c
     assert len(ids) == 8

@@ -17,7 +17,6 @@ SUPPORT = Path(__file__).parents[1] / "support"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return the folder with all that the script leaves."""
     folder = tmp_path_factory.mktemp("two_nodes")
     (folder / "played").mkdir()
     with driver(SUPPORT / "two_nodes.py", str(folder), log=folder / "log") as script:

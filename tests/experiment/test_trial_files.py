@@ -1,5 +1,3 @@
-"""A trial's folder as the viewer reads it: again only if the index has changed."""
-
 import json
 import os
 from pathlib import Path

@@ -1,4 +1,1 @@
-"""Drivers that are killed again and again, and whether everything is there once afterwards.
-
-``python -m tests.kills 50 --seed 1`` kills 50 drivers; see ``--help``.
-"""
+"""Drivers that are killed again and again; is everything there once? ``python -m tests.kills --help``."""

@@ -46,7 +46,6 @@ LONGEST = 1200.0  # seconds that a driver may take, on a busy machine
 
 
 def forked(work: Callable[[], Any], log: Path) -> int:
-    """Start work in a forked process; return its id."""
     gc.collect()
     sys.stdout.flush()
     pid = os.fork()
@@ -68,7 +67,6 @@ def forked(work: Callable[[], Any], log: Path) -> int:
 
 
 def ended(pid: int, seconds: float) -> int | None:
-    """Wait for a process; return its status, or None if it still runs."""
     until = time.monotonic() + seconds
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -96,7 +94,6 @@ def result_of(work: Callable[[], Any], folder: Path) -> Any:
 
 @contextlib.contextmanager
 def s3_server(folder: Path) -> Any:
-    """An S3 server in a process of its own; gives its address."""
     port = free_port()
 
     def serve() -> None:
@@ -121,7 +118,6 @@ def s3_server(folder: Path) -> Any:
 
 @contextlib.contextmanager
 def _running_mlflow(home: Path) -> Any:
-    """An MLflow server for all rounds."""
     folder = home / "mlflow"
     folder.mkdir()
     server = MlflowServer(folder)
@@ -152,15 +148,7 @@ def mlflow_of(home: Path, folder: Path, mode: str, rng: random.Random, server: M
 
 
 def run_round(
-    home: Path,
-    seed: int,
-    server: str,
-    *,
-    mode: str,
-    mlflow_server: MlflowServer | None,
-    machine_lost: bool,
-    has_tapes: bool,
-    counts: Counter[str],
+    home: Path, seed: int, server: str, mode: str, mlflow_server: Any, has_tapes: bool, **options: Any
 ) -> list[str]:
     """Kill an experiment's drivers two to five times, and let the last one end; return what is wrong."""
     rng = random.Random(seed)
@@ -171,11 +159,10 @@ def run_round(
     experiment = f"kills{seed}/experiment" if server else str(folder / "storage")
     if server:
         result_of(lambda: filesystem_of(server).create_dir(f"kills{seed}"), folder)
-    counts[f"rounds with MLflow: {mode}"] += 1
-    counts["rounds with tapes"] += has_tapes
+    options["counts"].update({f"rounds with MLflow: {mode}": 1, "rounds with tapes": has_tapes})
     with mlflow_of(home, folder, mode, rng, mlflow_server) as address:
         places = Places(folder, server, experiment, address, f"kills {seed}", has_tapes)
-        return _kill_and_check(places, rng, machine_lost=machine_lost, counts=counts)
+        return _kill_and_check(places, rng, **options)
 
 
 def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, counts: Counter[str]) -> list[str]:
@@ -252,7 +239,7 @@ def _round_in_process(
         begun, counts, rng = time.monotonic(), Counter[str](rounds=1), random.Random(-seed)
         how = {"machine_lost": rng.random() < lost, "has_tapes": rng.random() < tapes}
         try:
-            problems = run_round(home, seed, server, mode=mode, mlflow_server=mlflow_server, counts=counts, **how)
+            problems = run_round(home, seed, server, mode, mlflow_server, counts=counts, **how)
         except RuntimeError as error:
             problems = [str(error)]
         spent = sum(resource.getrusage(who).ru_utime for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -290,16 +277,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--jobs", type=int, default=1, help="how many rounds run at a time")
     parser.add_argument("--s3", action="store_true", help="the storage is an S3 server on loopback")
-    parser.add_argument(
-        "--machine-lost",
-        type=float,
-        nargs="?",
-        const=1.0,
-        default=0.0,
-        metavar="SHARE",
-        help="the driver's folders are deleted at each kill; in all rounds, or in a share of them",
-    )
-    parser.add_argument("--tapes", type=float, default=0.3, metavar="SHARE", help="rounds with clips that are rendered")
+    lost = "the driver's folders are deleted at each kill; in all rounds, or in a share of them"
+    share = {"type": float, "metavar": "SHARE"}
+    parser.add_argument("--machine-lost", nargs="?", const=1.0, default=0.0, help=lost, **share)
+    parser.add_argument("--tapes", default=0.3, help="rounds with clips that are rendered", **share)
     parser.add_argument("--mlflow", choices=[*MODES, "all"], default="all", help="what MLflow is in each round")
     parser.add_argument("--keep", action="store_true", help="keep the folders of rounds with problems")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
@@ -318,9 +299,8 @@ def main() -> int:
             while running or (counts["kills"] < given.kills and time.monotonic() < until):
                 while len(running) < given.jobs and counts["kills"] < given.kills and time.monotonic() < until:
                     mode = modes[seed % len(modes)]
-                    running[
-                        _round_in_process(home, seed, server, mlflow_server, mode, given.machine_lost, given.tapes)
-                    ] = seed
+                    shares = (given.machine_lost, given.tapes)
+                    running[_round_in_process(home, seed, server, mlflow_server, mode, *shares)] = seed
                     seed += 1
                 for pid in [pid for pid in running if ended(pid, 0) is not None]:
                     _tell(home, running.pop(pid), counts, keep=given.keep)

@@ -25,20 +25,16 @@ STALE_SECONDS = 60  # a clip that waited so long may stay a tape
 
 
 def files_below(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
-    """Return the paths of all files below a folder, relative to it."""
     found = filesystem.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True))
     return sorted(info.path[info.path.index(folder) + len(folder) + 1 :] for info in found if info.is_file)
 
 
 def is_medium(path: str) -> bool:
-    """Return whether a path below a trial's folder is that of a file that a line must name."""
-    return path.startswith(("media/", "episode_data/")) and not path.endswith(
-        ("index.jsonl", ".parquet", ".partial", ".tmp")
-    )
+    others = ("index.jsonl", ".parquet", ".partial", ".tmp")
+    return path.startswith(("media/", "episode_data/")) and not path.endswith(others)
 
 
 def loaded(filesystem: pyarrow.fs.FileSystem, experiment: str) -> dict[str, list[dict[str, Any]]]:
-    """Return what ``tm.load`` finds, by trial."""
     found: dict[str, list[dict[str, Any]]] = {id: [] for id in TRIALS}
     try:
         catalog = tm.load(experiment, filesystem)
@@ -53,11 +49,7 @@ def loaded(filesystem: pyarrow.fs.FileSystem, experiment: str) -> dict[str, list
 
 
 def check_after_kill(server: str, experiment: str) -> tuple[list[str], Stored]:
-    """Compare the storage with what ``tm.load`` shows of it, right after a kill.
-
-    Returns:
-        What is wrong; and the media that are stored, by trial.
-    """
+    """Compare the storage with ``tm.load`` right after a kill; return what is wrong, and what is stored, by trial."""
     filesystem, problems = filesystem_of(server), []
     stored: Stored = {}
     # A server goes on with the requests of a driver that was killed: what is there is looked up before the lines are.
@@ -88,20 +80,12 @@ def look(places: Places, goes_on: Callable[[], bool]) -> None:
 
 
 def has_tables(file: Path) -> bool:
-    """Return whether a database has any tables."""
     with contextlib.closing(sqlite3.connect(file)) as database:
         return bool(database.execute("SELECT 1 FROM sqlite_master").fetchone())
 
 
 def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -> list[str]:
-    """Return what is wrong at the end of a round.
-
-    Args:
-        places: Where everything is.
-        lost: The number of the last process whose machine was lost, -1 if none was.
-        stored: What was on the storage when a machine was lost.
-        counts: Gets how much was compared.
-    """
+    """Return what is wrong at the end of a round; ``counts`` gets how much was compared."""
     folder, experiment = places.folder, places.experiment
     filesystem, truth = filesystem_of(places.server), Truth(folder, lost, stored)
     problems = [] if truth.over else ["the last driver did not come to its end"]
@@ -133,9 +117,7 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     return problems
 
 
-def _check_storage(
-    truth: Truth, trial: str, there: TrialThere, rows: list[dict[str, Any]], counts: Counter[str]
-) -> list[str]:
+def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any], counts: Counter[str]) -> list[str]:
     filesystem, folder, files, lines = there.filesystem, there.folder, there.files, there.lines
     problems = []
     doubled = Counter((line["id"], line["section"], line["key"]) for line in lines)

@@ -34,27 +34,17 @@ CLIP_KEYS = ("best", SHARED, TAPED)
 
 @dataclass(frozen=True)
 class Places:
-    """Where the drivers of a round find everything.
-
-    Attributes:
-        folder: The round's folder.
-        server: The S3 server that is the storage, "" for this machine's own disk.
-        experiment: The experiment's folder on the storage.
-        mlflow: The address of MLflow's server or database.
-        mlflow_experiment: The name of the MLflow experiment.
-        has_tapes: Whether some clips come as tapes, as with ``render="auto"``.
-    """
+    """Where the drivers of a round find everything."""
 
     folder: Path
-    server: str
+    server: str  # of S3; "": this machine's own disk
     experiment: str
-    mlflow: str
+    mlflow: str  # the address of a server or a database
     mlflow_experiment: str
-    has_tapes: bool
+    has_tapes: bool  # some clips come as tapes, as with render="auto"
 
 
 def filesystem_of(server: str) -> pyarrow.fs.FileSystem:
-    """Return the storage: that of an S3 server, or this machine's own if there is none."""
     if not server:
         return pyarrow.fs.LocalFileSystem()
     keys: dict[str, Any] = {"access_key": "x", "secret_key": "x", "region": "us-east-1"}
@@ -65,8 +55,6 @@ def filesystem_of(server: str) -> pyarrow.fs.FileSystem:
 
 
 class Calls(tm.Backend):
-    """Writes down each of its calls in a file, with one write."""
-
     name = "calls"
 
     def __init__(self, file: Path, process: int) -> None:
@@ -90,11 +78,7 @@ class Calls(tm.Backend):
 
 
 class Trial(FakeTrial):
-    """A trial of an experiment whose storage may be an S3 server."""
-
-    def __init__(
-        self, folder: Path, trial_id: str, filesystem: pyarrow.fs.FileSystem, experiment: str, staging: Path
-    ) -> None:
+    def __init__(self, folder: Path, trial_id: str, filesystem: Any, experiment: str, staging: Path) -> None:
         super().__init__(folder, trial_id, filesystem=filesystem, lr=len(trial_id))
         self.storage.experiment_driver_staging_path = str(staging)
         self.storage.syncer = _FilesystemSyncer(storage_filesystem=filesystem)
@@ -104,14 +88,12 @@ class Trial(FakeTrial):
         self.storage.trial_fs_path = f"{experiment}/{trial_id}"
 
     def sync(self) -> None:
-        """Copy the experiment's staging folder to the storage, as Tune does at each snapshot."""
         staging, storage = self.storage.experiment_driver_staging_path, self.storage.experiment_fs_path
         command, arguments = self.storage.syncer._sync_up_command(staging, storage)
         command(**arguments)
 
 
 def make_result(trial_id: str, iteration: int, number: int, *, has_tapes: bool) -> dict[str, Any]:
-    """Return a result with media of several kinds."""
     frames = [np.full((16, 24, 3), (7 * number + 40 * index) % 256, np.uint8) for index in range(3)]
     clip = tm.Video(frames, fps=5)
     result: dict[str, Any] = {"training_iteration": iteration, "number": number, "level": float(iteration)}
@@ -129,7 +111,6 @@ def make_result(trial_id: str, iteration: int, number: int, *, has_tapes: bool) 
 
 
 def use_folder(folder: Path) -> None:
-    """Keep all temporary files of this process in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     tempfile.tempdir = str(folder)
     names = ("TMPDIR", "WANDB_DIR", "WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR")
@@ -147,7 +128,6 @@ class InThisProcess:
 
 
 def have_no_ray() -> None:
-    """Make Ray create actors in this process."""
     ray.remote = lambda kind: SimpleNamespace(
         options=lambda **_: SimpleNamespace(remote=lambda *arguments: InThisProcess(kind, *arguments))
     )
@@ -157,7 +137,6 @@ def have_no_ray() -> None:
 
 
 def callbacks_of(places: Places, process: int) -> list[Any]:
-    """Return the callbacks of a driver."""
     options = tm.MediaOptions(flush_seconds=PATIENCE)
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "10"  # seconds: a server that hangs must not take a round's time
     is_store = places.mlflow.startswith("sqlite:")
@@ -171,13 +150,7 @@ def callbacks_of(places: Places, process: int) -> list[Any]:
 
 
 def drive(places: Places, process: int, seed: int) -> None:
-    """Run the experiment, from the last snapshot if there is one.
-
-    Args:
-        places: Where everything is.
-        process: The number of this process in the round.
-        seed: For pauses and snapshots.
-    """
+    """Run the experiment, from the last snapshot if there is one; the seed is for pauses and snapshots."""
     from ray.tune.callback import CallbackList
 
     folder, staging = places.folder, places.folder / "driver" / str(process) / "staging"

@@ -25,13 +25,7 @@ def phases(mode: str, numbers: Sequence[float]) -> list[Phase]:
 
 
 class Proxy:
-    """Passes connections on to a server; down, it refuses them; hanging, it accepts them and never answers.
-
-    Args:
-        target: The port of the server.
-        port: The port of its own.
-        schedule: What it does, and for how many seconds each.
-    """
+    """Passes connections on to a port; down, it refuses them; hanging, it accepts them and never answers."""
 
     def __init__(self, target: int, port: int, schedule: Sequence[Phase]) -> None:
         self._target, self._port = target, port
@@ -40,7 +34,6 @@ class Proxy:
         self._schedule = schedule
 
     def serve(self) -> None:
-        """Serve for ever."""
         for mode, seconds in [*self._schedule, ("up", float("inf"))]:
             self._mode, until = mode, time.monotonic() + seconds
             for connection in list(self._open):  # what hung, or was under way, is cut off

@@ -1,5 +1,3 @@
-"""A few kills; ``python -m tests.kills`` does hundreds."""
-
 import subprocess
 import sys
 from pathlib import Path

@@ -21,7 +21,6 @@ _HISTOGRAMS = ("weights", "episodes/episode_length", "episodes/episode_return", 
 
 
 def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]) -> list[str]:
-    """Return what is wrong with a trial in the trackers, at the end of a round."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "result.json": _check_results(truth, trial, there),
@@ -65,9 +64,8 @@ def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path
         held = list({event.step: event for event in held}.values())  # the page shows one a step
         own = "episodes/data" if key.startswith("episodes/") else key
         # A raw array that comes again may be shown at its new time.
-        wanted = {
-            line["training_iteration"]: key != RAW and line["time"] for line in there.counting if line["key"] == own
-        }
+        lines = [line for line in there.counting if line["key"] == own]
+        wanted = {line["training_iteration"]: key != RAW and line["time"] for line in lines}
         times = [(event.step, key != RAW and event.wall_time) for event in held]
         problems += _compare(tag, wanted, times, is_whole)
         counts["TensorBoard: media"] += len(held)
@@ -114,9 +112,7 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, there: TrialThere, c
     home, name = places.folder / "mlflow", "mlflow.db" if is_store else "server.db"
     client, problems = MlflowClient(f"sqlite:///{home}/{name}"), []
     experiment = client.get_experiment_by_name(places.mlflow_experiment)
-    runs = [
-        run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"].endswith(trial)
-    ]
+    runs = [run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"][-2:] == trial]
     if len(runs) != 1:
         return [f"has {len(runs)} runs"] if runs or not truth.ended_before_loss(trial) else []
     (run,) = runs

@@ -15,13 +15,7 @@ Stored = dict[str, set[tuple[str, str]]]
 
 
 class Truth:
-    """What the drivers of a round told.
-
-    Args:
-        folder: The round's folder.
-        lost: The number of the last process whose machine was lost, -1 if none was.
-        stored: What was on the storage when a machine was lost.
-    """
+    """What the drivers of a round told; ``lost`` is the last process whose machine was lost, -1 if none was."""
 
     def __init__(self, folder: Path, lost: int, stored: Stored) -> None:
         lines = read_lines(folder / "truth.jsonl")
@@ -35,51 +29,34 @@ class Truth:
             later = (other for other in self.reports[at + 1 :] if other["trial"] == report["trial"])
             self.is_gone[report["number"]] = any(other["iteration"] <= report["iteration"] for other in later)
 
-    def was_killed(self, number: int) -> bool:
-        """Return whether the driver that reported a result was killed."""
-        return self.reports[number - 1]["process"] < self.over.get("process", 0)
-
     def of_trial(self, trial: str) -> list[dict[str, Any]]:
-        """Return the reports of a trial."""
         return [report for report in self.reports if report["trial"] == trial]
 
     def counting(self, trial: str) -> dict[int, int]:
-        """Return the numbers of a trial's results that were not undone, by iteration."""
         reports = (report for report in self.of_trial(trial) if not self.is_gone[report["number"]])
         return {report["iteration"]: report["number"] for report in reports}
 
     def ended_before_loss(self, trial: str) -> bool:
-        """Return whether a trial ended in a process whose machine was lost."""
         return self.ends.get(trial, self.lost + 1) <= self.lost
 
     def counts(self, report: dict[str, Any]) -> bool:
-        """Return whether a report's media must be stored, and the report was not undone."""
         return self.must_be_there(report) and not self.is_gone[report["number"]]
 
     def must_be_there(self, report: dict[str, Any]) -> bool:
-        """Return whether a report's media must be stored."""
         return report["number"] in self.returned and report["process"] > self.lost
 
 
 class TrialThere:
-    """A trial as it is on the storage.
-
-    Args:
-        filesystem: The storage.
-        folder: The trial's folder.
-        files: The paths of its files, relative to its folder.
-    """
+    """A trial as it is on the storage; the paths of its files are relative to its folder."""
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, files: list[str]) -> None:
         self.filesystem, self.folder, self.files = filesystem, folder, files
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file."""
         with self.filesystem.open_input_stream(f"{self.folder}/{path}") as stream:
             return bytes(stream.read())
 
     def copy(self, beginning: str, target: Path) -> list[Path]:
-        """Copy the files whose paths begin so to a folder; return their new paths."""
         copies = []
         for path in self.files:
             if path.startswith(beginning):
@@ -90,10 +67,8 @@ class TrialThere:
 
     @functools.cached_property
     def lines(self) -> list[dict[str, Any]]:
-        """The lines of its index."""
         return [json.loads(line) for line in self.read("media/index.jsonl").splitlines()]
 
     @property
     def counting(self) -> list[dict[str, Any]]:
-        """The lines of media that are stored, and not rolled back."""
         return [line for line in self.lines if line["status"] == "stored" and not line.get("rolled_back")]

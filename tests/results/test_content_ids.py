@@ -35,12 +35,9 @@ def window(*seeds):
 
 
 def new_clips(results):
-    """Return how many clips of each result are new."""
     known, windows = KnownMedia("trial"), set()
-    return [
-        sum(known.register(clip, "any", "videos", step=1).is_new for clip in media(result, windows))
-        for result in results
-    ]
+    of_each = (media(result, windows) for result in results)
+    return [sum(known.register(one, "any", "videos", step=1).is_new for one in clips) for clips in of_each]
 
 
 def test_equal_clips_of_one_report_are_two_and_their_order_does_not_matter():

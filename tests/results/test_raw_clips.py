@@ -45,32 +45,26 @@ def test_raw_clips_as_people_send_them(value):
 @pytest.mark.parametrize(
     "value",
     [
-        np.zeros(5),
-        np.zeros((16, 16), np.uint8),
-        np.zeros((2, 3, 16, 16), np.uint8),
+        *(
+            np.zeros(5),
+            np.zeros((16, 16), np.uint8),
+            np.zeros((2, 3, 16, 16), np.uint8),
+            np.zeros((2, 20, 30), np.uint8),
+        ),
         np.zeros((1, 4, 7, 16, 16), np.uint8),  # seven channels
         np.zeros((20, 30, 5), np.uint8),  # five channels
-        np.zeros((2, 20, 30), np.uint8),
-        np.zeros((2, 2, 3, 2, 2), np.uint8),  # too small to be a picture
-        np.zeros((3, 3, 3), np.uint8),  # too small
-        NOISE.normal(size=(1, 4, 3, 16, 16)),  # weights, not light
-        NOISE.normal(size=(4, 16, 24, 3)),
-        NOISE.normal(size=(3, 20, 30)),
-        np.full((1, 4, 3, 16, 16), -1, np.int64),
-        np.full((1, 4, 3, 16, 16), 256.0),
-        np.full((20, 30, 3), np.nan),
-        np.full((20, 30, 3), 300.0),
-        np.full((20, 30, 3), 1.5),
+        *(np.zeros((2, 2, 3, 2, 2), np.uint8), np.zeros((3, 3, 3), np.uint8)),  # too small to be a picture
+        # weights, not light
+        *(NOISE.normal(size=shape) for shape in ((1, 4, 3, 16, 16), (4, 16, 24, 3), (3, 20, 30))),
+        *(np.full((1, 4, 3, 16, 16), -1, np.int64), np.full((1, 4, 3, 16, 16), 256.0)),
+        *(np.full((20, 30, 3), value) for value in (np.nan, 300.0, 1.5)),
         np.zeros((20, 30, 3), np.int64),  # counts
-        np.zeros((1, 4, 3, 16, 16), bool),
-        np.zeros((20, 30, 3), bool),
-        np.zeros((0, 4, 3, 16, 16), np.uint8),
-        np.zeros((0, 20, 3), np.uint8),
+        *(np.zeros((1, 4, 3, 16, 16), bool), np.zeros((20, 30, 3), bool)),
+        *(np.zeros((0, 4, 3, 16, 16), np.uint8), np.zeros((0, 20, 3), np.uint8)),
         NOISE.dirichlet(np.ones(3), (4, 16, 24)),  # probabilities of three classes
         NOISE.dirichlet(np.ones(3), (20, 30)).astype(np.float32),
         NOISE.dirichlet(np.ones(30), (4, 20)),  # attention
-        np.zeros((3, 3, 64, 3)),  # a small table
-        np.zeros((8, 8, 3)),
+        *(np.zeros((3, 3, 64, 3)), np.zeros((8, 8, 3))),  # a small table
         *([1.0, 2.0], ["a", "b"], [[1, 2], [3, 4]], [np.zeros(3), np.zeros(4)], [[]], [], "text", None),
     ],
 )
@@ -105,11 +99,8 @@ def test_a_clip_is_as_bright_as_its_frames(several, scale):
     ],
 )
 def test_what_may_be_a_clip_stays_and_the_message_says_what_to_report(value, words):
-    """Floats in 0..2 became a clip that is almost black."""
     result, unread = {"rollout": value}, []
-    replace_media(
-        result, lambda found: pytest.fail("it was taken for a clip"), unread=lambda *told: unread.append(told)
-    )
+    replace_media(result, lambda found: pytest.fail("it is taken for a clip"), unread=lambda *told: unread.append(told))
     assert result["rollout"] is value
     ((key, reason),) = unread
     assert key == "rollout"
@@ -126,7 +117,6 @@ def large(changed: int | None = None) -> np.ndarray:
 
 
 def registered(known, values):
-    """Return the files of clips that a trainable without counters reports one after the other."""
     media = [read({"clip": value})[0].medium for value in values]
     return [(known.register(medium, "train", "clip", step=step), medium) for step, medium in enumerate(media)]
 

@@ -69,9 +69,8 @@ def test_a_filesystem_in_a_folder_of_this_machine_is_local(tmp_path):
 @pytest.mark.skipif(int(pyarrow.__version__.split(".")[0]) < 20, reason="this pyarrow has no such options")
 def test_an_s3_filesystem_is_made_once_that_sends_small_files_in_one_request():
     def s3():
-        return pyarrow.fs.S3FileSystem(
-            region="us-east-1", endpoint_override="127.0.0.1:1", access_key="a", secret_key="b"
-        )
+        keys = {"access_key": "a", "secret_key": "b", "region": "us-east-1"}
+        return pyarrow.fs.S3FileSystem(endpoint_override="127.0.0.1:1", **keys)
 
     made = for_small_files(s3())
     options = made.__reduce__()[1][0]

@@ -11,7 +11,6 @@ KEYS = ("best", "worst", "last")
 
 
 def fold(lines):
-    """Return the fold of lines as JSON objects."""
     return [line.fields() for line in fold_module.fold(map(typed, lines))]
 
 
@@ -70,7 +69,7 @@ def history(seed):
 
 def seen(lines):
     return {
-        (line["id"], line["key"], line["trial_id"]): (line["status"], bool(line.get("rolled_back"))) for line in lines
+        tuple(map(one.get, ("id", "key", "trial_id"))): (one["status"], bool(one.get("rolled_back"))) for one in lines
     }
 
 

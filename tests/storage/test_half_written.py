@@ -17,18 +17,15 @@ HALF = f"{NAME}.0a1b2c3d.partial"
 
 
 def restarted(tmp_path):
-    """Start the trial again, as a restored driver does, with a new clip."""
     clip = tm.Artifact(b"new", name="new.bin")
     run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"score": 1.0, "clip": clip}])
 
 
 def healed(tmp_path):
-    """List the files of a trial that has ended, as a restore of a finished experiment does."""
     tm.JsonMediaLoggerCallback().on_experiment_end([FakeTrial(tmp_path)])
 
 
 def killed(tmp_path):
-    """Leave a trial as a driver that was killed after its last medium."""
     restarted(tmp_path)
     (done,) = (tmp_path / "storage" / ".tune_media_log").glob("*.done.json")
     done.unlink()
@@ -43,7 +40,6 @@ def trial(tmp_path):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """A folder of the user's, with files of which nothing may be deleted."""
     for folder in ("elsewhere", "elsewhere/clip", "elsewhere/train/clip"):
         (tmp_path / folder).mkdir(parents=True)
         for name in ("thesis.txt", "thesis.txt.partial", NAME, HALF):
@@ -54,7 +50,6 @@ def elsewhere(tmp_path):
 @pytest.mark.parametrize("start", [restarted, healed])
 @pytest.mark.parametrize("link", ["media/train/x", "media/x", "media/train", "media"])
 def test_a_link_out_of_the_media_folder_leads_to_no_deletion(tmp_path, trial, elsewhere, start, link):
-    """A link made all `*.partial` beside its target go at the next start."""
     killed(tmp_path)
     place, mine = trial / link, set(elsewhere.rglob("*"))
     if place.exists():
@@ -65,7 +60,6 @@ def test_a_link_out_of_the_media_folder_leads_to_no_deletion(tmp_path, trial, el
 
 
 def test_the_folder_of_another_trial_behind_a_link_is_left_alone(tmp_path, trial):
-    """A link to another experiment's trial, made to compare both, led to deletions while that trial ran."""
     killed(tmp_path)
     running = tmp_path / "another experiment" / "t1"
     shutil.move(trial, running)
@@ -120,7 +114,6 @@ def test_few_files_delete_on_a_storage():
 
 @pytest.mark.parametrize("start", [restarted, healed])
 def test_what_a_killed_driver_had_half_written_is_deleted(tmp_path, trial, start):
-    """A kill between writing and renaming left files that nothing ever removed, in 3 of 13 rounds of kills."""
     killed(tmp_path)
     places = [f"media/train/clip/{NAME}", "media/index.jsonl", "episode_data/data-00000001.json"]
     places += ["wandb/offline-run-20261124_114937-t1/files/requirements.txt"]

@@ -1,5 +1,3 @@
-"""What is known of a trial's media: one file for each, whatever was recorded before."""
-
 import numpy as np
 import pytest
 
@@ -78,7 +76,6 @@ def test_a_report_has_a_name_of_its_own_whatever_is_known():
 
 
 def test_lines_of_another_trial_reserve_their_files_only():
-    """A folder that a killed trial left may be used by another one."""
     medium = blob(1)
     placed = KnownMedia("t1").register(medium, "train", "k", step=1)
     known = known_of(line_of(medium, placed.path, trial_id="t0"))

@@ -1,5 +1,3 @@
-"""Where the media are, for readers of the driver's folder."""
-
 import json
 
 import pyarrow.fs
@@ -11,18 +9,14 @@ from tune_media.storage.location import LOCATION_FILE, TrialLocation, filesystem
 LOCAL = pyarrow.fs.LocalFileSystem()
 
 
-def write_index(folder, trial_id):
-    line = {"v": 4, "row": 1, "id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "trial_id": trial_id}
-    (folder / INDEX_PATH).parent.mkdir(parents=True)
-    (folder / INDEX_PATH).write_text(json.dumps(line) + "\n")
-
-
 def test_the_drivers_folder_leads_to_the_media_of_the_same_trial_only(tmp_path):
     storage, driver = tmp_path / "storage", tmp_path / "driver" / "trial"
     storage.mkdir()
     TrialLocation(LOCAL, str(storage), driver, "t").write_pointer()
     assert media_folder(LOCAL, str(driver)) == (str(driver), "")  # any folder of this machine
-    write_index(storage, "t")
+    line = {"v": 4, "row": 1, "id": "a", "section": "train", "key": "k", "path": "media/x.mp4", "trial_id": "t"}
+    (storage / INDEX_PATH).parent.mkdir(parents=True)
+    (storage / INDEX_PATH).write_text(json.dumps(line) + "\n")
     assert media_folder(LOCAL, str(driver)) == (str(storage), "t")
     assert media_folder(LOCAL, str(storage)) == (str(storage), "")
     TrialLocation(LOCAL, str(storage), driver, "other").write_pointer()
@@ -33,10 +27,8 @@ def test_the_pointer_to_an_object_store_is_a_uri(tmp_path):
     s3 = pyarrow.fs.S3FileSystem(access_key="a", secret_key="b", region="r")  # asks no server
     location = TrialLocation(s3, "bucket/sweep/trial", tmp_path, "t")
     location.write_pointer()
-    assert json.loads((tmp_path / LOCATION_FILE).read_text()) == {
-        "media_of": "s3://bucket/sweep/trial",
-        "trial_id": "t",
-    }
+    pointer = json.loads((tmp_path / LOCATION_FILE).read_text())
+    assert pointer == {"media_of": "s3://bucket/sweep/trial", "trial_id": "t"}
     assert location.on_storage("media/x.mp4") == "bucket/sweep/trial/media/x.mp4"
 
 
@@ -65,7 +57,6 @@ def test_a_pointer_that_leads_nowhere_is_passed_over(tmp_path, pointer):
 
 
 def test_a_pointer_that_tune_copied_to_the_storage_leads_nowhere_else():
-    """A trial without an index yet was read from the URI's own endpoint, and not from the filesystem that was given."""
     store = pyarrow.fs._MockFileSystem()
     for folder in ("bucket/sweep/trial", "bucket/driver/trial"):
         store.create_dir(folder, recursive=True)

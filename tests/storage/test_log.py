@@ -1,5 +1,3 @@
-"""The experiment's log: each line is there for good once it is appended, whoever else writes."""
-
 import pyarrow.fs
 import pytest
 
@@ -12,15 +10,12 @@ LOCAL = pyarrow.fs.LocalFileSystem()
 
 
 class ObjectStore(pyarrow.fs.SubTreeFileSystem):
-    """A storage that takes whole files only."""
-
     def __init__(self, folder):
         super().__init__(str(folder), LOCAL)
 
 
 @pytest.fixture(params=["local", "remote"])
 def storage(request, tmp_path):
-    """Return a filesystem and the experiment's folder on it."""
     (tmp_path / "sweep").mkdir()
     return (LOCAL, str(tmp_path / "sweep")) if request.param == "local" else (ObjectStore(tmp_path), "sweep")
 

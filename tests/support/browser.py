@@ -37,6 +37,7 @@ class Viewer:
 
     page: Any
     host: str
+    url: str = ""
     frame: Any = None
     errors: list[str] = field(default_factory=list)
 
@@ -139,6 +140,15 @@ def chromium() -> Iterator[Any]:
         browser = started.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
+
+
+@contextlib.contextmanager
+def opened(browser: Any, experiment: Path, folder: Path, link: str = "", host: str = "watch") -> Iterator[Viewer]:
+    """Serve an experiment and open a view of its page, on which nothing may go wrong."""
+    with served(host, experiment, folder) as url, viewer_page(browser, host) as viewer:
+        viewer.url = url
+        yield viewer.open(url, link)
+        assert viewer.errors == []
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,24 @@ from tune_media.encoding import decode_video
 
 if TYPE_CHECKING:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+
+_ended = [0]  # the seconds in which sweeps ended
+
+
+def fit(trainable: Any, folder: str | Path, callbacks: Any, *, space: Any = None, **more: Any) -> Any:
+    """Run a sweep; of ``more``, ``tune_config`` goes to Tune, and the rest to the run's config."""
+    from ray import tune
+
+    while int(time.time()) == _ended[-1]:  # Tune's staging folders are named by the second
+        time.sleep(0.02)
+    tune_config = tune.TuneConfig(**more.pop("tune_config", {}))
+    options = {"name": "exp", "storage_path": str(folder), "verbose": 0, "callbacks": callbacks, **more}
+    run_config = tune.RunConfig(**options)
+    try:
+        return tune.Tuner(trainable, param_space=space or {}, tune_config=tune_config, run_config=run_config).fit()
+    finally:
+        _ended.append(int(time.time()))
 
 
 def read_clip(clip: str | Path | tm.Video) -> list[COUNTS]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tests.support.browser import served, viewer_page
+from tests.support.browser import opened
 from tests.support.stores import StoredTrial
 from tests.support.taped import taped_clip
 from tests.support.viewing import moving_bar, write_trial
@@ -45,9 +45,8 @@ def sweep(tmp_path_factory):
         result = {"training_iteration": 10, "episode_return_mean": number}
         (experiment / trial / "result.json").write_text(json.dumps(result) + "\n")
         store = StoredTrial.in_folder(experiment / trial)
-        made = [
-            (key, *episode(trial, key, seed)) for key, seed in (("best", 20 - 15 * number), ("worst", 5), ("first", 7))
-        ]
+        seeds = {"best": 20 - 15 * number, "worst": 5, "first": 7}
+        made = [(key, *episode(trial, key, seed)) for key, seed in seeds.items()]
         for key, clip, _ in made:
             store.add(clip, "evaluation", f"episodes/{key}", 10)
         store.add(EpisodeBatch(tuple(data for *_, data in made)), "evaluation", "episodes/data", 10)
@@ -58,14 +57,8 @@ def sweep(tmp_path_factory):
 SHOWN = "[...document.querySelectorAll('.side video')].map(({ src }) => /best|worst|first/.exec(src)?.[0]).join()"
 
 
-def step_shown(viewer):
-    return int(viewer.all(".track input", "e.value")[0])
-
-
 def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, sweep, tmp_path):
-    host = "gallery"  # tests/viewing/test_viewer_on_s3.py has tune-media watch
-    with served(host, sweep, tmp_path) as url, viewer_page(browser, host) as viewer:
-        viewer.open(url)
+    with opened(browser, sweep, tmp_path, host="gallery") as viewer:
         viewer.wait("document.querySelectorAll('.card .tick').length === 2")
         viewer.frame.focus(".card[data-trial=a]")
         viewer.press("x")
@@ -85,14 +78,11 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         assert "same evaluation seed, 7" in viewer.all(".compare-view .heading-title p")[0]
         viewer.wait("document.querySelectorAll('.overlaid .u-over').length === 2")
         assert viewer.all(".overlaid figcaption") == ["return so far", "reward"]
-        assert sorted(text.rstrip(":") for text in viewer.all(".overlaid:first-of-type .u-label"))[1:] == [
-            "lr 0",
-            "lr 0.1",
-        ]
+        labels = sorted(text.rstrip(":") for text in viewer.all(".overlaid:first-of-type .u-label"))
+        assert labels[1:] == ["lr 0", "lr 0.1"]
         viewer.frame.click("text=First difference")
-        viewer.wait(
-            "document.querySelectorAll('.side video').length === 2 && document.querySelector('.side video').paused"
-        )
+        viewer.wait("document.querySelectorAll('.side video').length === 2")
+        viewer.wait("document.querySelector('.side video').paused")
         viewer.wait(f"document.querySelector('.track input').value === '{SPLIT}'")
         assert viewer.all(".mark.difference", "e.style.left") == [f"{100 * SPLIT / LENGTH}%"]
         assert "thrust" in viewer.all(".inside .panel-head .muted")[0]
@@ -112,15 +102,15 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         commands = [shlex.split(text) for text in viewer.all("[role=dialog] .command, dialog .command")]
         assert commands == [["tune-media", "gate", f"{sweep.name}:a", f"{sweep.name}:b"]]
         assert viewer.errors == []
-        assert viewer.axe_violations() == {}  # it reads the styles, which a page from disk may not
+        assert viewer.axe_violations() == {}
+        viewer.errors.clear()  # axe reads the styles, which a page from disk may not
         viewer.press("Escape")
         viewer.press("Escape")
         viewer.wait("document.querySelectorAll('.card.ticked').length === 2")
 
 
 def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, sweep, tmp_path):
-    with served("watch", sweep, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url)
+    with opened(browser, sweep, tmp_path) as viewer:
         viewer.frame.click(".card[data-trial=a] .screen")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.moment')")
         assert viewer.all(".series-head:has(.swatch) .chip[aria-pressed=true]") == ["speed", "fuel"]
@@ -135,7 +125,7 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         for _ in range(3):
             viewer.press("n")
             viewer.wait("(before) => Number(document.querySelector('.track input').value) > before", (shown or [0])[-1])
-            shown.append(step_shown(viewer))
+            shown.append(int(viewer.all(".track input", "e.value")[0]))
         assert shown == [6, 10, 30]
         viewer.press("N")
         viewer.wait("document.querySelector('.frame').innerText === '11'")
@@ -154,6 +144,17 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         assert viewer.axe_violations() == {}
 
 
+def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(browser, sweep, tmp_path):
+    with opened(browser, sweep, tmp_path, host="gallery") as viewer:
+        viewer.frame.click(".card .screen")
+        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
+        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
+        viewer.frame.click("button:text('Filmstrip')")
+        viewer.wait("document.querySelector('dialog .picture-place canvas')?.width > 100")
+        viewer.press("Escape")
+        viewer.wait("!document.querySelector('dialog')")
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A trial with clips at two steps, and two episodes that have tapes and no clips."""
@@ -170,8 +171,7 @@ def trained(tmp_path_factory):
 
 def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, trained, tmp_path):
     sources = "[...document.querySelectorAll('.side video')].map(({ src }) => /step_0*(\\d+)/.exec(src)?.[1]).join()"
-    with served("gallery", trained, tmp_path) as url, viewer_page(browser, "gallery") as viewer:
-        viewer.open(url, "view=trial&trial=t")
+    with opened(browser, trained, tmp_path, "view=trial&trial=t", host="gallery") as viewer:
         viewer.frame.click("text=first and last step")
         viewer.wait(f"{sources} === '10,20'")
         assert viewer.all(".side h3") == ["step 10", "step 20"]
@@ -189,22 +189,18 @@ def test_two_steps_and_two_kinds_of_clips_of_one_trial_are_compared(browser, tra
         viewer.wait(f"{sources} === '10,20'")
         viewer.frame.click("[aria-label='Leave out step 20']")
         viewer.wait(f"{sources} === '10'")
-        again = (
-            "const app = tuneMedia.app.instance; app.set({ ticked: [1, 2].map(() => app.state.ticked).join('\\n') })"
-        )
-        viewer.frame.evaluate(f"() => {{ {again}; }}")
+        viewer.frame.evaluate("() => { const app = tuneMedia.app.instance, { ticked } = app.state;"
+                              " app.set({ ticked: [ticked, ticked].join('\\n') }); }")  # fmt: skip
         viewer.wait(f"{sources} === '10' && tuneMedia.app.instance.state.ticked.includes('\\n')")  # as best and first
-        viewer.open(url, "view=clip&trial=t")
+        viewer.open(viewer.url, "view=clip&trial=t")
         viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
         viewer.press("x")
         viewer.wait("document.querySelectorAll('.tray .chip').length === 1")
         assert "step 20" in viewer.all(".tray .chip")[0]
-        assert viewer.errors == []
 
 
 def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, trained, tmp_path):
-    with served("watch", trained, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url, "view=episodes&where=step%3D30&order=episode_return")
+    with opened(browser, trained, tmp_path, "view=episodes&where=step%3D30&order=episode_return") as viewer:
         viewer.wait("document.querySelectorAll('.clip-cell .tick').length === 2")
         for number in (0, 1):
             viewer.frame.click(f".clip-cell .tick >> nth={number}")
@@ -220,4 +216,3 @@ def test_two_episodes_with_tapes_are_compared_and_played_on_a_click(browser, tra
         viewer.wait("document.querySelectorAll('.side video').length === 2")
         viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.readyState >= 2)")
         viewer.wait("document.querySelectorAll('.filmstrip').length === 2")
-        assert viewer.errors == []

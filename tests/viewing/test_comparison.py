@@ -1,5 +1,3 @@
-"""Configurations of an experiment: grouped, ranked by the mean over their seeds, and compared on equal seeds."""
-
 import json
 import re
 from functools import partial
@@ -7,12 +5,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_snapshot
-from tune_media.cli import main
 from tune_media.values.episodes import success_rate
 from tune_media.values.rates import wilson
 from tune_media.viewing.table import configuration_table
@@ -65,14 +62,14 @@ def test_whole_numbers_stay_whole_if_some_configurations_have_none(tmp_path):
     assert str(table["config/layers"].dtype) == "int64"
     rows = tm.load(tmp_path / "exp").to_pandas()
     assert rows["config/size"].tolist()[1:] == [64, 128] and rows["config/size"].isna()[0]
-    run = partial(CliRunner().invoke, main)
+    listed = partial(command, "list", tmp_path / "exp", "--rows")
     for of, places in (("configurations", "128,64,"), ("trials", "128,64,")):
-        lines = run(["list", str(tmp_path / "exp"), "--rows", of, "--csv"]).output.splitlines()
+        lines = listed(of, "--csv").splitlines()
         at = lines[0].split(",").index("config/size")
         assert ",".join(line.split(",")[at] for line in lines[1:]) == places
-        last = json.loads(run(["list", str(tmp_path / "exp"), "--rows", of, "--json"]).output.splitlines()[-1])
+        last = json.loads(listed(of, "--json").splitlines()[-1])
         assert last["config/size"] is None
-    assert "NA" not in run(["list", str(tmp_path / "exp"), "--rows", "configurations"]).output
+    assert "NA" not in listed("configurations")
 
 
 def test_repetitions_without_any_seed_are_one_configuration(tmp_path):

@@ -65,14 +65,13 @@ def test_every_field_of_the_index_is_a_column():
     assert set(fields) <= set(MEDIA_COLUMNS)
 
 
-def test_the_columns_of_episodes_are_the_same_if_nothing_was_recorded(experiment):
+def test_episodes_have_their_columns_if_there_are_none(experiment):
     empty = tm.load(experiment).episodes()
     assert {"trial", "episode_return", "note", "series", "config/lr"} <= set(empty)
     assert empty["episode_return"].dtype == float
 
 
 def test_what_a_trial_left_behind_is_told_by_a_truth_value(tmp_path):
-    """After a restore, an iteration had the episodes of both lives; in ``to_pandas()`` the column was NaN or True."""
     results = [
         {
             "evaluation": {"env_runners": {"episodes": {"data": episodes(f"life {life}", iteration)}}},

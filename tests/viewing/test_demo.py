@@ -1,5 +1,3 @@
-"""The demo, but for its sweep: what it takes from the steps, and the commands that it names."""
-
 import io
 import pickle
 import sys

@@ -11,14 +11,13 @@ import pytest
 import ray
 from click.testing import CliRunner
 
+from tests.support.commands import command
 from tests.support.envs import CountingEnv
 from tune_media.cli import main
 from tune_media.viewing.doctor import examine, examine_in_actor, make_env, missing
 
 
 class Picture(CountingEnv):
-    """Shows whatever it is given."""
-
     def __init__(self, picture):
         super().__init__()
         self.picture = picture
@@ -164,8 +163,6 @@ def test_on_the_command_line(ray_session):
 
 
 class Shaded(CountingEnv):
-    """Draws the number of the step as a shade of grey."""
-
     shade = 0
 
     def render(self):
@@ -222,7 +219,5 @@ def test_a_replay_is_tried(make, words):
 def test_an_env_that_is_nowhere_is_told_without_starting_ray(name, told, monkeypatch):
     monkeypatch.setattr("ray.init", None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    result = CliRunner().invoke(main, ["doctor", name])
-    assert result.exit_code == 1
-    assert told in result.output
+    assert told in command("doctor", name, code=1)
     assert missing("CartPole-v1") is missing("gymnasium:CartPole-v1") is missing("tests.viewing.no:Env") is None

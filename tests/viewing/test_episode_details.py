@@ -6,7 +6,6 @@ import pyarrow.parquet
 import pytest
 
 import tune_media as tm
-from tests.support.browser import served, viewer_page
 from tests.support.envs import CountingEnv
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar, write_trial
@@ -87,7 +86,6 @@ class Noting(gym.Wrapper):
 
 
 def recorded_by_gym(folder, env, episodes=3, **options):
-    """Record a trial in a loop of Gymnasium's; return it, and what was taken."""
     env = tm.gym.RecordEpisodes(env, keep="best", **options)
     for _ in range(episodes):
         env.reset()
@@ -142,26 +140,3 @@ def test_reports_of_releases_without_rewards_are_read(tmp_path):
     pyarrow.parquet.write_table(table.drop_columns(["rewards"]), file)
     assert set(episode_details(trial, the_clip(trial))["series"]) == {"twice"}
     assert len(tm.load(tmp_path).episodes()) == 3
-
-
-@pytest.mark.slow
-def test_the_page_shows_the_reward_of_each_step_of_such_a_clip(browser, tmp_path):
-    env = Noting()
-    recorded_by_gym(tmp_path / "exp" / "trial", env)
-    best = max(env.noted, key=sum)
-    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url)
-        viewer.frame.click(".card .screen")
-        viewer.wait(
-            "document.querySelector('.stage video')?.readyState >= 2 && document.querySelector('.inside .u-over')"
-        )
-        assert viewer.all(".series-head .chip") == ["reward", "return so far"]
-        assert viewer.all(".no-steps") == []
-        series = viewer.frame.evaluate(
-            "fetch([...performance.getEntriesByType('resource')].map(({ name }) => name)"
-            ".find((name) => name.includes('/clip.json'))).then((got) => got.json())"
-        )["series"]
-        assert series == {"reward": best}
-        moments = viewer.all(".moment", "e.innerText")
-        assert any("largest reward" in text for text in moments)
-        assert viewer.errors == []

@@ -1,5 +1,3 @@
-"""All episodes as a table: filters, order, pages, and histograms, as pandas has them."""
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -122,14 +120,8 @@ def test_a_table_has_no_column_of_success_unless_somebody_tells_it(table):
 
 
 def test_what_cannot_be_read_says_why(table):
-    wrong = {
-        "foo < 3": "no column 'foo'",
-        "return <": "needs a value",
-        "< 3": "needs a comparison",
-        "(seed=1": "lacks",
-        "seed=1)": "too much",
-    }
-    wrong |= {"return < many": "compares numbers", "trial < b": "texts"}
+    wrong = {"foo < 3": "no column 'foo'", "return <": "needs a value", "< 3": "needs a comparison", "(seed=1": "lacks"}
+    wrong |= {"seed=1)": "too much", "return < many": "compares numbers", "trial < b": "texts"}
     for where, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             table.rows(where)
@@ -172,7 +164,6 @@ def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
     ],
 )
 def test_a_file_with_episodes_of_other_types_is_left_out_with_a_warning(tmp_path, caplog, column, wrong):
-    """Texts of another type were error 500 for all episodes, and ended a gallery."""
     for name in ("a", "b"):
         store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / name, {}, {}))
         store.add(EpisodeBatch((EpisodeData(tm.EpisodeRecord(name, 1.0, 2), {}),)), "train", "x/data", 10)

@@ -45,9 +45,7 @@ def write_run(folder, params, returns):
     store = StoredTrial.in_folder(folder)
     results = []
     for step in (1, 2):
-        records = [
-            tm.EpisodeRecord(f"{step}-{seed}", step * value / 2, 5, seed=seed) for seed, value in enumerate(returns)
-        ]
+        records = [tm.EpisodeRecord(f"{step}-{seed}", step * one / 2, 5, seed=seed) for seed, one in enumerate(returns)]
         store.add(tm.Video(moving_bar(5), fps=10, episode=records[0]), "evaluation", "episodes/best", step)
         batch = EpisodeBatch(tuple(EpisodeData(record, {}) for record in records))
         store.add(batch, "evaluation", "episodes/data", step)
@@ -72,7 +70,6 @@ def last_evaluations(experiment):
 
 
 def interval(sample):
-    """Return SciPy's t interval of the mean of a sample."""
     found = stats.ttest_1samp(sample, 0).confidence_interval()
     return found.low, found.high
 

@@ -1,13 +1,13 @@
+import functools
 import io
 
 import numpy as np
 import PIL.Image
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.recorded import make_trial
-from tune_media.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +36,19 @@ def test_a_clip_is_a_row_of_frames_from_its_first_to_its_last(experiment):
 
 def test_a_picture_that_would_be_too_large_is_refused_with_its_size(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr("tune_media.viewing.filmstrip._MOST_PIXELS", 2_500_000)
-    given = ["filmstrip", str(experiment), "-o", str(tmp_path / "x.png"), "--frames", "1", "--width", "1800"]
-    result = CliRunner().invoke(main, given)
-    assert result.exit_code == 1
-    assert "would have 1800 x 2" in result.output
-    assert "at most 2,500,000: choose a smaller --width, more --frames, or fewer clips." in result.output
+    given = ["filmstrip", experiment, "-o", tmp_path / "x.png", "--frames", 1, "--width", 1800]
+    output = command(*given, code=1)
+    assert "would have 1800 x 2" in output
+    assert "at most 2,500,000: choose a smaller --width, more --frames, or fewer clips." in output
 
 
 def test_the_command_takes_an_experiment_or_a_clip(experiment, tmp_path):
-    def run(*arguments):
-        return CliRunner().invoke(main, ["filmstrip", *map(str, arguments)])
-
-    all_trials = run(experiment, "-o", tmp_path / "all.png")
-    assert "2 clips in" in all_trials.output
-    one = run(experiment, "--over-training", "b", "-o", tmp_path / "one.png", "--width", 300)
-    assert "2 clips in" in one.output
+    run = functools.partial(command, "filmstrip")
+    assert "2 clips in" in run(experiment, "-o", tmp_path / "all.png")
+    assert "2 clips in" in run(experiment, "--over-training", "b", "-o", tmp_path / "one.png", "--width", 300)
     assert pixels((tmp_path / "one.png").read_bytes()).shape[1] == 300
     file = tm.load(experiment)[0]["file"]
-    assert "1 clip in" in run(file, "-o", tmp_path / "clip.png").output
-    assert run(file, "-o", tmp_path / "x.png", "--trials", "a").exit_code == 2
-    assert "a .png file" in run(experiment, "-o", tmp_path / "x.jpg").output
-    assert run(tmp_path / "none", "-o", tmp_path / "x.png").exit_code == 1
+    assert "1 clip in" in run(file, "-o", tmp_path / "clip.png")
+    run(file, "-o", tmp_path / "x.png", "--trials", "a", code=2)
+    assert "a .png file" in run(experiment, "-o", tmp_path / "x.jpg", code=2)
+    run(tmp_path / "none", "-o", tmp_path / "x.png", code=1)

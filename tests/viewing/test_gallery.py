@@ -2,13 +2,11 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
-from tests.support.browser import viewer_page
+from tests.support.commands import command
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
-from tune_media.cli import main
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
 
@@ -21,23 +19,17 @@ def experiment(tmp_path):
 
 
 def delivered(folder, name):
-    """Return the content of a data file, which is a script that delivers it."""
     text = (folder / "data" / f"{name}.js").read_text()
     prefix = f'tuneMedia.deliver("{name}", '
     assert text.startswith(prefix)
     return json.loads(text[len(prefix) :].removesuffix(");\n"))
 
 
-def run(*arguments, **options):
-    return CliRunner().invoke(main, ["gallery", *map(str, arguments)], **options)
-
-
 def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment, tmp_path):
-    result = run(experiment, "-o", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    assert "8 media of 2 trials, 0.0 MB, go to" in result.output
-    assert (tmp_path / "out" / "index.html").resolve().as_uri() in result.output
     out = tmp_path / "out"
+    output = command("gallery", experiment, "-o", out)
+    assert "8 media of 2 trials, 0.0 MB, go to" in output
+    assert (out / "index.html").resolve().as_uri() in output
     index = delivered(out, "index")
     assert [trial["name"] for trial in index["trials"]] == ["trial_0", "trial_1"]
     clips = list(out.rglob("*.mp4"))
@@ -54,7 +46,6 @@ def test_the_folder_has_the_page_the_clips_their_posters_and_the_data(experiment
 
 
 def test_a_published_gallery_does_not_say_where_the_experiment_is(experiment, tmp_path):
-    """It had the absolute path of each trial: the user's name, the machine's mounts, the bucket."""
     output = Gallery.of(str(experiment)).write(tmp_path / "published", steps=True).parent
     files = [path for path in output.rglob("*") if path.is_file()]
     assert files
@@ -62,12 +53,11 @@ def test_a_published_gallery_does_not_say_where_the_experiment_is(experiment, tm
 
 
 def test_only_some_clips(experiment, tmp_path):
-    assert run(experiment, "-o", tmp_path / "out", "--only", "best").exit_code == 0
+    command("gallery", experiment, "-o", tmp_path / "out", "--only", "best")
     assert {path.parent.name for path in (tmp_path / "out").rglob("*.mp4")} == {"best"}
     assert Gallery.of(str(experiment), ["evaluation"]).count == 8
-    unknown = run(experiment, "-o", tmp_path / "none", "--only", "besst")
-    assert unknown.exit_code == 1
-    assert "the key or section 'besst'; did you mean 'best'?" in unknown.output
+    unknown = command("gallery", experiment, "-o", tmp_path / "none", "--only", "besst", code=1)
+    assert "the key or section 'besst'; did you mean 'best'?" in unknown
     assert not (tmp_path / "none").exists()
     assert Gallery.of(str(experiment), ["train"]).count == 0
 
@@ -75,12 +65,12 @@ def test_only_some_clips(experiment, tmp_path):
 def test_media_that_the_page_cannot_show_are_not_copied(tmp_path):
     media = [tm.Artifact(b"replay buffer", name="buffer.bin"), tm.Artifact(b"<script>", name="page.html")]
     record_all(tmp_path / "exp" / "trial", [*media, tm.Histogram([1.0, 2.0])])
-    nothing = run(tmp_path / "exp", "-o", tmp_path / "out")
-    assert (nothing.exit_code, "No clip or picture is recorded" in nothing.output) == (1, True)
+    nothing = command("gallery", tmp_path / "exp", "-o", tmp_path / "out", code=1)
+    assert "No clip or picture is recorded" in nothing
     record_all(tmp_path / "exp" / "other", [*media, tm.Image(np.zeros((4, 4, 3), np.uint8))])
     index = tmp_path / "exp" / "other" / "media" / "index.jsonl"
     index.write_text(index.read_text().replace('"artifact"', '"image"'))  # a line that says so
-    run(tmp_path / "exp", "-o", tmp_path / "out")
+    command("gallery", tmp_path / "exp", "-o", tmp_path / "out")
     assert [path.suffix for path in (tmp_path / "out" / "media").rglob("*.*")] == [".png"]
     assert len(delivered(tmp_path / "out", "index")["trials"]) == 2
 
@@ -96,25 +86,22 @@ def record_all(folder, media):
 
 def test_a_gallery_is_brought_up_to_date_and_a_folder_of_other_files_is_left_alone(experiment, tmp_path):
     out = tmp_path / "out"
-    run(experiment, "-o", out)
+    command("gallery", experiment, "-o", out)
     clip = next(out.rglob("*.mp4"))
     made_at = clip.stat().st_mtime_ns
     write_trial(experiment / "trial_2", 2)
-    assert run(experiment, "-o", out).exit_code == 0
+    command("gallery", experiment, "-o", out)
     assert len(delivered(out, "index")["trials"]) == 3
     assert clip.stat().st_mtime_ns == made_at
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
-    refused = run(experiment, "-o", tmp_path / "mine")
-    assert refused.exit_code == 1
-    assert "name another folder with -o" in refused.output
+    assert "name another folder with -o" in command("gallery", experiment, "-o", tmp_path / "mine", code=1)
 
 
 def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path):
     next((experiment / "trial_0").rglob("*.mp4")).unlink()
-    result = run(experiment, "-o", tmp_path / "out")
-    assert result.exit_code == 0
-    assert "1 file could not be read; the first: trial_0/media/evaluation/episodes/" in result.output
+    output = command("gallery", experiment, "-o", tmp_path / "out")
+    assert "1 file could not be read; the first: trial_0/media/evaluation/episodes/" in output
 
 
 def test_results_that_cannot_be_read_leave_the_chart_empty(experiment, tmp_path):
@@ -131,7 +118,7 @@ def test_results_that_cannot_be_read_leave_the_chart_empty(experiment, tmp_path)
 
 def test_names_with_html_and_odd_characters_do_no_harm(tmp_path):
     write_trial(tmp_path / "<b>exp" / "a=1,b=2 #x%25 <script>", 0)
-    assert run(tmp_path / "<b>exp", "-o", tmp_path / "out").exit_code == 0
+    command("gallery", tmp_path / "<b>exp", "-o", tmp_path / "out")
     assert "<title>&lt;b&gt;exp</title>" in (tmp_path / "out" / "index.html").read_text()
     assert all(part.isalnum() for part in (path.name for path in (tmp_path / "out" / "media").iterdir()))
 
@@ -147,31 +134,16 @@ def failed_sweep(folder):
 
 def test_a_gallery_says_why_a_trial_failed_but_names_no_folder(tmp_path):
     sweep = failed_sweep(tmp_path / "exp")
-    assert run(sweep, "-o", tmp_path / "out").exit_code == 0
+    command("gallery", sweep, "-o", tmp_path / "out")
     assert delivered(tmp_path / "out", "metrics")["status"][1] == ["error", "OSError: no such file: '…/x.npz'"]
-    assert run(sweep, "-o", tmp_path / "quiet", "--no-errors").exit_code == 0
+    command("gallery", sweep, "-o", tmp_path / "quiet", "--no-errors")
     assert delivered(tmp_path / "quiet", "metrics")["status"][1] == ["error", ""]
-
-
-@pytest.mark.slow
-def test_a_gallery_in_a_folder_shows_the_filmstrip_that_it_may_not_save(experiment, tmp_path, browser):
-    run(experiment, "-o", tmp_path / "out")
-    with viewer_page(browser, "gallery") as viewer:
-        viewer.open((tmp_path / "out" / "index.html").as_uri())
-        viewer.frame.click(".card .screen")
-        viewer.wait("document.querySelectorAll('.filmstrip canvas').length > 0")
-        viewer.wait("document.querySelector('.stage video')?.readyState >= 2")
-        viewer.frame.click("button:text('Filmstrip')")
-        viewer.wait("document.querySelector('dialog .picture-place canvas')?.width > 100")
-        viewer.press("Escape")
-        viewer.wait("!document.querySelector('dialog')")
-        assert viewer.errors == []
 
 
 def test_the_home_is_expanded_in_the_name_of_a_gallery(experiment, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    assert run(experiment, "-o", "~/folder").exit_code == 0
+    command("gallery", experiment, "-o", "~/folder")
     assert (tmp_path / "home" / "folder" / "index.html").exists()
     assert not (tmp_path / "~").exists()
 
@@ -180,5 +152,5 @@ def test_a_gallery_without_media_is_not_written(experiment, tmp_path):
     (tmp_path / "none" / "trial").mkdir(parents=True)
     (tmp_path / "none" / "trial" / "result.json").write_text('{"training_iteration": 1}\n')
     for source, *only in ((tmp_path / "none",), (experiment, "--only", "bets")):
-        assert run(source, *only, "-o", tmp_path / "x").exit_code == 1
+        command("gallery", source, *only, "-o", tmp_path / "x", code=1)
     assert not (tmp_path / "x").exists()

@@ -2,11 +2,10 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.recorded import make_trial
-from tune_media.cli import main
 from tune_media.encoding import decode_video, probe_video
 from tune_media.viewing.grid import write_grid
 from tune_media.viewing.grid_choice import choose_tiles
@@ -67,16 +66,14 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_one_that_breaks_off_stops_th
     clips["broken"].write_bytes(content[:300])
     clips["half"].write_bytes(content[:-150])
     clips["deleted"].unlink()
-    done = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--width", "400"])
-    assert done.exit_code == 0, done.output
-    assert "2 clips in" in done.output
-    assert f"A clip is left out: {str(clips['broken'])!r} is no video that FFmpeg can read" in done.output
-    assert re.search(rf"A clip stops at frame [0-9]+: {re.escape(repr(str(clips['half'])))} is no video", done.output)
-    assert f"{clips['deleted']}" in done.output
+    grid = ("grid", tmp_path / "exp", "-o", tmp_path / "g.mp4")
+    output = command(*grid, "--width", 400)
+    assert "2 clips in" in output
+    assert f"A clip is left out: {str(clips['broken'])!r} is no video that FFmpeg can read" in output
+    assert re.search(rf"A clip stops at frame [0-9]+: {re.escape(repr(str(clips['half'])))} is no video", output)
+    assert f"{clips['deleted']}" in output
     assert probe_video((tmp_path / "g.mp4").read_bytes()).frames == 40
     clips["whole"].write_bytes(b"")
-    none = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--trials", "whole"])
-    assert none.exit_code == 1
-    assert f"No clip of the grid can be read: {str(clips['whole'])!r}" in none.output
-    wide = CliRunner().invoke(main, ["grid", str(tmp_path / "exp"), "-o", str(tmp_path / "g.mp4"), "--width", "20000"])
-    assert "20000 is not in the range 64<=x<=16384" in wide.output
+    none = command(*grid, "--trials", "whole", code=1)
+    assert f"No clip of the grid can be read: {str(clips['whole'])!r}" in none
+    assert "20000 is not in the range 64<=x<=16384" in command(*grid, "--width", 20000, code=2)

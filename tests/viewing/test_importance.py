@@ -2,28 +2,20 @@ import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.viewing import write_trial
-from tune_media.cli import main
 from tune_media.viewing.importance import FEWEST, by_importance, importances
 
 SWEEPS = 60
 
 
 def searched(rng, count):
-    """Return hyperparameters as a random search draws them."""
-    return [
-        {
-            "lr": 10 ** rng.uniform(-5, -2),
-            "gamma": float(rng.choice([0.9, 0.95, 0.99])),
-            "act": str(rng.choice(["relu", "tanh"])),
-            "layers": int(rng.integers(1, 5)),
-            "clip": rng.uniform(),
-        }
-        for _ in range(count)
-    ]
+    for _ in range(count):
+        lr, gamma = 10 ** rng.uniform(-5, -2), float(rng.choice([0.9, 0.95, 0.99]))
+        act, layers = str(rng.choice(["relu", "tanh"])), int(rng.integers(1, 5))
+        yield {"lr": lr, "gamma": gamma, "act": act, "layers": layers, "clip": rng.uniform()}
 
 
 @pytest.mark.parametrize("count", [20, 60])
@@ -32,7 +24,7 @@ def test_one_that_does_not_matter_is_said_to_matter_in_at_most_one_of_twenty_swe
     wrong = found = 0
     for seed in range(SWEEPS):
         rng = np.random.default_rng([seed, count])
-        params = searched(rng, count)
+        params = list(searched(rng, count))
         scores = [-((math.log10(own["lr"]) + 3.5) ** 2) + rng.normal(0, 0.3) for own in params]
         matters = {one.name for one in importances(params, scores) if one.matters}
         found += "lr" in matters
@@ -45,24 +37,18 @@ def test_pure_noise_is_no_importance():
     wrong = 0
     for seed in range(SWEEPS):
         rng = np.random.default_rng(seed)
-        wrong += any(one.matters for one in importances(searched(rng, 40), rng.normal(size=40)))
+        wrong += any(one.matters for one in importances(list(searched(rng, 40)), rng.normal(size=40)))
     assert wrong <= 0.05 * SWEEPS + 3
 
 
 def test_texts_truths_and_missing_values_are_groups_and_shares_are_those_of_the_model():
     rng = np.random.default_rng(1)
-    params = [
-        {
-            "act": str(rng.choice(["relu", "tanh", "elu"])),
-            "norm": bool(rng.integers(2)),
-            "decay": None if rng.integers(2) else 0.1,
-            "number": number,  # makes each a configuration
-        }
-        for number in range(400)
-    ]
-    scores = [
-        3.0 * (own["act"] == "relu") + 2.0 * own["norm"] + (own["decay"] is None) * 1.0 + rng.normal() for own in params
-    ]
+    params = []
+    for number in range(400):  # which makes each a configuration
+        act, norm = str(rng.choice(["relu", "tanh", "elu"])), bool(rng.integers(2))
+        params.append({"act": act, "norm": norm, "decay": None if rng.integers(2) else 0.1, "number": number})
+    parts = [3.0 * (own["act"] == "relu") + 2.0 * own["norm"] + (own["decay"] is None) for own in params]
+    scores = [part + rng.normal() for part in parts]
     found = {one.name: one for one in importances(params, scores)}
     assert [name for name, one in found.items() if one.matters] == ["act", "norm", "decay"]
     parts = np.array([9 * 2 / 9, 4 / 4, 1 / 4, 1.0])
@@ -89,7 +75,6 @@ def test_equal_scores_and_few_configurations():
 
 @pytest.mark.parametrize("count", [12, 30, 60])
 def test_the_order_of_the_names_is_that_of_the_importances_whatever_their_number(count):
-    """A best learning rate in the middle; the order says no more than the importances do."""
     rng = np.random.default_rng(count)
     params = [{"act": n % 2, "gamma": rng.uniform(), "lr": 10.0**-n, "a/seed": n} for n in range(count)]
     scores = [-abs(n - count / 2) for n in range(count)]
@@ -120,7 +105,7 @@ def test_the_catalog_and_the_command_say_what_matters(tmp_path):
     assert catalog.importance("episode_return_mean").equals(table)
     with pytest.raises(ValueError, match="'nothing'"):
         catalog.importance("nothing")
-    told = CliRunner().invoke(main, ["list", str(tmp_path / "exp")]).output
+    told = command("list", tmp_path / "exp")
     share, low, high = (round(100 * table[name][0]) for name in ("share", "low", "high"))
     assert f"explains: lr ({share} %, {low} to {high} %); not surely 'odd' (24 configurations)" in told
 
@@ -129,7 +114,7 @@ def test_runs_of_a_configuration_are_one_and_few_configurations_an_error(tmp_pat
     catalog = tm.load(write_sweep(tmp_path / "exp", count=6, seeds=4))
     with pytest.raises(ValueError, match="needs 20 configurations with a score, and there are 6"):
         catalog.importance()
-    assert "explains" not in CliRunner().invoke(main, ["list", str(tmp_path / "exp")]).output
+    assert "explains" not in command("list", tmp_path / "exp")
 
 
 def test_a_hyperparameter_that_is_constant_among_the_scored_is_left_out():

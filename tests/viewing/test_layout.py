@@ -1,5 +1,3 @@
-"""The layout: cards of bounded height, figures above the player, curves that can be told apart, dots inside axes."""
-
 import json
 
 import pytest
@@ -24,9 +22,8 @@ def sweep(tmp_path_factory):
         level = 10 * (number // 4)
         params = {"lr": 0.001 * (1 + number // 4), "seed": number % 4, "env": "E"}
         (folder / "params.json").write_text(json.dumps(params))
-        results = [
-            {"training_iteration": step, "episode_return_mean": level * step / 10 + number % 4} for step in range(1, 11)
-        ]
+        returns = [level * step / 10 + number % 4 for step in range(1, 11)]
+        results = [{"training_iteration": step, "episode_return_mean": one} for step, one in enumerate(returns, 1)]
         (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
         store = StoredTrial.in_folder(folder)
         record = tm.EpisodeRecord(f"e{number}", float(level), 5, training_iteration=10)

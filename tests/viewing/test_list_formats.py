@@ -1,16 +1,16 @@
 """``tune-media list`` for other programs and for papers."""
 
+import functools
 import io
 import json
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_trial
-from tune_media.cli import main
 
 RATE = "custom_metrics/success_rate"
 
@@ -30,10 +30,7 @@ def sweep(tmp_path):
     return tmp_path / "sweep"
 
 
-def listed(*arguments):
-    result = CliRunner().invoke(main, ["list", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.output
+listed = functools.partial(command, "list")
 
 
 def test_trials_as_csv_have_all_digits(sweep):
@@ -78,8 +75,7 @@ def test_trials_are_chosen_by_a_part_of_their_names(sweep):
     for option in ("--trial", "--trials"):
         table = pd.read_csv(io.StringIO(listed(sweep, "--csv", option, "_3,t_5")))
         assert table["trial"].tolist() == ["t_5", "t_3"]
-    wrong = CliRunner().invoke(main, ["list", str(sweep), "--trial", "t_9"])
-    assert "There is no trial 't_9'" in wrong.output
+    assert "There is no trial 't_9'" in listed(sweep, "--trial", "t_9", code=1)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +88,7 @@ def test_trials_are_chosen_by_a_part_of_their_names(sweep):
     ],
 )
 def test_options_that_contradict_each_other_are_refused(sweep, arguments, told):
-    result = CliRunner().invoke(main, ["list", str(sweep), *arguments])
-    assert result.exit_code == 2
-    assert told in result.output
+    assert told in listed(sweep, *arguments, code=2)
 
 
 def test_no_key_or_password_is_in_any_table(tmp_path):
@@ -102,10 +96,9 @@ def test_no_key_or_password_is_in_any_table(tmp_path):
     for number in range(4):
         secrets = {"api_key": f"SESAME{number // 2}", "login": {"password": f"OPEN{number // 2}"}}
         write_trial(experiment / f"t{number}", number, lr=0.1 * (1 + number // 2), seed=number, **secrets)
-    forms = [["--csv"], ["--json"], []]
     for rows in (["--rows", "trials"], ["--rows", "configurations"], ["--rows", "media"], []):
-        for form in forms:
-            found = CliRunner().invoke(main, ["list", str(experiment), *rows, *form])
-            assert "SESAME" not in found.output and "OPEN" not in found.output, (rows, form)
-    found = CliRunner().invoke(main, ["list", str(experiment), "--json", "--config"])
-    assert found.exit_code == 0 and "SESAME" not in found.output and '"lr"' in found.output
+        for form in (["--csv"], ["--json"], []):
+            output = listed(experiment, *rows, *form)
+            assert "SESAME" not in output and "OPEN" not in output, (rows, form)
+    output = listed(experiment, "--json", "--config")
+    assert "SESAME" not in output and '"lr"' in output

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.support.viewing import write_trial
+from tune_media.viewing.forks import forks_in
 from tune_media.viewing.payload import (
     ShownParams,
     config_payload,
@@ -34,16 +35,12 @@ def test_clips_are_in_columns_with_their_trial_and_facts(trials):
     assert payload["params"] == ["lr"]  # those that differ
     assert [trial["params"] for trial in payload["trials"]] == [{"lr": 0.0}, {"lr": 0.1}]
     rows = [{name: read(clips[name], row) for name in clips if name != "count"} for row in range(8)]
-    assert {(row["trial"], row["key"], row["step"], row["return"]) for row in rows if row["step"] == 20} == {
-        (0, "episodes/best", 20, 21),
-        (0, "episodes/worst", 20, 19),
-        (1, "episodes/best", 20, 22),
-        (1, "episodes/worst", 20, 18),
-    }
+    returns = {(row["trial"], row["key"]): row["return"] for row in rows if row["step"] == 20}
+    keys = [(trial, f"episodes/{key}") for trial in (0, 1) for key in ("best", "worst")]
+    assert returns == dict(zip(keys, (21, 19, 22, 18), strict=True))
     assert {(row["section"], row["kind"]) for row in rows} == {("evaluation", "video")}
-    assert all(
-        f"{row['folder']}/{row['file']}" in {line["path"] for line in trials[row["trial"]].lines} for row in rows
-    )
+    paths = [{line["path"] for line in trial.lines} for trial in trials]
+    assert all(f"{row['folder']}/{row['file']}" in paths[row["trial"]] for row in rows)
 
 
 def test_hostile_values_do_no_harm(tmp_path):
@@ -65,11 +62,8 @@ def test_no_secret_of_a_config_comes_onto_the_page(tmp_path):
         secrets = {"api_key": f"s3cret-{number}", "url": f"postgresql://me:s3cret-{number}@host/{number}"}
         write_trial(tmp_path / f"t{number}", number, env_config=secrets, long="x" * 500 + str(number))
     trials = Trials([LogDirectory.of(str(tmp_path))]).all()
-    pages = (
-        index_payload(trials, "x"),
-        config_payload(trials[1]),
-        configurations_payload(trials, [], "episode_return_mean"),
-    )
+    pages = [index_payload(trials, "x"), config_payload(trials[1])]
+    pages.append(configurations_payload(trials, [], "episode_return_mean"))
     assert b"s3cret" not in json_content(pages)
     params, config = pages[0]["trials"][1]["params"], pages[1]
     assert params["env_config/api_key"] == config["env_config/api_key"] == "***"
@@ -96,3 +90,13 @@ def test_a_hundred_thousand_clips_are_a_few_megabytes(trials):
     line = trials[0].lines[0]
     lines = [{**line, "step": step, "path": f"{line['path']}{step}"} for step in range(100_000)]
     assert len(json_content(index_payload(trials[:1], "large", lambda trial: lines))) < 12_000_000
+
+
+def test_a_hyperparameter_of_this_name_makes_no_fork(tmp_path):
+    for name, at in (("at-2", 2), ("at-3", 3), ("original", 5)):
+        write_trial(tmp_path / name, 1, forked_at=at)
+    assert forks_in(Trials([LogDirectory.of(str(tmp_path))]).all()) == {}
+    (tmp_path / "evaluation.json").write_text(json.dumps({"forked_from": "e1"}))
+    trials = Trials([LogDirectory.of(str(tmp_path))]).all()
+    told = [trial.get("fork") for trial in index_payload(trials, "")["trials"]]
+    assert told == [{"from": "e1", "at": 2}, {"from": "e1", "at": 3}, {"from": "e1", "at": None}]

@@ -7,7 +7,7 @@ import threading
 import pytest
 from werkzeug.test import Client
 
-from tests.support.browser import served, viewer_page
+from tests.support.browser import opened, served, viewer_page
 from tests.support.faults import wait_until
 from tests.support.viewing import write_trial
 from tune_media.experiment.trial_files import TrialFiles
@@ -75,15 +75,13 @@ def test_a_trial_that_cannot_be_read_holds_up_nobody(sweep):
 @pytest.mark.slow
 def test_the_page_says_how_many_trials_are_read_and_shows_them(sweep, gate, browser, tmp_path):
     gate.release(2)
-    with served("watch", sweep, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url)
+    with opened(browser, sweep, tmp_path) as viewer:
         viewer.wait("document.querySelector('.banner.reading')?.innerText.includes('2 of 8 trials are read')")
         viewer.wait("document.querySelectorAll('.card video').length === 2")
         assert sorted(viewer.all(".card", "e.dataset.trial")) == ["trial_0", "trial_1"]
         gate.release(100)
         viewer.wait("document.querySelectorAll('.card').length === 8 && !document.querySelector('.banner.reading')")
         viewer.wait("tuneMedia.app.instance.data.trials[0].clipCount === 4")
-        assert viewer.errors == []
 
 
 @pytest.mark.slow

@@ -1,5 +1,3 @@
-"""The one score by which all views rank trials, of trials on disk."""
-
 import json
 
 import pytest

@@ -84,7 +84,6 @@ def test_a_configuration_that_is_two_deviations_ahead_is_found_twice_as_often_as
 
 
 def test_rounding_noise_is_nothing():
-    """0.1 + 0.2 is not 0.3: such a spread is no interval, and such a distance is no lead."""
     noisy = np.array([-12.25, -12.25 + 2e-15, -12.25])
     found = estimate(noisy)
     assert found.low == found.value == found.high
@@ -131,7 +130,6 @@ def test_a_score_near_the_largest_number_costs_its_own_interval_only(score):
 
 
 def test_large_scores_of_one_configuration_are_no_rounding_of_another():
-    """A spread of one beside a score of 1e12 is a spread."""
     assert spreads([np.array([1.0, 2.0, 3.0]), np.full(3, 1e12)], borrowed=0)[0].variance == 1.0
 
 

@@ -29,7 +29,6 @@ def test_a_table_fits_the_terminal_and_a_pipe_gets_all_of_it(tmp_path):
 
 
 def test_names_that_are_cut_are_told_apart_and_numbers_are_not_cut(tmp_path):
-    """Tune's names begin and end alike; at 80 columns, those of a sweep were all cut to the same text."""
     numbers = [("-1.2345e-05", "12345678901234567890"), ("-2.469e-05", "12345678901234567891"), ("0.1", "7")]
     for number, (lr, size) in enumerate(numbers):
         name = f"PPO_CartPole-v1_a1b2c_0000{number}_{number}_lr=0.000{number + 1}_2026-11-25_10-00-00"

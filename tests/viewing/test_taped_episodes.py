@@ -1,15 +1,12 @@
-"""Which of the episodes that have tapes are wanted."""
-
 import json
 
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
+from tests.support.commands import command
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
-from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -74,14 +71,9 @@ def list_also(experiment, **more):
         file.write(json.dumps(line | {"id": "other", "path": "media/other.mp4"} | more) + "\n")
 
 
-def render_waiting(experiment, folder):
-    return CliRunner().invoke(main, ["render", str(experiment), "--episodes", "waiting", "-o", str(folder)])
-
-
 def test_clips_that_wait_are_rendered_into_a_folder_and_the_experiment_stays_as_it_is(left, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in left.rglob("*")}
-    found = render_waiting(left, tmp_path / "clips")
-    assert found.exit_code == 0, found.output
+    command("render", left, "--episodes", "waiting", "-o", tmp_path / "clips")
     (file,) = (tmp_path / "clips").rglob("*.mp4")
     frames = list(decode_video(file.read_bytes()))
     assert len(frames) == STEPS + 1
@@ -98,6 +90,6 @@ def test_clips_that_wait_are_those_of_one_recorder(left):
 
 def test_a_clip_that_waits_and_has_no_tape_on_the_storage_is_said(left, tmp_path):
     list_also(left, episode_id="gone")
-    found = render_waiting(left, tmp_path / "clips")
-    assert "1 episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them." in found.output
+    output = command("render", left, "--episodes", "waiting", "-o", tmp_path / "clips")
+    assert "1 episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them." in output
     assert len(list((tmp_path / "clips").rglob("*.mp4"))) == 1

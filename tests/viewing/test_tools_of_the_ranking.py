@@ -31,10 +31,8 @@ def sweep(tmp_path_factory):
             record = tm.EpisodeRecord("e", float(count), 5, seed=seed)
             store.add(tm.Video(moving_bar(5), fps=10, episode=record), "evaluation", "episodes/best", 1)
             store.finish()
-            found = {
-                "custom_metrics": success_rate([n < count for n in range(20)]),
-                "episode_return_mean": float(count),
-            }
+            rate = success_rate([n < count for n in range(20)])
+            found = {"custom_metrics": rate, "episode_return_mean": float(count)}
             learner = {name: noise.random() for name in ("policy_loss", "entropy", "kl")}
             result = {"training_iteration": 1, "evaluation": {"env_runners": found}, "learners": {"p": learner}}
             (folder / "result.json").write_text(json.dumps(result) + "\n")

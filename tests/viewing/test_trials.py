@@ -73,13 +73,8 @@ def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):
     media = experiment / "trial_0" / "media"
     (media / "link.mp4").symlink_to(tmp_path / "secret.mp4")
     line = json.loads((media / "index.jsonl").read_text().splitlines()[0])
-    names = [
-        "media/link.mp4",
-        "params.json",
-        "episode_data/data-00000010.json",
-        "media/../../../secret.mp4",
-        "/etc/passwd",
-    ]
+    names = ["media/link.mp4", "params.json", "media/../../../secret.mp4", "/etc/passwd"]
+    names.append("episode_data/data-00000010.json")
     with (media / "index.jsonl").open("a") as file:
         file.writelines(json.dumps({**line, "id": name, "path": name}) + "\n" for name in names)
     trial = Trials([LogDirectory.of(str(experiment))]).all()[0]

@@ -17,7 +17,7 @@ import pytest
 from werkzeug.test import Client
 
 import tune_media as tm
-from tests.support.browser import chromium, served, tensorboard_url, viewer_page
+from tests.support.browser import tensorboard_url
 from tests.support.viewing import write_trial
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -56,26 +56,7 @@ def test_clips_play_from_the_storage_and_from_the_folder_that_tune_prints(stagin
     assert details["series"]["angle"][-1] == 2.0
 
 
-@pytest.mark.slow
-def test_trials_are_compared_on_one_time_line_from_the_storage(staging, tmp_path):
-    source = "s3://results/exp"
-    with chromium() as browser, served("watch", source, tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url)
-        viewer.wait("document.querySelectorAll('.card .tick').length === 2")
-        for trial in ("trial_0", "trial_1"):
-            viewer.frame.click(f".card[data-trial={trial}] .tick")
-        viewer.frame.click(".tray .primary")
-        viewer.wait("document.querySelectorAll('.side video').length === 2")
-        viewer.wait("[...document.querySelectorAll('.side video')].every((video) => video.readyState >= 2)")
-        viewer.frame.click(".series-head .chip:has-text('angle')")
-        viewer.wait("document.querySelectorAll('.overlaid .u-over').length")
-        viewer.frame.click("text=First difference")
-        viewer.wait("Number(document.querySelector('.track input').value) > 0")
-        assert viewer.errors == []
-
-
 def test_server_and_catalog_read_nothing_from_a_place_of_somebody_else(s3, staging, tmp_path):
-    """The viewer's server checked where a trial's pointer leads; the catalog followed it anywhere."""
     with s3.open_input_stream("results/exp/trial_0/media/index.jsonl") as file:
         index = file.read()
     line = json.loads(index.splitlines()[0])
@@ -103,7 +84,6 @@ def test_server_and_catalog_read_nothing_from_a_place_of_somebody_else(s3, stagi
 
 
 def test_a_look_at_a_running_trial_lists_no_checkpoints(s3, staging):
-    """A listing of the whole folder took a request for each 1,000 files of its checkpoints, at each look."""
     for number in range(3):
         with s3.open_output_stream(f"results/exp/trial_0/checkpoint_{number:06d}/model.pt") as file:
             file.write(b"x")
@@ -121,9 +101,8 @@ def test_a_look_at_a_running_trial_lists_no_checkpoints(s3, staging):
         tm.load("s3://results/exp/trial_0").to_pandas()
     finally:
         logging.getLogger("werkzeug").removeHandler(handler)
-    listed = [
-        urllib.parse.parse_qs(found[1]) for found in map(re.compile(r"GET /results\?(\S*)").search, requests) if found
-    ]
+    queries = filter(None, map(re.compile(r"GET /results\?(\S*)").search, requests))
+    listed = [urllib.parse.parse_qs(query[1]) for query in queries]
     assert listed
     assert not [found["prefix"][0] for found in listed if "delimiter" not in found]  # with all that is below it
     assert not [text for text in requests if "checkpoint_" in text]

@@ -5,7 +5,6 @@ import pytest
 
 @pytest.fixture
 def files_uri(tmp_path, monkeypatch):
-    """Return the URI of a store in a folder."""
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     return (tmp_path / "mlruns").as_uri()
@@ -13,7 +12,6 @@ def files_uri(tmp_path, monkeypatch):
 
 @pytest.fixture
 def runs_of(files_uri):
-    """Return a maker of the runs of a sweep in that store, as a new process makes them."""
     from tune_media.callbacks.mlflow.runs import MlflowRuns
 
     def make(sweep="sweep"):

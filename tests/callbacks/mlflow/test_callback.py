@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from ray import tune
@@ -11,6 +10,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 import tune_media as tm
 from tests.support.browser import chromium
+from tests.support.experiment import fit
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.faults import At, episodes
 from tests.support.pictures import clip
@@ -34,18 +34,11 @@ def server(tmp_path_factory):
     server.stop()
 
 
-def fit(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):
+def run_sweep(trainable, folder, uri, *, scheduler=None, space=None, callbacks=(), **options):
     if uri.startswith("sqlite"):
         options["artifact_location"] = f"file://{folder}/mlruns"
-    own = tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options)
-    return tune.Tuner(
-        trainable,
-        param_space=space or {},
-        tune_config=tune.TuneConfig(scheduler=scheduler),
-        run_config=tune.RunConfig(
-            name=Path(folder).name, storage_path=str(folder), verbose=0, callbacks=[own, *callbacks]
-        ),
-    ).fit()
+    own = [tm.MLflowMediaLoggerCallback(tracking_uri=uri, **options), *callbacks]
+    return fit(trainable, folder, own, space=space, name=folder.name, tune_config={"scheduler": scheduler})
 
 
 def runs_of(uri, experiment):
@@ -71,7 +64,7 @@ def kill_and_start(server):
 def test_a_server_that_is_killed_and_comes_back_has_everything_once(ray_session, tmp_path, server, caplog):
     outage = threading.Thread(target=kill_and_start, args=(server,))
     callbacks = [At({3: outage.start}), tm.JsonMediaLoggerCallback()]
-    results = fit(steady, tmp_path, server.uri, space={"pause": 0.6}, callbacks=callbacks)
+    results = run_sweep(steady, tmp_path, server.uri, space={"pause": 0.2}, callbacks=callbacks)
     outage.join()
     assert not results.errors
     client, (run,) = runs_of(server.uri, tmp_path.name)
@@ -91,7 +84,6 @@ def many(config):
 
 
 def test_a_server_that_hangs_for_a_while_gets_all_of_it(ray_session, tmp_path, server, caplog, monkeypatch):
-    """An MLflow server that hung overnight held every row and every batch of episodes in the driver's memory."""
     finish = MlflowBackend.setup
 
     def set_up_and_hang(backend, **info):
@@ -100,7 +92,7 @@ def test_a_server_that_hangs_for_a_while_gets_all_of_it(ray_session, tmp_path, s
         threading.Timer(2, server.resume).start()
 
     monkeypatch.setattr(MlflowBackend, "setup", set_up_and_hang)
-    results = fit(many, tmp_path, server.uri)
+    results = run_sweep(many, tmp_path, server.uri)
     assert not results.errors
     assert "MLflow lacks" not in caplog.text
     _, (run,) = runs_of(server.uri, tmp_path.name)
@@ -133,7 +125,7 @@ def test_runs_end_as_their_trials_did_under_a_parent_of_the_users_whatever_their
     space = {"case": tune.grid_search(["finishes", "fails", "stops"]), "fun": lambda: 0, "lr": 1}
     space |= {name: tune.sample_from(lambda spec, name=name: spec.config.case == name) for name in ("fails", "stops")}
     tags = {"team": "ours", "mlflow.parentRunId": parent}
-    fit(quick, folder, uri, scheduler=StopsAtTwo(), space=space, tags=tags)
+    run_sweep(quick, folder, uri, scheduler=StopsAtTwo(), space=space, tags=tags)
     _, runs = runs_of(uri, "bob's")
     trials = {run.data.params["case"]: run for run in runs if run.info.run_id != parent}
     ended = {case: (run.info.status, run.data.metrics["score"]) for case, run in trials.items()}
@@ -145,14 +137,12 @@ def test_runs_end_as_their_trials_did_under_a_parent_of_the_users_whatever_their
         assert found.data.metrics["config/lr"] == 1
 
 
-def test_a_server_that_never_answers_holds_nothing_up_and_its_key_is_in_no_message(
-    ray_session, tmp_path, caplog, monkeypatch
-):
+def test_a_server_that_never_answers_holds_nothing_up_nor_has_its_key_told(ray_session, tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "")
     options = {"media": tm.MediaOptions(flush_seconds=3), "tracking_token": "t0psecret"}
     started = time.monotonic()
     with caplog.at_level(logging.DEBUG, "tune_media"):
-        results = fit(steady, tmp_path, "http://user:hunter2@127.0.0.1:9", space={"pause": 0.05}, **options)
+        results = run_sweep(steady, tmp_path, "http://user:hunter2@127.0.0.1:9", space={"pause": 0.05}, **options)
     assert not results.errors
     assert time.monotonic() - started < 90  # the waiting time, and what Ray itself takes
     assert "tune_media: MLflow lacks 1 end(s), 8 media, 8 result(s), 1 start(s) of 1 trial(s): " in caplog.text
@@ -184,13 +174,11 @@ def test_a_clip_plays_in_mlflows_page(tmp_path, server):
 
 
 def test_a_tag_that_mlflow_sets_itself_is_refused_before_the_sweep():
-    """MLflow refused each run, and a sweep had no MLflow log at all."""
     with pytest.raises(ValueError, match=r"tags=\.\.\.\) holds 'mlflow.runName', which .*; name trials"):
         tm.MLflowMediaLoggerCallback(tags={"team": "a", "mlflow.runName": "mine"})
 
 
 def test_a_hyperparameter_that_is_no_whole_text_does_not_leave_the_run_running(tmp_path, caplog):
-    """Half of a character raised while the run was started: it stayed RUNNING, without its metrics."""
     uri = mlflow_store(tmp_path)
     callback = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
     run([callback], FakeTrial(tmp_path, lr=0.5, text="half \ud800", **{"na\ud800me": 1}), [{"score": 2.0}])
@@ -207,3 +195,17 @@ def test_hyperparameters_that_mlflow_cannot_hold_cost_themselves_alone(tmp_path,
     _, (found,) = runs_of(uri, "experiment")
     assert (found.info.status, found.data.metrics["score"]) == ("FINISHED", 2.0)
     assert "logging hyperparameters" in caplog.text
+
+
+def test_hyperparameters_that_change_are_kept_beside_the_first_ones(files_uri, tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    before = mlflow.get_tracking_uri()
+    results = [{"score": 1, "config": {"lr": lr, "mode": mode}} for lr, mode in ((0.5, "a"), (0.5, "a"), (2.0, "b"))]
+    callback = tm.MLflowMediaLoggerCallback(files_uri, experiment_name="e", media=tm.MediaOptions(strict=True))
+    run([callback], FakeTrial(tmp_path, lr=0.5, mode="a"), results)
+    mlflow.set_tracking_uri(before)
+    client = mlflow.MlflowClient(files_uri)
+    (found,) = client.search_runs([client.get_experiment_by_name("e").experiment_id])
+    assert found.data.params == {"lr": "0.5", "mode": "a"}
+    assert found.data.metrics["config/lr"] == 2.0
+    assert found.data.tags["config.mode"] == "b"

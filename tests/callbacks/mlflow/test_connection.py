@@ -1,5 +1,3 @@
-"""A URI that cannot work is an error before the first trial starts; a server that is away is none."""
-
 import os
 
 import pytest
@@ -66,7 +64,6 @@ def test_a_server_that_is_away_or_silent_is_no_error():
 
 
 def test_an_experiment_id_that_does_not_exist_is_an_error_at_setup_unless_there_is_a_name(files_uri, monkeypatch):
-    """It was taken for none: the sweep was logged to an experiment of another name."""
     monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "500")
     with pytest.raises(ValueError, match=r"no experiment with the id 500 .*Pass experiment_name="):
         set_up(files_uri)
@@ -76,7 +73,6 @@ def test_an_experiment_id_that_does_not_exist_is_an_error_at_setup_unless_there_
 
 
 def test_a_deleted_experiment_is_an_error_at_setup(files_uri, monkeypatch):
-    """Each trial's start failed instead, and MLflow had nothing of the sweep."""
     from mlflow import MlflowClient
 
     client = MlflowClient(files_uri)

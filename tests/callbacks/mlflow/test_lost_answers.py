@@ -12,8 +12,6 @@ from tune_media.callbacks.mlflow.runs import MlflowRuns
 
 
 class Cuts(WSGIRequestHandler):
-    """Closes a connection whose answer is lost."""
-
     def handle(self):
         super().handle()
         self.connection.close()
@@ -77,7 +75,6 @@ def test_a_trial_whose_start_was_not_answered_has_one_run(serve, monkeypatch):
 
 
 def test_an_experiment_that_another_request_has_made_in_the_meantime_is_used(serve, monkeypatch):
-    """The trial was not logged at all: the experiment existed already."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # a user's
     uri, lost = serve("experiments/create")
     assert start(uri, "another").run_id  # the server keeps its store

@@ -1,5 +1,3 @@
-"""Names that MLflow takes."""
-
 import pytest
 
 from tune_media.callbacks.mlflow.names import clip_path, valid_name
@@ -10,20 +8,8 @@ pytest.importorskip("mlflow")
 def test_names_are_valid_and_different_names_stay_different():
     from mlflow.utils.validation import _validate_metric_name
 
-    names = [
-        "a@b",
-        "a_0x40_b",
-        "loss (train), x",
-        "_0x40_",
-        "@",
-        "ü/ß",
-        "a/../b",
-        "a/b",
-        "..",
-        "a//b",
-        "plain/name-1.0 x",
-    ]
-    valid = list(map(valid_name, [*names, "x" * 400, "x" * 401]))
+    names = ["a@b", "a_0x40_b", "loss (train), x", "_0x40_", "@", "ü/ß", "a/../b", "a/b", "..", "a//b"]
+    valid = list(map(valid_name, [*names, "plain/name-1.0 x", "x" * 400, "x" * 401]))
     for name in valid:
         _validate_metric_name(name)
     assert len(set(valid)) == len(valid)

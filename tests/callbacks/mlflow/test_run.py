@@ -1,5 +1,3 @@
-"""The MLflow run of a trial: calls that are made again, trials that go back, values that MLflow refuses."""
-
 import math
 from pathlib import Path
 
@@ -45,7 +43,6 @@ def files_of(client, run_id, folder=None):
 
 
 def held(name="e"):
-    """Return everything that MLflow has of the only run of an experiment."""
     client, run = run_of(name)
     points = {
         metric: sorted((p.step, p.timestamp, repr(p.value)) for p in client.get_metric_history(run.info.run_id, metric))
@@ -73,7 +70,6 @@ def store(trial, returns, section="evaluation", key="best"):
 
 
 def test_calls_that_are_made_again_after_a_kill_change_nothing(backend_of, tmp_path):
-    """Times came from the clock, pictures had a new name each time, and the table had rows twice."""
     trial, uri = a_trial(tmp_path, lr=0.5, mode="a"), mlflow_store(tmp_path)
     store(trial, {3: 9.0})
     calls = [*calls_of(trial, [1, 2, 3, 2, 3], {2: 100.0}), ("end", "finished"), ("finish", None)]
@@ -91,13 +87,11 @@ def test_calls_that_are_made_again_after_a_kill_change_nothing(backend_of, tmp_p
 
 
 def best_of(name="e"):
-    """Return the best return of the only run of an experiment, as a metric and as a tag."""
     _, run = run_of(name)
     return run.data.metrics.get("best_return"), run.data.tags.get("best_return")
 
 
 def test_the_best_return_at_the_end_is_of_evaluation_and_of_the_results_that_count(backend_of, tmp_path):
-    """A clip of an iteration that the trial has left behind stayed the best, also after a restore."""
     trial = a_trial(tmp_path, lr=0.5)
     stored = StoredTrial(trial.location)
     places = [(1, "train", 900.0), (2, "evaluation", 5.0), (3, "evaluation", 100.0), (3, "evaluation", 8.0)]
@@ -149,7 +143,6 @@ def test_a_storage_that_is_away_at_the_end_costs_the_best_return_alone(backend_o
 
 
 def test_a_parameter_that_mlflow_refuses_costs_itself_only(backend_of, tmp_path):
-    """One parameter that MLflow refused cost all parameters and metrics of the trial, and its run was never ended."""
     trial = a_trial(tmp_path, **{f"p{number}": number for number in range(150)})
     backend = backend_of()
     play(backend, [("start", a_trial(tmp_path))])

@@ -1,6 +1,3 @@
-"""The runs of a sweep: each trial has one, whoever asks for it, and however often."""
-
-
 def held(client):
     found = client.get_experiment_by_name("experiment")
     return {run.info.run_name: run for run in client.search_runs([found.experiment_id])}

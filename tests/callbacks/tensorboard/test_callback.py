@@ -1,5 +1,3 @@
-"""The TensorBoard callback, without Ray: another one beside it, and odd values."""
-
 import threading
 
 import numpy as np
@@ -17,7 +15,6 @@ from tests.support.trial_life import assert_tensorboard_shows_once
 
 
 def events(folder):
-    """Return the steps of each tag, over all event files of a trial."""
     found: dict[str, list[int]] = {}
     for file in (*(folder / "storage/t1").glob("events.out.*"), *(folder / "driver/staging/t1").glob("events.out.*")):
         reader = EventAccumulator(str(file), size_guidance={"images": 0, "scalars": 0}).Reload()
@@ -37,7 +34,6 @@ def events(folder):
     ids=["rays", "ours"],
 )
 def test_two_loggers_show_each_step_once(tmp_path, caplog, make, says):
-    """Two event files purged each other's steps."""
     results = [{"score": step, "clip": clip(), "training_iteration": step} for step in (1, 2, 2, 3)]
     run(make(), FakeTrial(tmp_path), results)
     found = events(tmp_path)
@@ -61,8 +57,6 @@ def test_the_command_that_shows_all_clips_is_printed_once(tmp_path, capsys):
 
 
 class Slow(tm.Video):
-    """A clip whose GIF is made late: after a flag is set."""
-
     def __init__(self, level, flag):
         super().__init__((np.full((16, 24, 3), 9 * t + level, np.uint8) for t in range(3)), fps=5)
         self._flag = flag
@@ -74,7 +68,6 @@ class Slow(tm.Video):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_clips_of_a_trial_that_went_back_are_shown_once(tmp_path, late):
-    """The steps of the images were 1, 2, 3, 4, 2: late clips came after the restart that was to purge them."""
     flag, results = threading.Event(), []
     for number, iteration in enumerate((1, 2, 3, 4, 2, 3), 1):
         results.append({"score": number, "clip": Slow(number, flag), "training_iteration": iteration})
@@ -92,11 +85,9 @@ def test_clips_of_a_trial_that_went_back_are_shown_once(tmp_path, late):
 
 
 def test_a_medium_that_a_trial_records_again_after_it_went_back_is_shown_again(tmp_path):
-    """TensorBoard forgets what comes after a step that is repeated; a raw array that came again is known already."""
     frames = [np.random.default_rng(step).integers(0, 255, (3, 16, 24, 3), np.uint8) for step in range(6)]
-    played = [
-        {"raw": frames[at], "training_iteration": step} for at, step in ((1, 1), (2, 2), (3, 3), (5, 2), (3, 3), (4, 4))
-    ]
+    order = ((1, 1), (2, 2), (3, 3), (5, 2), (3, 3), (4, 4))
+    played = [{"raw": frames[at], "training_iteration": step} for at, step in order]
     run([tm.TBXMediaLoggerCallback(media=tm.MediaOptions(strict=True))], FakeTrial(tmp_path), played)
     assert image_steps(tmp_path / "storage/t1") == {"train/raw": [1, 2, 3, 4]}
 

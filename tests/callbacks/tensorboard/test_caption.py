@@ -32,7 +32,6 @@ def test_without_pillow_there_is_no_caption(monkeypatch):
 
 
 def test_a_caption_leaves_the_colours_of_a_gif_to_the_clip():
-    """Its smooth letters took 108 of the 256, and with them half of the time that a small clip's GIF takes."""
     strip = caption_strip("return 231, length 231, step 4000", 300)
     assert len(np.unique(strip.reshape(-1, 3), axis=0)) == 4
 

@@ -17,7 +17,6 @@ def steps(folder, tag="a"):
 
 
 def write(folder, *written):
-    """Write scalars ``a`` and ``b`` at steps."""
     writer = EventWriter(str(folder))
     for step in written:
         writer.add_scalar("a", step, step)
@@ -39,8 +38,6 @@ def media_file(folder, filesystem=None):
 
 @pytest.fixture
 def remote(tmp_path):
-    """A filesystem that does not pass for this machine's own."""
-
     class Remote(fsspec.filesystem("file").__class__):
         protocol, cachable = "elsewhere", False
 
@@ -64,11 +61,8 @@ def test_a_full_disk_loses_only_what_memory_does_not_take_which_is_named(tmp_pat
     monkeypatch.setattr(event_file, "_MOST_WAITING", 1000)
     monkeypatch.setattr(event_file, "append_whole", lambda path, content: (_ for _ in ()).throw(OSError("full")))
     writer = EventWriter(str(tmp_path))
-    for step, text, says in (
-        (1, "", "full"),
-        (2, "x" * 5000, r"5\d\d\d bytes are left out of .*\(full\)"),
-        (3, "", "full"),
-    ):
+    left_out = r"5\d\d\d bytes are left out of .*\(full\)"
+    for step, text, says in ((1, "", "full"), (2, "x" * 5000, left_out), (3, "", "full")):
         writer.add_text("a", text, step)
         with pytest.raises(OSError, match=says):
             writer.file_writer.flush()
@@ -80,7 +74,6 @@ def test_a_full_disk_loses_only_what_memory_does_not_take_which_is_named(tmp_pat
 
 
 def test_checksums_are_computed_natively():
-    """The pure-Python CRC of tensorboardX held the GIL for 3 s on a GIF of 9 MB."""
     from tensorboardX.crc32c import crc32c
 
     assert event_file.crc32c.__module__.split(".")[0] == "crc32c"
@@ -104,7 +97,6 @@ def test_a_file_that_a_killed_process_has_begun_with_the_same_row_is_begun_anew(
 
 @pytest.mark.parametrize("place", ["here", "elsewhere"])
 def test_what_a_kill_leaves_of_a_file_takes_nothing_away(tmp_path, remote, monkeypatch, place):
-    """TensorBoard read it after the file that took its place, and had clips of steps that were undone."""
     filesystem = remote if place == "elsewhere" else None
 
     def killed(*_, **__):

@@ -1,5 +1,3 @@
-"""The HParams tab, as TensorBoard's own plugin reads it."""
-
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -1,5 +1,3 @@
-"""Summaries, as TensorBoard reads them from the event file."""
-
 import io
 
 import numpy as np
@@ -17,7 +15,6 @@ from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 @pytest.fixture
 def written(tmp_path):
-    """Return a writer, and a function that reads the values of a tag."""
     writer = EventWriter(str(tmp_path))
 
     def read(tag):
@@ -51,9 +48,8 @@ def test_a_picture_is_stored_as_it_was_encoded(written, frames):
 def test_texts_of_episodes_are_a_table_that_their_characters_do_not_break(written):
     writer, read = written
     texts = ["late", "a|b\nc\\d", "x" * 5000]
-    episodes = [
-        EpisodeData(tm.EpisodeRecord(f"e{number}", 1.0, 2), {}, {"phase": text}) for number, text in enumerate(texts)
-    ]
+    records = [tm.EpisodeRecord(f"e{number}", 1.0, 2) for number in range(len(texts))]
+    episodes = [EpisodeData(record, {}, {"phase": text}) for record, text in zip(records, texts, strict=True)]
     add_texts(writer, "train/episodes", EpisodeBatch(tuple(episodes)), 7)
     (proto,) = read("train/episodes/phase/text_summary")
     lines = proto.string_val[0].decode().split("\n")

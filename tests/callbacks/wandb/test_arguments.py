@@ -1,5 +1,3 @@
-"""An argument that wandb.init refuses is an error before the first trial starts."""
-
 import os
 
 import pytest

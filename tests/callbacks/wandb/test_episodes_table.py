@@ -1,5 +1,3 @@
-"""The tables of a W&B run, as W&B's own artifacts have them."""
-
 import json
 from pathlib import Path
 
@@ -21,7 +19,6 @@ def clip(tmp_path):
 
 
 def written(table):
-    """Return a table as W&B uploads it: the types of its columns, and its rows."""
     artifact = wandb.Artifact("tables", type="tables")
     artifact.add(table, "table")
     content = json.loads(Path(artifact.manifest.entries["table.table.json"].local_path).read_text())
@@ -51,12 +48,8 @@ def test_odd_values_leave_the_table_whole(clip):
     facts = {"section": "train", "episode_length": 3, "seed": None}
     odd = [float("nan"), float("inf"), 1, True, "text"]
     for number, value in enumerate(odd):
-        episode = {
-            "episode_id": f"e{number}",
-            "episode_return": 1.0 * number,
-            "metrics": {"odd": value, "even": number},
-        }
-        table.add(number, [{**facts, **episode}])
+        episode = {"episode_id": f"e{number}", "episode_return": 1.0 * number}
+        table.add(number, [{**facts, **episode, "metrics": {"odd": value, "even": number}}])
     table.add_clip("e1", clip, "return 1")
     types, rows = written(table.make(wandb, "t"))
     assert [row["odd"] for row in rows] == [None, None, "1", "True", "text"]

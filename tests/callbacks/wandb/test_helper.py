@@ -37,7 +37,6 @@ class Actor:
 
 @pytest.fixture
 def actors(monkeypatch):
-    """The actors in the order in which they were started."""
     found = []
     monkeypatch.setattr(module, "_start_actor", lambda folder: found.append(Actor()) or found[-1])
     monkeypatch.setattr(ray, "wait", lambda waiting, timeout: ([one for one in waiting if one.done()], []))

@@ -1,5 +1,3 @@
-"""When the file of an offline W&B run is whole, with files that W&B itself wrote."""
-
 import shutil
 import threading
 import time
@@ -22,9 +20,8 @@ BLOCK = 32768
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """Return the file of a run of about 140 kB."""
-    run = wandb.init(
-        project="p", mode="offline", dir=tmp_path_factory.mktemp("run"), settings=wandb.Settings(silent=True)
-    )
+    silent = wandb.Settings(silent=True)
+    run = wandb.init(project="p", mode="offline", dir=tmp_path_factory.mktemp("run"), settings=silent)
     for step in range(100):
         run.log({f"metric_{index}": step for index in range(50)})
     path = run.settings.sync_file
@@ -58,7 +55,6 @@ def test_a_run_without_a_file_is_not_waited_for(tmp_path):
 
 
 def test_a_log_may_grow_while_it_is_copied_and_rows_may_not(tmp_path, monkeypatch):
-    """W&B's own process goes on writing its logs after a run; that was told as a fault of the storage."""
     location = TrialLocation(pyarrow.fs.LocalFileSystem(), str(tmp_path / "storage"), tmp_path / "driver", "t1")
     copy_once = offline_runs.write_atomically
 

@@ -45,11 +45,8 @@ def test_wandb_tells_a_bad_key_by_its_form():
 
 
 def test_wandb_tells_a_network_that_is_down_from_a_user_that_it_refuses():
-    errors = [
-        wandb.errors.CommError("away"),
-        wandb.errors.AuthenticationError("refused"),
-        wandb.errors.UsageError("bad"),
-    ]
+    of = wandb.errors
+    errors = [of.CommError("away"), of.AuthenticationError("refused"), of.UsageError("bad")]
     assert [private_names.is_passing(error) for error in errors] == [True, False, False], f"{WANDB} wandb.errors"
 
 

@@ -70,7 +70,6 @@ def restored(folder, *results, **changes):
 
 
 def test_a_run_is_written_anew_as_the_run_of_a_trial_that_nobody_killed_and_replaces_it(backend_of, tmp_path):
-    """After a kill and a restore, the run on the storage had 8 or 21 of 45 rows, and nothing was said."""
     trial = restored(tmp_path, *({"score": 0.5 * step, "rollout": clip(step)} for step in (1, 2, 3)))
     new = dataclasses.replace(trial, is_restored=False)
     files = TrialFiles("t1", new.location.filesystem, new.location.path).read()
@@ -91,7 +90,6 @@ def test_a_run_is_written_anew_as_the_run_of_a_trial_that_nobody_killed_and_repl
 
 
 def test_results_that_a_kill_has_cut_off_are_named(backend_of, tmp_path):
-    """Tune was copying the result.json of a trial that had ended: its run lacked results, and nothing was said."""
     trial = restored(tmp_path, *({"score": 0.5 * step, "rollout": clip(step)} for step in (1, 2, 3)))
     for file in (tmp_path / "storage/t1/result.json", trial.location.local_path / "result.json"):
         content = file.read_bytes() if file.exists() else b""
@@ -103,7 +101,6 @@ def test_results_that_a_kill_has_cut_off_are_named(backend_of, tmp_path):
 
 
 def test_a_run_is_written_anew_from_the_storage_and_not_before_it_has_everything(backend_of, tmp_path):
-    """Its results are in the folder of another Ray session: a run without rows replaced what there was."""
     trial = restored(tmp_path, *({"score": 0.5 * step} for step in (1, 2, 3)))
     backend = backend_of()
     backend.context.is_stored = False
@@ -119,7 +116,6 @@ def test_a_run_is_written_anew_from_the_storage_and_not_before_it_has_everything
 
 
 def test_a_run_is_written_anew_with_media_of_a_storage_that_only_its_filesystem_finds(backend_of, tmp_path):
-    """On an S3 server of one's own, the run was lost: the address of the bucket alone does not lead there."""
     storage = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
     place = TrialLocation(storage, "storage/t1", tmp_path / "driver/t1", "t1")
     trial = restored(tmp_path, {"score": 0.5, "rollout": clip()}, location=place)
@@ -130,7 +126,6 @@ def test_a_run_is_written_anew_with_media_of_a_storage_that_only_its_filesystem_
 
 
 def test_a_medium_that_only_a_lost_driver_had_logged_is_in_the_run_if_it_comes_again(backend_of, tmp_path):
-    """Tune's snapshot did not say that the trial had begun: its run never got what was known already."""
     raw = np.random.default_rng(0).integers(0, 255, (4, 16, 24, 3), np.uint8)
     run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"clip": raw.copy()}])
     trial = FakeTrial(tmp_path)
@@ -167,7 +162,6 @@ def test_a_helper_that_dies_while_a_run_is_written_anew_replaces_nothing(backend
 
 @pytest.mark.parametrize("excludes", [[], ["train/best"]])
 def test_the_best_clip_at_the_end_is_that_of_the_trials_lines_whoever_logged_it(backend_of, tmp_path, excludes):
-    """The best return began anew after a restore: 5 over 100."""
     trial = a_trial(tmp_path)
     stored = StoredTrial(trial.location)
     for iteration, key, episode_return in [(1, "best", 100.0), (2, "worst", 5.0), (4, "best", 200.0)]:

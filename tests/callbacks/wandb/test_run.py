@@ -82,10 +82,8 @@ def test_the_name_of_an_artifact_leads_to_no_file_outside_the_run(tmp_path):
     mine.write_bytes(b"precious")
     run = run_in(tmp_path / "run")
     for step, name in enumerate((str(mine), "folder/buffer.bin", "buffer.bin", "buffer.bin"), 1):
-        entry = MediaEntry(
-            tm.Artifact(bytes([step]), name=name), "train", "buffer", f"media/x/step_{step}.bin", step, step
-        )
-        run.show(as_item(entry))
+        artifact, path = tm.Artifact(bytes([step]), name=name), f"media/x/step_{step}.bin"
+        run.show(as_item(MediaEntry(artifact, "train", "buffer", path, step, step)))
     kept = [file.read_bytes() for file in run._kept_files]
     run.end(0)
     assert mine.read_bytes() == b"precious"
@@ -159,7 +157,6 @@ def test_the_trial_is_a_line_of_a_table_with_its_best_clip(tmp_path):
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_wandbs_process_may_end_before_the_helper(tmp_path, ends):
-    """A successful fit() was followed by a long traceback from an atexit callback of W&B's."""
     script = f"""
 import os, signal, time
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The values that go to W&B's helper process: plain ones only."""
-
 import pickle
 
 import numpy as np
@@ -21,16 +19,14 @@ def test_a_clip_is_its_file_with_a_caption_at_its_training_iteration(frames):
     record = tm.EpisodeRecord("e7", 191.0, 191)
     video = tm.Video(frames(3), fps=5, episode=record)
     item = as_item(entry_of(video))
-    assert (item["kind"], item["key"], item["step"], item["name"]) == (
-        *("video", "evaluation/episodes/best", 7, "step_7.mp4"),
-    )
+    facts = [item[name] for name in ("kind", "key", "step", "name")]
+    assert facts == ["video", "evaluation/episodes/best", 7, "step_7.mp4"]
     assert item["content"] == video.content()
     assert item["caption"] == "return 191, length 191, e7"
     assert item["facts"]["episode_return"] == 191.0
     assert caption_of({}, None) is None
-    assert caption_of({"episode_return": 12345.6, "episode_length": 9, "episode_id": "e"}, None).startswith(
-        "return 12345.6,"
-    )
+    facts = {"episode_return": 12345.6, "episode_length": 9, "episode_id": "e"}
+    assert caption_of(facts, None).startswith("return 12345.6,")
 
 
 def test_episodes_are_rows_and_histograms_of_plain_numbers():
