@@ -2,6 +2,7 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +16,7 @@ import tune_media as tm
 from tests.support.browser import opened, served, tensorboard_url, viewer_page
 from tests.support.experiment import fit, trial_folders
 from tests.support.viewing import write_trial
+from tune_media.viewing.trials import LogDirectory, Trials
 
 pytestmark = pytest.mark.ray
 
@@ -418,3 +420,41 @@ def test_names_that_javascript_has_itself_are_names_like_others(browser, tmp_pat
             viewer.wait("document.querySelectorAll('.film video[src]').length > 0 && document.querySelector('.u-over')")
         viewer.frame.click(".film-facts")
         viewer.wait("document.querySelector('.record td')")
+
+
+def lives(config):
+    """Five rounds with a clip, a raw array and a clip that an episode belongs to."""
+    rng = np.random.default_rng(0)
+    for step in range(5):
+        frames = rng.integers(0, 255, (12, 48, 64, 3), np.uint8)
+        episode = tm.EpisodeRecord(f"e{step}", float(step), 11)
+        tune.report({"score": step, "clip": tm.Video(frames, fps=10, episode=episode), "raw": frames})
+        time.sleep(0.3)
+
+
+def test_no_clip_of_a_live_run_says_that_its_driver_was_killed(ray_session, tmp_path):
+    """Such a clip had no frames and no rate, so that the clock stood at 0 / 0."""
+    trials = Trials([LogDirectory.of(str(tmp_path))])
+    seen, is_over = {}, threading.Event()
+
+    def look():
+        while not is_over.is_set():
+            for trial in trials.all(max_age=0):
+                for line in trial.lines:
+                    seen.setdefault(line["id"], []).append(line)
+            time.sleep(0.02)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()]
+    run_config = tune.RunConfig(name="live", storage_path=str(tmp_path), verbose=0, callbacks=callbacks)
+    results = tune.Tuner(lives, run_config=run_config).fit()
+    is_over.set()
+    looker.join()
+    assert not results.errors
+    clips = {line["id"] for line in tm.load(results.experiment_path)}
+    assert len(clips) == 10
+    assert len(clips & seen.keys()) > 5  # while it ran
+    for line in [line for lines in seen.values() for line in lines]:
+        assert (line.get("frames"), line["status"], line.get("note")) == (12, "stored", None), line
+        assert line["fps"] > 0

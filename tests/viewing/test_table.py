@@ -22,7 +22,7 @@ def test_a_table_fits_the_terminal_and_a_pipe_gets_all_of_it(tmp_path):
     catalog = tm.load(make_experiment(tmp_path / "exp"))
     assert max(map(len, trial_table(catalog, width=80).split("\n"))) <= 80
     assert "best clip" not in trial_table(catalog, width=80)  # no room for the whole path
-    assert "…" in trial_table(catalog, width=60)
+    assert max(map(len, trial_table(catalog, width=60).split("\n"))) <= 60
     assert "step_000000020" in trial_table(catalog)
     assert "…" not in trial_table(catalog) + media_table(catalog)
     assert len(media_table(catalog).split("\n")) == len(catalog) + 1
@@ -36,7 +36,7 @@ def test_names_that_are_cut_are_told_apart_and_numbers_are_not_cut(tmp_path):
         make_trial(tmp_path / "exp" / name, params, {10: -number})
     catalog = tm.load(tmp_path / "exp")
     for width in (20, 120):
-        _, *lines = trial_table(catalog, width=width).split("\n")
+        lines = trial_table(catalog, width=width).split("\n")[-3:]
         assert [line[:9] for line in lines] == [f"…{number}_{number}_lr=0" for number in range(3)]
         assert all(re.search(rf"  {lr} .* {size} ", line) for line, (lr, size) in zip(lines, numbers, strict=True))
     assert max(map(len, lines)) <= 120

@@ -204,13 +204,15 @@ def failing(config):
     raise RuntimeError("as it was told to")
 
 
-def test_a_key_is_in_no_message_no_pickle_and_no_log_of_rays(ray_session, tmp_path, caplog, monkeypatch):
+@pytest.mark.parametrize("place", ["argument", "settings"])
+def test_a_key_is_in_no_message_no_pickle_and_no_log_of_rays(ray_session, tmp_path, caplog, monkeypatch, place):
     import logging
 
     monkeypatch.setenv("WANDB_API_KEY", "")
-    key = "0123456789" * 4
+    key = {"argument": "0123456789", "settings": "9876543210"}[place] * 4
+    options = {"argument": {"api_key": key}, "settings": {"settings": {"api_key": key, "silent": True}}}[place]
     with caplog.at_level(logging.DEBUG, "tune_media"):
-        run_sweep(failing, tmp_path, api_key=key)
+        run_sweep(failing, tmp_path, **options)
     assert key not in caplog.text
     (trial,) = trial_folders(tmp_path / tmp_path.name)
     assert read_wandb(trial).status == 1  # the trial has failed
