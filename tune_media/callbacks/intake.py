@@ -35,7 +35,7 @@ from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
 from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.foreign import shown, without_address
+from tune_media.values.foreign import foreign_errors, shown, without_address
 from tune_media.values.medium import new_id
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each
@@ -207,7 +207,7 @@ def _media_rows(trial_id: str, entries: list[MediaEntry], faults: Faults, room: 
                     from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
 
                     row = tape_row(trial_id, entry)
-            except Exception as error:  # the user's own facts of it; the other media are kept
+            except foreign_errors() as error:  # the user's own facts of it; the other media are kept
                 faults.report("the store", f"writing {entry.path}", error)
                 row = NewRow(trial_id, "media", name_row(entry).as_lost(FAILED, error_text(error)).packed())
         else:

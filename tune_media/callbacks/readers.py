@@ -185,7 +185,7 @@ class BackendReader(Reader, Context):
         allowed = self.options.flush_seconds if patience is None else patience
         begun = time.monotonic()
         self._deadline = begun + self._services.patience(allowed)
-        if "finish" in self.backend.in_loop or self._thread is None:
+        if "finish" in self.backend.in_loop or not self._has_work:
             with self.guard("finishing"):
                 self.backend.finish()
             return
@@ -291,7 +291,7 @@ class BackendReader(Reader, Context):
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""
-        return self._thread is None or self._is_finished
+        return not self._has_work or self._is_finished
 
     def _skip(self) -> None:
         """Leave out the rows over which the outbox has moved the cursor, since it had no room for them."""

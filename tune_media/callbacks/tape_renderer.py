@@ -32,6 +32,7 @@ from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry
 from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text, redacted
+from tune_media.values.threads import start_thread
 
 logger = logging.getLogger("tune_media")
 
@@ -167,8 +168,9 @@ class TapeRenderer(OutboxThread):
         if error is not None:
             raise error
         if not self._rendering and not self._is_over and self._take():
-            self._worker = threading.Thread(target=self._work, name="tune_media tape", daemon=True)
-            self._worker.start()
+            self._worker = start_thread("tune_media tape", self._work)
+            if self._worker is None:
+                self._rendering = []  # the next turn takes it again
         return False
 
     @override
