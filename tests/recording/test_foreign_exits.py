@@ -9,7 +9,6 @@ from tune_media.gym import RecordEpisodes
 
 class Leaves(gym.Env):
     observation_space = action_space = gym.spaces.Discrete(2)
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 5}
     render_mode = "rgb_array"
 
     def reset(self, *, seed=None, options=None):

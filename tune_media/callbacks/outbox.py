@@ -176,15 +176,11 @@ class Outbox:
     """
 
     def __init__(self, folder: Path, lock_file: Any) -> None:
-        self.folder = folder
+        self.folder, self._path = folder, str(folder / "outbox.sqlite")
         self._lock_file = lock_file
-        self._database = sqlite3.connect(
-            folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30
-        )
+        self._database = _connected(folder)
         self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
         self._changed, self.version = threading.Condition(), 0
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
-            self._database.execute(f"PRAGMA {pragma}")
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
             self._database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
         self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
@@ -197,7 +193,7 @@ class Outbox:
         self._in_memory: list[NewRow] = []  # rows that wait in memory until the disk takes them
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
         self._tidied_to = 0
-        self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
+        self._checkpoints = _connected(folder)
         self._is_closed = False
 
     @classmethod
@@ -304,6 +300,7 @@ class Outbox:
         Raises:
             OutboxFullError: There is no room, and nothing can go.
         """
+        self._make_anew()
         while True:
             reason, cause = self._refusal(nbytes, most_bytes), None
             if not reason:
@@ -591,8 +588,35 @@ class Outbox:
             self.version += 1
             self._changed.notify_all()
 
+    def _make_anew(self) -> None:
+        """Make the outbox anew if something has removed its folder, as what tidies temporary folders does.
+
+        The rows are those of the open database; contents that were files are lost, and named when they are read.
+
+        Raises:
+            OSError: The folder cannot be made.
+            sqlite3.Error: The disk does not take the rows.
+        """
+        if self._has_folder() or self._is_closed:
+            return
+        with self._checkpointing, self._lock:
+            if self._has_folder():
+                return
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock_file, database = _locked(self.folder), _connected(self.folder)
+            self._database.backup(database)
+            for old in (self._database, self._checkpoints, self._lock_file):
+                with contextlib.suppress(sqlite3.Error, OSError):
+                    old.close()
+            self._database, self._checkpoints, self._lock_file = database, _connected(self.folder), lock_file
+        logger.warning("tune_media: the outbox in %s was removed while it was in use; it is made anew.", self.folder)
+
+    def _has_folder(self) -> bool:
+        return os.path.exists(self._path)  # noqa: PTH110 - Tune's loop calls it at each result
+
     def scratch(self) -> Path:
         """Return a new folder for other files of the process, which goes with the outbox."""
+        self._make_anew()
         return Path(tempfile.mkdtemp(prefix="scratch-", dir=self.folder))
 
     def close(self, *, remove: bool) -> None:
@@ -610,7 +634,8 @@ class Outbox:
         self.wake()
         if remove:
             shutil.rmtree(self.folder, ignore_errors=True)
-        self._lock_file.close()
+        if self._lock_file is not None:
+            self._lock_file.close()
 
     def _add_bytes(self, nbytes: int) -> None:
         with self._lock:
@@ -685,6 +710,13 @@ class Outbox:
         self._database.execute("COMMIT")
 
 
+def _connected(folder: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30)
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
+        database.execute(f"PRAGMA {pragma}")
+    return database
+
+
 def _is_full(error: Exception) -> bool:
     """Return whether the disk did not take something because it is full."""
     if isinstance(error, sqlite3.Error):
@@ -711,15 +743,21 @@ def outbox_root() -> Path:
     """Return the folder of all outboxes of this user on this machine, made if need be.
 
     Raises:
-        OSError: It cannot be made, or it belongs to somebody else.
+        OSError: It cannot be made, it belongs to somebody else, or others can read it and it holds other things.
     """
     given = os.environ.get(FOLDER_VARIABLE)
     user = os.getuid()
     root = Path(given) if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not given:  # in a folder that all users share
-        if root.is_symlink() or root.stat().st_uid != user:
-            raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
+    if not given and (root.is_symlink() or root.stat().st_uid != user):  # in a folder that all users share
+        raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
+    if root.stat().st_mode & 0o077:
+        holds_more = given and not all(_NAME.fullmatch(item.name) for item in root.iterdir())
+        if holds_more or root.stat().st_uid != user:
+            raise PermissionError(
+                f"others can read {root}; set {FOLDER_VARIABLE} to a folder for outboxes alone, "
+                f"such as {root / 'outbox'}"
+            )
         root.chmod(0o700)
     return root
 

@@ -219,6 +219,8 @@ class MediaSession:
     def _keep(self, intake: TrialIntake, taken: ResultIntake) -> None:
         """Append the rows of a result, all at once, and have contents made."""
         rows, faults = taken.rows, self.services.faults
+        for name in taken.failed:
+            self._summary.lost(name, is_listed=False)
         self._hold_unpackable(taken)  # a reader may be faster than this thread
         try:
             try:
@@ -233,7 +235,7 @@ class MediaSession:
             faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
             for entry in taken.entries:
                 intake.known.forget(entry.medium.id, entry.section, entry.key)
-                self._summary.lost(entry.path)
+                self._summary.lost(entry.path, is_listed=False)
             rows, last = [], 0
         for seq, row in enumerate(rows, last - len(rows) + 1):
             if not row.ready:
@@ -394,7 +396,7 @@ class MediaSession:
         is_all_delivered &= (self._renderer is None or self._renderer.is_empty) and not self._outbox.has_parked
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
-                self._summary.lost(read_media_row(row.kind, row.data).path)
+                self._summary.lost(read_media_row(row.kind, row.data).path, is_listed=False)
         with contextlib.suppress(OSError, ValueError):  # the standard output is closed
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)
