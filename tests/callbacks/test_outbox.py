@@ -304,6 +304,18 @@ def test_only_the_user_may_look_into_the_folder_of_all_outboxes_and_into_each(tm
     outbox.close(remove=True)
 
 
+def test_an_outbox_of_another_version_is_named_and_left(tmp_path, caplog):
+    """It was neither delivered nor named."""
+    old = Outbox.open(outbox_root(), "/results/sweep", "1")
+    old.append([NewRow("t1", "media")])
+    old._database.execute("PRAGMA user_version = 77")
+    old.close(remove=False)
+    new = Outbox.open(outbox_root(), "/results/sweep", "1")
+    assert new.folder != old.folder
+    assert f"the outbox in {old.folder} cannot be read: it is of another version of tune_media" in caplog.text
+    new.close(remove=True)
+
+
 def test_a_shared_folder_for_outboxes_is_refused_with_one_that_works(tmp_path, monkeypatch):
     """Others could read the outboxes in it."""
     (tmp_path / "notes.txt").write_text("of somebody's")

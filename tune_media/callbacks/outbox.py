@@ -58,6 +58,7 @@ _SUFFIXES = ("", *"bcdefghi")  # of the outboxes of several drivers of one exper
 _COLUMNS = "seq, trial, kind, data, content, file, nbytes, state, recipe"
 _MARKS = "(?,?,?,?,?,?,?,?,?)"
 _TO_BE_MADE, _READY, _PARKED = 0, 1, 2
+_FORMAT = 1  # of the tables and of the data in them; it grows with each change that an older reader cannot read
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE rows (
@@ -182,7 +183,10 @@ class Outbox:
         self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
         self._changed, self.version = threading.Condition(), 0
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
-            self._database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+            self._database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+        (form,) = self._database.execute("PRAGMA user_version").fetchone()
+        if form != _FORMAT:
+            raise OSError("it is of another version of tune_media, whose `tune-media deliver` stores what it holds")
         self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
