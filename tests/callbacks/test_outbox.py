@@ -1,6 +1,7 @@
 import hashlib
 import logging
 import os
+import pickle
 import shutil
 import sqlite3
 import stat
@@ -14,6 +15,7 @@ import pytest
 from ray.tune.callback import CallbackList
 
 import tune_media as tm
+from tests.support.driven_sweep import Sweep, blob
 from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
 from tests.support.fake_trial import FakeTrial
 from tests.support.faults import wait_until
@@ -312,7 +314,7 @@ def test_an_outbox_of_another_version_is_named_and_left(tmp_path, caplog):
     old.close(remove=False)
     new = Outbox.open(outbox_root(), "/results/sweep", "1")
     assert new.folder != old.folder
-    assert f"the outbox in {old.folder} cannot be read: it is of another version of tune_media" in caplog.text
+    assert f"the outbox in {old.folder} cannot be read: OSError: it is of another version of tune_media" in caplog.text
     new.close(remove=True)
 
 
@@ -427,3 +429,45 @@ def test_media_that_a_lost_machine_had_and_the_storage_has_not_are_named(tmp_pat
     state["outbox"]["media"]["t1"] += 100 * is_behind
     go_on(tmp_path, state)
     assert ("did not reach the storage" in capsys.readouterr().out) == is_behind
+
+
+class Waits(tm.Backend):
+    """Takes nothing until it may."""
+
+    name = "slow"
+
+    def __init__(self, may):
+        self.may = may
+
+    def metrics(self, trial, report):
+        assert self.may.wait(30)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_what_a_tracker_lacks_after_a_lost_machine_is_named_at_the_restore_and_at_the_end(
+    tmp_path, outboxes, capsys, caplog, sessions_end, is_slow, has_ended
+):
+    """The storage had all clips, TensorBoard 2 of 12, a slow tracker 3, and nothing said so."""
+    may = threading.Event()
+    lost = Sweep(tmp_path, backend=Waits(may), flush_seconds=5)
+    for iteration in range(1, 4):
+        lost.report(iteration, weights=blob(iteration))
+    lost.settle()
+    if has_ended:
+        lost.callback.log_trial_end(lost.trial)
+    if not is_slow:
+        may.set()
+        wait_until(lambda: not lost.session._readers["slow"].behind)
+    state = pickle.loads(pickle.dumps(lost.callback.get_state()))
+    may.set()
+    lost.callback.on_experiment_end([lost.trial])
+    capsys.readouterr()
+    caplog.clear()
+    again = Sweep(tmp_path, state, last=3)
+    at_restore = caplog.text
+    again.end()
+    for text in (at_restore, capsys.readouterr().out):
+        assert ("slow may lack the last data of 1 trial from before the restore (t1)" in text) == is_slow
+        assert ("`tune-media export" in text) == is_slow
+        assert "storage may lack" not in text

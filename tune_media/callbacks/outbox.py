@@ -45,6 +45,7 @@ _CLOSE_SECONDS = 5.0  # how long the end waits for a checkpoint that is under wa
 _TIDY_ROWS = 64  # deleted in one transaction
 TAPE = "tape"
 """The kind of the rows of clips that are still to be rendered."""
+_NEWEST = 2000  # rows that Tune's loop looks through at each of its snapshots
 _MOST_IN_MEMORY = 10_000  # rows in memory
 _MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
 DATA_KINDS = ("result", "media", "episodes")
@@ -460,6 +461,15 @@ class Outbox:
     def count_after(self, after: int) -> list[tuple[str, str, int]]:
         """Return how many rows come after a number, for each trial and kind."""
         return self._select("SELECT trial, kind, count(*) FROM rows WHERE seq > ? GROUP BY trial, kind", after)
+
+    def trials_behind(self, reader: str, kinds: Sequence[str]) -> list[str]:
+        """Return the trials that have rows of some kinds, among the newest, that a reader has not passed."""
+        after = max(self.position(reader), self.last - _NEWEST)
+        if after >= self.last:
+            return []
+        marks = ",".join("?" * len(kinds))
+        query = f"SELECT DISTINCT trial FROM rows WHERE seq > ? AND kind IN ({marks}) ORDER BY trial"
+        return [trial for (trial,) in self._select(query, after, *kinds)]
 
     def _select(self, query: str, *values: Any) -> list[Any]:
         """Return what a query finds; nothing if the outbox is closed: a thread that hung may outlive it."""

@@ -203,6 +203,12 @@ class BackendReader(Reader, Context):
             )
         self._name_lacks(waited)
 
+    @property
+    def behind(self) -> list[str]:
+        """The trials of which the backend still lacks something."""
+        kinds = [kind for kind in ROW_KINDS if (called := self._called_for(kind)) is not None and called.noun]
+        return self._outbox.trials_behind(self._key, kinds) if self.reads else []
+
     def _lacks_rows(self, trial_id: str, kind: str, count: int = 1) -> None:
         """Count rows that the backend does not get, if it lacks anything without them."""
         row_kind = self._called_for(kind)

@@ -27,6 +27,7 @@ class Summary:
     """Counts for the last line. Any thread calls any method.
 
     Attributes:
+        argument: The experiment as the command line takes it.
         has_new: Whether media have come.
         had_media: Whether media were recorded before the experiment was restored.
         has_recorder: Whether a trial's config has a recorder.
@@ -49,7 +50,7 @@ without a clip).
     """
 
     def __init__(self, faults: Faults, folder: str, argument: str) -> None:
-        self._faults, self._folder, self._argument = faults, folder, argument
+        self._faults, self._folder, self.argument = faults, folder, argument
         self._lock = threading.Lock()
         self.has_new = self.had_media = self.has_recorder = self.has_results = False
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
@@ -120,7 +121,7 @@ without a clip).
             return ""
         return (
             f"{self._unrendered} of {self._tapes} clips wait as tapes; when the experiment has ended, "
-            f"`tune-media render {self._argument} --episodes waiting` writes these clips into a folder"
+            f"`tune-media render {self.argument} --episodes waiting` writes these clips into a folder"
         )
 
     def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
@@ -170,7 +171,7 @@ without a clip).
             names = _names(self._left_names, self._left)
             line += (
                 f" The storage did not take {self._left} media ({names}); they wait on this machine for a week. "
-                f"`tune-media deliver {self._argument}` stores them, and so does Tuner.restore."
+                f"`tune-media deliver {self.argument}` stores them, and so does Tuner.restore."
             )
         if texts:
             line += f" Not recorded: {'; '.join(texts)}."
@@ -185,7 +186,7 @@ without a clip).
         if self.had_media:
             line = (
                 "tune_media: nothing new was recorded since the restore; what was recorded before is in "
-                f"{self._argument}/<trial>/media."
+                f"{self.argument}/<trial>/media."
             )
             return f"{line} Not recorded: {reasons}." if reasons else line
         if not reasons and not self.has_results:
