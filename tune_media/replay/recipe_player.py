@@ -31,7 +31,6 @@ from tune_media.values.options import VideoOptions
 from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
-_STEPS_PER_LINE = 20
 _DARK_STEPS = 10
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
@@ -100,8 +99,7 @@ class RecipePlayer:
             raise RenderError(_NO_OWN_FRAME, is_of_env=False)
 
         def tell(step: int) -> None:
-            if step % _STEPS_PER_LINE == 0:
-                on_step(step, steps)
+            on_step(step, steps)
 
         compared = _compared(tape, places, video)
         try:

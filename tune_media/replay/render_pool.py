@@ -76,6 +76,12 @@ class RenderPool:
             finally:
                 self._used_at = time.monotonic()
 
+    @property
+    def awaited(self) -> tuple[int, float] | None:
+        """The step whose frame is awaited, and for how many seconds; None if none is."""
+        process = self._process
+        return None if process is None else process.awaited
+
     def kill(self) -> None:
         """End the process at once, whatever it does: ``render`` raises, now and from now on."""
         self.is_over, process = True, self._process
