@@ -6,7 +6,8 @@ import functools
 import inspect
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ray import cloudpickle
 from ray.tune.logger import JsonLoggerCallback, LoggerCallback
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tune_media")
 
+_Init = TypeVar("_Init", bound=Callable[..., None])
 _NO_LOGGERS = "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"  # of Tune: it adds no logger by itself
 
 
-def _keeps_arguments(init: Any) -> Any:
+def _keeps_arguments(init: _Init) -> _Init:
     """Have a callback keep the arguments that it was made with: they are all that is pickled of it."""
 
     @functools.wraps(init)
@@ -40,7 +42,7 @@ def _keeps_arguments(init: Any) -> Any:
         self.__dict__.setdefault("_arguments", (args, kwargs))  # the subclass's come first
         init(self, *args, **kwargs)
 
-    return keeping
+    return keeping  # type: ignore[return-value]
 
 
 @suggests_names

@@ -179,8 +179,8 @@ class RenderProcess:
             died = f"{self._death()}{why}"
             if self._hangs:
                 raise RenderError(
-                    f"the frame of step {self._step + 1} did not come in {self._most_silence:g} s: the env does not come "
-                    "back from a call"
+                    f"the frame of step {self._step + 1} did not come in {self._most_silence:g} s: the env does not "
+                    "come back from a call"
                 )
             raise RenderError(died, has_died=True)
         self._told_at = time.monotonic()
