@@ -243,5 +243,9 @@ class IsPressed(tm.Backend):
 
 def test_a_ctrl_c_of_the_users_goes_through(tmp_path, sessions_end):
     callback, trial = tm.MediaLoggerCallback(IsPressed()), FakeTrial(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        callback.log_trial_start(trial)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            callback.log_trial_start(trial)
+    finally:
+        signal.signal(signal.SIGINT, before)
