@@ -1,3 +1,4 @@
+import copyreg
 import json
 import pickle
 
@@ -44,6 +45,29 @@ def test_callbacks_can_be_pickled_before_and_are_rays_own_subclasses():
         (tm.TBXMediaLoggerCallback(), TBXLoggerCallback),
     ):
         assert isinstance(pickle.loads(pickle.dumps(callback)), base)
+
+
+class Mine(tm.JsonMediaLoggerCallback):
+    def __init__(self, team, *, lead="me"):
+        super().__init__(tm.MediaOptions(raw_fps=5.0))
+        self.team, self.lead = team, lead
+
+
+def test_a_pickle_has_the_arguments_alone_so_another_version_can_make_the_callback_again():
+    """Attributes that another version had not were missing, and so were all media of TensorBoard after a restore."""
+    callback = tm.TBXMediaLoggerCallback(tm.MediaOptions(raw_fps=5.0))
+    callback.backend.__dict__.clear()  # as an earlier version had other ones
+    copy = pickle.loads(pickle.dumps(callback))
+    assert copy.backend._media == {}
+    assert copy.given_options.raw_fps == 5.0
+    mine = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(Mine("a", lead="b")))))
+    assert (mine.team, mine.lead, mine.given_options.raw_fps) == ("a", "b", 5.0)
+
+
+def test_a_pickle_of_attributes_is_refused_before_training():
+    old = copyreg.__newobj__(tm.TBXMediaLoggerCallback)
+    with pytest.raises(ValueError, match=r"TBXMediaLoggerCallback is of an earlier version .* with that version\.$"):
+        old.__setstate__({"backend": None})
 
 
 def test_a_callback_is_pickled_without_what_runs(tmp_path):

@@ -1,6 +1,7 @@
 import hashlib
 import logging
 import os
+import pickle
 import shutil
 import sqlite3
 import stat
@@ -14,11 +15,12 @@ import pytest
 from ray.tune.callback import CallbackList
 
 import tune_media as tm
+from tests.support.driven_sweep import Sweep, blob
 from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_at, report, told
 from tests.support.fake_trial import FakeTrial
 from tests.support.faults import wait_until
 from tests.support.index_lines import parse_index
-from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, outbox_root, remove_expired
+from tune_media.callbacks.outbox import FOLDER_VARIABLE, ContentLostError, NewRow, Outbox, outbox_root, remove_expired
 from tune_media.callbacks.session import _SESSIONS
 
 pytestmark = pytest.mark.usefixtures("outboxes")
@@ -298,10 +300,57 @@ def test_only_the_user_may_look_into_the_folder_of_all_outboxes_and_into_each(tm
     assert root.parent == tmp_path
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
     root.chmod(0o755)
-    assert stat.S_IMODE(outbox_root().stat().st_mode) == (0o755 if is_given else 0o700)
+    assert stat.S_IMODE(outbox_root().stat().st_mode) == 0o700
     outbox = Outbox.open(root, "/results/sweep", "1")
     assert stat.S_IMODE(outbox.folder.stat().st_mode) == 0o700
     outbox.close(remove=True)
+
+
+def test_an_outbox_of_another_version_is_named_and_left(tmp_path, caplog):
+    """It was neither delivered nor named."""
+    old = Outbox.open(outbox_root(), "/results/sweep", "1")
+    old.append([NewRow("t1", "media")])
+    old._database.execute("PRAGMA user_version = 77")
+    old.close(remove=False)
+    new = Outbox.open(outbox_root(), "/results/sweep", "1")
+    assert new.folder != old.folder
+    assert f"the outbox in {old.folder} cannot be read: OSError: it is of another version of tune_media" in caplog.text
+    new.close(remove=True)
+
+
+def test_a_shared_folder_for_outboxes_is_refused_with_one_that_works(tmp_path, monkeypatch):
+    """Others could read the outboxes in it."""
+    (tmp_path / "notes.txt").write_text("of somebody's")
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(PermissionError, match=f"others can read {tmp_path}; .* such as {tmp_path}/outbox$"):
+        outbox_root()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
+    assert stat.S_IMODE(outbox_root().stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_an_outbox_whose_folder_is_removed_is_made_anew_and_outlives_a_kill(tmp_path, caplog, size):
+    """All later contents were lost, and all rows with the next kill."""
+    outbox = Outbox.open(outbox_root(), "/results/sweep", "1")
+    outbox.add_reader("storage")
+    outbox.append([NewRow("t1", "media", content=b"1" * size)])
+    shutil.rmtree(outbox.folder)
+    outbox.append([NewRow("t1", "media", content=b"2" * size)])
+    assert "was removed while it was in use; it is made anew" in caplog.text
+    assert Outbox.adopt(outbox.folder) is None  # it is locked
+    outbox.close(remove=False)
+    again = Outbox.open(outbox_root(), "/results/sweep", "1")
+    first, second = again.read(0)
+    assert second.content() == b"2" * size
+    if size == 10:
+        assert first.content() == b"1" * size
+    else:
+        with pytest.raises(ContentLostError, match="0 of 10000 bytes"):
+            first.content()
+    again.checkpoint()
+    again.close(remove=True)
 
 
 def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outbox):
@@ -380,3 +429,45 @@ def test_media_that_a_lost_machine_had_and_the_storage_has_not_are_named(tmp_pat
     state["outbox"]["media"]["t1"] += 100 * is_behind
     go_on(tmp_path, state)
     assert ("did not reach the storage" in capsys.readouterr().out) == is_behind
+
+
+class Waits(tm.Backend):
+    """Takes nothing until it may."""
+
+    name = "slow"
+
+    def __init__(self, may):
+        self.may = may
+
+    def metrics(self, trial, report):
+        assert self.may.wait(30)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_what_a_tracker_lacks_after_a_lost_machine_is_named_at_the_restore_and_at_the_end(
+    tmp_path, outboxes, capsys, caplog, sessions_end, is_slow, has_ended
+):
+    """The storage had all clips, TensorBoard 2 of 12, a slow tracker 3, and nothing said so."""
+    may = threading.Event()
+    lost = Sweep(tmp_path, backend=Waits(may), flush_seconds=5)
+    for iteration in range(1, 4):
+        lost.report(iteration, weights=blob(iteration))
+    lost.settle()
+    if has_ended:
+        lost.callback.log_trial_end(lost.trial)
+    if not is_slow:
+        may.set()
+        wait_until(lambda: not lost.session._readers["slow"].behind)
+    state = pickle.loads(pickle.dumps(lost.callback.get_state()))
+    may.set()
+    lost.callback.on_experiment_end([lost.trial])
+    capsys.readouterr()
+    caplog.clear()
+    again = Sweep(tmp_path, state, last=3)
+    at_restore = caplog.text
+    again.end()
+    for text in (at_restore, capsys.readouterr().out):
+        assert ("slow may lack the last data of 1 trial from before the restore (t1)" in text) == is_slow
+        assert ("`tune-media export" in text) == is_slow
+        assert "storage may lack" not in text

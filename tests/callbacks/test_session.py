@@ -1,6 +1,7 @@
 import io
 import multiprocessing
 import os
+import signal
 import threading
 import time
 
@@ -15,6 +16,7 @@ from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
 from tune_media.callbacks import session
 from tune_media.storage.index_lines import read_index
+from tune_media.values import threads
 
 
 def test_a_process_that_is_told_to_end_closes_its_callbacks(tmp_path, capsys):
@@ -151,3 +153,99 @@ def test_a_recorder_in_the_evaluation_config_only_is_named_before_training(tmp_p
     assert ("only in evaluation_config (callbacks or callbacks_class)" in caplog.text) != is_everywhere
     callback.log_trial_end(trial)
     callback.on_experiment_end([trial])
+
+
+def refuse_threads(monkeypatch, count):
+    """Have the system refuse the next threads of this package."""
+    start, left = threading.Thread.start, [count]
+    threads._warn.cache_clear()  # said once a process
+
+    def refuse(thread):
+        if thread.name.startswith("tune_media") and left[0] > 0:
+            left[0] -= 1
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+class Takes(tm.Backend):
+    name = "takes"
+
+    def __init__(self):
+        self.got = []
+
+    def metrics(self, trial, report):
+        self.got.append(report.training_iteration)
+
+
+@pytest.mark.parametrize("refused", [1, 3, 10, 1000])
+def test_threads_that_do_not_start_are_tried_again_and_nothing_raises(
+    tmp_path, monkeypatch, capsys, caplog, refused, sessions_end
+):
+    """Nothing was stored for the rest of the run, and its end raised «cannot join thread before it is started»."""
+    refuse_threads(monkeypatch, refused)
+    frames = np.zeros((4, 16, 24, 3), np.uint8)
+    results = [{"weights": tm.Artifact(bytes([step]), name="w.bin"), "raw": frames + step} for step in range(4)]
+    backend, media = Takes(), tm.MediaOptions(flush_seconds=2)
+    trial = FakeTrial(tmp_path)
+    run([tm.MediaLoggerCallback(backend, media)], trial, results)
+    line = capsys.readouterr().out
+    assert "did not start (can't start new thread)" in caplog.text
+    if refused == 1000:
+        assert "they wait on this machine for a week" in line
+    else:
+        assert "stored 8 media" in line
+        assert backend.got == [1, 2, 3, 4]
+
+
+class Leaves(tm.Backend):
+    name, in_loop = "leaves", frozenset({"start", "metrics", "media", "end", "finish"})
+
+    def __init__(self, error):
+        self.error = error
+
+    def start(self, trial):
+        raise self.error
+
+    def metrics(self, trial, report):
+        raise self.error
+
+    def end(self, trial, status):
+        raise self.error
+
+    def finish(self):
+        raise self.error
+
+    def get_state(self):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_a_backend_that_leaves_the_process_is_a_fault_in_tunes_loop(tmp_path, caplog, error):
+    """SystemExit went through, and ended ``fit``; so did a KeyboardInterrupt that nobody had pressed."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # Tune has a handler of its own
+    try:
+        callback, trial = tm.MediaLoggerCallback(Leaves(error)), FakeTrial(tmp_path)
+        run([callback], trial, [{"weights": tm.Artifact(b"1", name="weights.bin")}])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert f"leaves: starting a trial failed (RuntimeError: {type(error).__name__}" in caplog.text
+    assert len(read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)[0]) == 1
+
+
+class IsPressed(tm.Backend):
+    in_loop = frozenset({"start"})
+
+    def start(self, trial):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_ctrl_c_of_the_users_goes_through(tmp_path, sessions_end):
+    callback, trial = tm.MediaLoggerCallback(IsPressed()), FakeTrial(tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            callback.log_trial_start(trial)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -237,6 +237,24 @@ def test_if_rendering_is_slower_the_oldest_stay_tapes_and_it_is_said(tmp_path, g
     assert caplog.text.count("rendering is slower than recording") == 1
 
 
+def test_a_frame_that_does_not_come_is_named_as_the_reason_why_others_wait(tmp_path, gate, monkeypatch, caplog):
+    """An env hung in render(), and the advice was to record fewer episodes."""
+    monkeypatch.setattr("tune_media.callbacks.tape_renderer._STALE_SECONDS", 1.0)
+    monkeypatch.setattr("tune_media.callbacks.tape_renderer._SLOW_SECONDS", 0.5)
+    sweep, begun = Sweep(tmp_path, flush_seconds=2), tmp_path / "begun"
+    sweep.report(1, best=taped_clip(1, gate=str(gate), tells=str(begun)))
+    wait_until(begun.exists)
+    for iteration in (2, 3):
+        sweep.report(iteration, best=taped_clip(iteration, gate=str(gate)))
+    wait_until(lambda: "so older clips stay tapes" in caplog.text)
+    sweep.end()
+    named = "the frame of step 0 of media/train/best/step_000000001-"
+    assert f"tune_media: {named}" in caplog.text
+    assert "rendering is slower" not in caplog.text
+    notes = [line["note"] for line in sweep.lines()]
+    assert ["not rendered: " in note and named in note for note in notes] == 3 * [True]
+
+
 def test_the_end_of_a_trial_comes_after_its_clips_and_does_not_wait_for_ever(tmp_path, gate):
     sweep = Sweep(tmp_path, backend=(notes := Notes()), flush_seconds=0.5)
     sweep.report(1, best=taped_clip(1))

@@ -24,7 +24,7 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "result.json": _check_results(truth, trial, there),
-            "TensorBoard": _check_tensorboard(truth, trial, there, Path(folder), counts),
+            "TensorBoard": _check_tensorboard(places, truth, trial, there, Path(folder), counts),
             "W&B": _check_wandb(truth, trial, there, Path(folder), counts),
             "MLflow": _check_mlflow(places, truth, trial, there, counts),
         }
@@ -45,8 +45,13 @@ def _check_results(truth: Truth, trial: str, there: TrialThere) -> list[str]:
     return problems + [f"has result {number} {count} times" for number, count in held.items() if count > 1]
 
 
-def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:
-    """Each step once: results that were reported there, and media of the index, unless a machine was lost."""
+def _check_tensorboard(
+    places: Places, truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]
+) -> list[str]:
+    """Each step once: results that were reported there, and media of the index, or a restore names the trial."""
+    said = [line for log in places.folder.glob("driver-*.log") for line in log.read_text().splitlines()]
+    is_named = any("TensorBoard may lack" in line and trial in line for line in said)
+    counts["TensorBoard: trials named after a machine was lost"] += is_named
     there.copy("events.out.tfevents", folder / "events")
     events, is_whole = tensorboard_events(folder / "events"), truth.lost < 0
     tags = events.Tags()
@@ -68,6 +73,10 @@ def _check_tensorboard(truth: Truth, trial: str, there: TrialThere, folder: Path
         wanted = {line["training_iteration"]: key != RAW and line["time"] for line in lines}
         times = [(event.step, key != RAW and event.wall_time) for event in held]
         problems += _compare(tag, wanted, times, is_whole)
+        if not is_whole:
+            lacks = [problem for problem in _compare(tag, wanted, times, True) if problem.startswith("lacks")]
+            counts["TensorBoard: media that a lost machine had"] += len(lacks)
+            problems += [] if is_named else lacks
         counts["TensorBoard: media"] += len(held)
     return problems
 

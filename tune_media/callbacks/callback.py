@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ray import cloudpickle
 from ray.tune.logger import JsonLoggerCallback, LoggerCallback
@@ -27,7 +30,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tune_media")
 
+_Init = TypeVar("_Init", bound=Callable[..., None])
 _NO_LOGGERS = "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"  # of Tune: it adds no logger by itself
+
+
+def _keeps_arguments(init: _Init) -> _Init:
+    """Have a callback keep the arguments that it was made with: they are all that is pickled of it."""
+
+    @functools.wraps(init)
+    def keeping(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.__dict__.setdefault("_arguments", (args, kwargs))  # the subclass's come first
+        init(self, *args, **kwargs)
+
+    return keeping  # type: ignore[return-value]
 
 
 @suggests_names
@@ -53,6 +68,14 @@ class MediaLoggerCallback(LoggerCallback):
         >>> callback = tm.MediaLoggerCallback(Printer())
     """
 
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _keeps_arguments(cls.__init__)  # type: ignore[method-assign]
+
+    @_keeps_arguments
     def __init__(self, backend: Backend, media: MediaOptions | None = None) -> None:
         if not isinstance(backend, Backend):
             got = as_shown(backend)
@@ -229,13 +252,21 @@ class MediaLoggerCallback(LoggerCallback):
         if self._reader is not None:
             self.backend.context = self._reader
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "_family"}
-        return {**state, "_session": None, "_reader": None, "_others": {}}
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that a pickle has, by their names; subclasses leave out secrets."""
+        args, kwargs = self._arguments
+        names = list(inspect.signature(type(self)).parameters)
+        return {**dict(zip(names, args, strict=False)), **kwargs}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the arguments alone, so that another version of this package can make the callback again."""
+        return functools.partial(type(self), **self.arguments()), ()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._family = [self]
+        raise ValueError(
+            f"this experiment's {type(self).__name__} is of an earlier version of tune_media, which this one cannot "
+            "restore: restore the experiment with that version."
+        )
 
 
 def _experiment_of(trial: Trial) -> str:

@@ -19,6 +19,7 @@ from tune_media.values.medium import Medium
 from tune_media.values.plain import MEDIA
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes, parse_json
+from tune_media.values.threads import start_thread
 
 KILLED = "the driver was killed before its file was made"
 _PAUSE = 1.0  # seconds between tries to write to a disk that is full
@@ -74,15 +75,15 @@ class Maker:
     def close(self, seconds: float) -> None:
         """Wait until all is made, at most so long."""
         self._is_closing.set()
+        if self._thread is not None or not self._work.empty():
+            self._put(None)
         if self._thread is not None:
-            self._work.put(None)
             self._thread.join(min(seconds, threading.TIMEOUT_MAX))
 
-    def _put(self, work: Callable[[], None]) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tune_media maker", daemon=True)
-            self._thread.start()
+    def _put(self, work: Callable[[], None] | None) -> None:
         self._work.put(work)
+        if self._thread is None:
+            self._thread = start_thread("tune_media maker", self._run)
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

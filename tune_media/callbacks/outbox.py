@@ -45,6 +45,7 @@ _CLOSE_SECONDS = 5.0  # how long the end waits for a checkpoint that is under wa
 _TIDY_ROWS = 64  # deleted in one transaction
 TAPE = "tape"
 """The kind of the rows of clips that are still to be rendered."""
+_NEWEST = 2000  # rows that Tune's loop looks through at each of its snapshots
 _MOST_IN_MEMORY = 10_000  # rows in memory
 _MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
 DATA_KINDS = ("result", "media", "episodes")
@@ -58,6 +59,7 @@ _SUFFIXES = ("", *"bcdefghi")  # of the outboxes of several drivers of one exper
 _COLUMNS = "seq, trial, kind, data, content, file, nbytes, state, recipe"
 _MARKS = "(?,?,?,?,?,?,?,?,?)"
 _TO_BE_MADE, _READY, _PARKED = 0, 1, 2
+_FORMAT = 1  # of the tables and of the data in them; it grows with each change that an older reader cannot read
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE rows (
@@ -176,17 +178,16 @@ class Outbox:
     """
 
     def __init__(self, folder: Path, lock_file: Any) -> None:
-        self.folder = folder
+        self.folder, self._path = folder, str(folder / "outbox.sqlite")
         self._lock_file = lock_file
-        self._database = sqlite3.connect(
-            folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30
-        )
+        self._database = _connected(folder)
         self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
         self._changed, self.version = threading.Condition(), 0
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
-            self._database.execute(f"PRAGMA {pragma}")
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
-            self._database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+            self._database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+        (form,) = self._database.execute("PRAGMA user_version").fetchone()
+        if form != _FORMAT:
+            raise OSError("it is of another version of tune_media, whose `tune-media deliver` stores what it holds")
         self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
@@ -197,7 +198,7 @@ class Outbox:
         self._in_memory: list[NewRow] = []  # rows that wait in memory until the disk takes them
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
         self._tidied_to = 0
-        self._checkpoints = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None)
+        self._checkpoints = _connected(folder)
         self._is_closed = False
 
     @classmethod
@@ -304,6 +305,7 @@ class Outbox:
         Raises:
             OutboxFullError: There is no room, and nothing can go.
         """
+        self._make_anew()
         while True:
             reason, cause = self._refusal(nbytes, most_bytes), None
             if not reason:
@@ -460,6 +462,15 @@ class Outbox:
         """Return how many rows come after a number, for each trial and kind."""
         return self._select("SELECT trial, kind, count(*) FROM rows WHERE seq > ? GROUP BY trial, kind", after)
 
+    def trials_behind(self, reader: str, kinds: Sequence[str]) -> list[str]:
+        """Return the trials that have rows of some kinds, among the newest, that a reader has not passed."""
+        after = max(self.position(reader), self.last - _NEWEST)
+        if after >= self.last:
+            return []
+        marks = ",".join("?" * len(kinds))
+        query = f"SELECT DISTINCT trial FROM rows WHERE seq > ? AND kind IN ({marks}) ORDER BY trial"
+        return [trial for (trial,) in self._select(query, after, *kinds)]
+
     def _select(self, query: str, *values: Any) -> list[Any]:
         """Return what a query finds; nothing if the outbox is closed: a thread that hung may outlive it."""
         with self._lock:
@@ -591,8 +602,35 @@ class Outbox:
             self.version += 1
             self._changed.notify_all()
 
+    def _make_anew(self) -> None:
+        """Make the outbox anew if something has removed its folder, as what tidies temporary folders does.
+
+        The rows are those of the open database; contents that were files are lost, and named when they are read.
+
+        Raises:
+            OSError: The folder cannot be made.
+            sqlite3.Error: The disk does not take the rows.
+        """
+        if self._has_folder() or self._is_closed:
+            return
+        with self._checkpointing, self._lock:
+            if self._has_folder():
+                return
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock_file, database = _locked(self.folder), _connected(self.folder)
+            self._database.backup(database)
+            for old in (self._database, self._checkpoints, self._lock_file):
+                with contextlib.suppress(sqlite3.Error, OSError):
+                    old.close()
+            self._database, self._checkpoints, self._lock_file = database, _connected(self.folder), lock_file
+        logger.warning("tune_media: the outbox in %s was removed while it was in use; it is made anew.", self.folder)
+
+    def _has_folder(self) -> bool:
+        return os.path.exists(self._path)  # noqa: PTH110 - Tune's loop calls it at each result
+
     def scratch(self) -> Path:
         """Return a new folder for other files of the process, which goes with the outbox."""
+        self._make_anew()
         return Path(tempfile.mkdtemp(prefix="scratch-", dir=self.folder))
 
     def close(self, *, remove: bool) -> None:
@@ -610,7 +648,8 @@ class Outbox:
         self.wake()
         if remove:
             shutil.rmtree(self.folder, ignore_errors=True)
-        self._lock_file.close()
+        if self._lock_file is not None:
+            self._lock_file.close()
 
     def _add_bytes(self, nbytes: int) -> None:
         with self._lock:
@@ -685,6 +724,13 @@ class Outbox:
         self._database.execute("COMMIT")
 
 
+def _connected(folder: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(folder / "outbox.sqlite", check_same_thread=False, isolation_level=None, timeout=30)
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "secure_delete=OFF"):
+        database.execute(f"PRAGMA {pragma}")
+    return database
+
+
 def _is_full(error: Exception) -> bool:
     """Return whether the disk did not take something because it is full."""
     if isinstance(error, sqlite3.Error):
@@ -711,15 +757,21 @@ def outbox_root() -> Path:
     """Return the folder of all outboxes of this user on this machine, made if need be.
 
     Raises:
-        OSError: It cannot be made, or it belongs to somebody else.
+        OSError: It cannot be made, it belongs to somebody else, or others can read it and it holds other things.
     """
     given = os.environ.get(FOLDER_VARIABLE)
     user = os.getuid()
     root = Path(given) if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not given:  # in a folder that all users share
-        if root.is_symlink() or root.stat().st_uid != user:
-            raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
+    if not given and (root.is_symlink() or root.stat().st_uid != user):  # in a folder that all users share
+        raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
+    if root.stat().st_mode & 0o077:
+        holds_more = given and not all(_NAME.fullmatch(item.name) for item in root.iterdir())
+        if holds_more or root.stat().st_uid != user:
+            raise PermissionError(
+                f"others can read {root}; set {FOLDER_VARIABLE} to a folder for outboxes alone, "
+                f"such as {root / 'outbox'}"
+            )
         root.chmod(0o700)
     return root
 

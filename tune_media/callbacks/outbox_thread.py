@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from tune_media.callbacks.outbox import Outbox
+from tune_media.values.foreign import as_exception
+from tune_media.values.threads import start_thread
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
 _LOOK_SECONDS = 0.5  # how often a thread looks for work that did not wake it
@@ -42,21 +44,24 @@ class OutboxThread:
         self._hurried = threading.Event()
         self._is_closing = self._gave_up = False
         self._pause = 0.0
+        self._has_work = False  # ``begin`` was called
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Start the thread, unless it runs."""
+        """Start the thread, unless it runs; the next call tries again if the system allows no more threads."""
+        self._has_work = True
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"tune_media {self.name}", daemon=True)
-            self._thread.start()
+            self._thread = start_thread(f"tune_media {self.name}", self._run)
 
     def close(self, seconds: float) -> bool:
         """Wait until all is done, at most so long; return whether it is. After that the thread does nothing more."""
         self._is_closing = True
         self.hurry()
+        if self._has_work:
+            self.begin()
         if self._thread is not None:
             self._thread.join(min(seconds, threading.TIMEOUT_MAX))
-        self._gave_up = self._thread is not None and self._thread.is_alive()
+        self._gave_up = self._has_work and (self._thread is None or self._thread.is_alive())
         return not self._gave_up
 
     def hurry(self) -> None:
@@ -90,7 +95,7 @@ class OutboxThread:
                 if not is_busy and self._is_closing and self.finished():
                     return
             except BaseException as raised:  # SystemExit, too: a thread that ends would leave all the rest undone
-                error = raised if isinstance(raised, Exception) else RuntimeError(f"{type(raised).__name__}: {raised}")
+                error = as_exception(raised)
                 if self._gave_up:
                     return
                 self.is_away = True
@@ -145,14 +150,8 @@ def in_threads(jobs: Sequence[Callable[[], None]], count: int) -> list[BaseExcep
             except BaseException as error:
                 errors[number] = error
 
-    names = range(min(count, len(jobs)) - 1)
-    threads = [threading.Thread(target=run, name="tune_media request", daemon=True) for _ in names]
-    started = []
-    for thread in threads:
-        with contextlib.suppress(RuntimeError):  # the system allows no more, or the process ends
-            thread.start()
-            started.append(thread)
+    threads = [start_thread("tune_media request", run) for _ in range(min(count, len(jobs)) - 1)]
     run()
-    for thread in started:
+    for thread in filter(None, threads):
         thread.join()
     return errors

@@ -185,7 +185,7 @@ class BackendReader(Reader, Context):
         allowed = self.options.flush_seconds if patience is None else patience
         begun = time.monotonic()
         self._deadline = begun + self._services.patience(allowed)
-        if "finish" in self.backend.in_loop or self._thread is None:
+        if "finish" in self.backend.in_loop or not self._has_work:
             with self.guard("finishing"):
                 self.backend.finish()
             return
@@ -202,6 +202,12 @@ class BackendReader(Reader, Context):
                 f"MediaOptions(flush_seconds={allowed:g})" if patience is None else "its own time limit",
             )
         self._name_lacks(waited)
+
+    @property
+    def behind(self) -> list[str]:
+        """The trials of which the backend still lacks something."""
+        kinds = [kind for kind in ROW_KINDS if (called := self._called_for(kind)) is not None and called.noun]
+        return self._outbox.trials_behind(self._key, kinds) if self.reads else []
 
     def _lacks_rows(self, trial_id: str, kind: str, count: int = 1) -> None:
         """Count rows that the backend does not get, if it lacks anything without them."""
@@ -291,7 +297,7 @@ class BackendReader(Reader, Context):
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""
-        return self._thread is None or self._is_finished
+        return not self._has_work or self._is_finished
 
     def _skip(self) -> None:
         """Leave out the rows over which the outbox has moved the cursor, since it had no room for them."""

@@ -41,6 +41,7 @@ from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import DROPPED
 from tune_media.storage.filesystem import for_small_files, place_name
 from tune_media.storage.known_media import KnownMedia
+from tune_media.values.number import counted
 from tune_media.values.options import MediaOptions
 from tune_media.values.problems import Problem
 
@@ -57,6 +58,7 @@ _LOCK = threading.Lock()
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
 _EXIT_SECONDS = 20.0  # how long a process waits on SIGTERM
 _LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its lines
+_MAX_NAMES = 5
 _MAX_UNPACKABLE = 1000  # results whose values that are no plain data are held in memory
 
 
@@ -95,6 +97,8 @@ class MediaSession:
         outbox.raise_to(int(before.get("last", 0)))
         self._last_media: dict[str, int] = dict(before.get("media") or {})  # the last row of each trial
         self._summary.had_media = bool(before.get("has_media"))
+        if not outbox.is_adopted:
+            self._name_gaps(before.get("behind") or {})
         self.storage = StorageWriter(self.services, {} if outbox.is_adopted else self._last_media)
         self._maker = Maker(self.services)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
@@ -219,6 +223,8 @@ class MediaSession:
     def _keep(self, intake: TrialIntake, taken: ResultIntake) -> None:
         """Append the rows of a result, all at once, and have contents made."""
         rows, faults = taken.rows, self.services.faults
+        for name in taken.failed:
+            self._summary.lost(name, is_listed=False)
         self._hold_unpackable(taken)  # a reader may be faster than this thread
         try:
             try:
@@ -233,7 +239,7 @@ class MediaSession:
             faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
             for entry in taken.entries:
                 intake.known.forget(entry.medium.id, entry.section, entry.key)
-                self._summary.lost(entry.path)
+                self._summary.lost(entry.path, is_listed=False)
             rows, last = [], 0
         for seq, row in enumerate(rows, last - len(rows) + 1):
             if not row.ready:
@@ -328,8 +334,27 @@ class MediaSession:
             self._is_settled = True
             if not self.storage.is_away:
                 self.storage.wait(_SETTLE_SECONDS)
-        media = dict(self._last_media)
-        return {"outbox": {"last": self._outbox.last, "media": media, "has_media": self._summary.has_media}}
+        behind: dict[str, list[str]] = {}
+        with self.services.faults.guard("the outbox", "reading what waits"):
+            behind = {key: reader.behind for key, reader in self._readers.items()}
+            running = set(self._outbox.trials_without_end())  # a restore looks for the media of these
+            late = self._outbox.trials_behind(STORAGE, ("media", "episodes"))
+            behind[STORAGE] = [trial for trial in late if trial not in running]
+        state = {"last": self._outbox.last, "media": dict(self._last_media), "has_media": self._summary.has_media}
+        return {"outbox": {**state, "behind": {key: trials for key, trials in behind.items() if trials}}}
+
+    def _name_gaps(self, behind: dict[str, list[str]]) -> None:
+        """Warn of what waited for a reader when Tune took its snapshot, in an outbox that is lost."""
+        for reader, trials in behind.items():
+            names = ", ".join(trials[:_MAX_NAMES]) + (", ..." if len(trials) > _MAX_NAMES else "")
+            text = (
+                f"the {reader} may lack the last data of {counted(len(trials), 'trial')} from before the restore "
+                f"({names}): it waited in the outbox of a driver whose machine or disk is lost"
+            )
+            if reader != STORAGE:
+                text = text.removeprefix("the ")
+                text += f". `tune-media export {self._summary.argument} --to ...` logs what the storage has anew"
+            self.services.faults.problems.add(Problem(text))
 
     def end_now(self) -> None:
         """End the callbacks of an experiment that Tune has not ended: by SIGTERM, or by an error out of ``fit``."""
@@ -394,7 +419,7 @@ class MediaSession:
         is_all_delivered &= (self._renderer is None or self._renderer.is_empty) and not self._outbox.has_parked
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
-                self._summary.lost(read_media_row(row.kind, row.data).path)
+                self._summary.lost(read_media_row(row.kind, row.data).path, is_listed=False)
         with contextlib.suppress(OSError, ValueError):  # the standard output is closed
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)

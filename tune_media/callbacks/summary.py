@@ -27,6 +27,7 @@ class Summary:
     """Counts for the last line. Any thread calls any method.
 
     Attributes:
+        argument: The experiment as the command line takes it.
         has_new: Whether media have come.
         had_media: Whether media were recorded before the experiment was restored.
         has_recorder: Whether a trial's config has a recorder.
@@ -49,11 +50,11 @@ without a clip).
     """
 
     def __init__(self, faults: Faults, folder: str, argument: str) -> None:
-        self._faults, self._folder, self._argument = faults, folder, argument
+        self._faults, self._folder, self.argument = faults, folder, argument
         self._lock = threading.Lock()
         self.has_new = self.had_media = self.has_recorder = self.has_results = False
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
-        self._files = self._episodes = self._lost = self._nbytes = 0
+        self._files = self._episodes = self._lost = self._unlisted = self._nbytes = 0
         self._tapes = self._unrendered = self._left = 0
         self._lost_names: list[str] = []
         self._left_names: list[str] = []
@@ -89,10 +90,11 @@ without a clip).
             self._nbytes += nbytes
             self._trials.add(trial_id)
 
-    def lost(self, path: str, count: int = 1) -> None:
-        """Count media that could not be stored, and name the first ones."""
+    def lost(self, path: str, count: int = 1, *, is_listed: bool = True) -> None:
+        """Count media that could not be stored, and name the first ones; ``is_listed`` if an index names them."""
         with self._lock:
             self._lost += count
+            self._unlisted += 0 if is_listed else count
             if len(self._lost_names) < _MAX_NAMES:
                 self._lost_names.append(path)
 
@@ -119,7 +121,7 @@ without a clip).
             return ""
         return (
             f"{self._unrendered} of {self._tapes} clips wait as tapes; when the experiment has ended, "
-            f"`tune-media render {self._argument} --episodes waiting` writes these clips into a folder"
+            f"`tune-media render {self.argument} --episodes waiting` writes these clips into a folder"
         )
 
     def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
@@ -161,12 +163,15 @@ without a clip).
         if self._unrendered:
             line += f" {self.waiting_text()}."
         if self._lost:
-            line += f" {self._lost_text()}: see the lines of the index whose status is not 'stored'."
+            line += f" {self._lost_text()}"
+            if self._lost > self._unlisted:
+                line += ": see the lines of the index whose status is not 'stored'"
+            line += f"; no index names {self._unlisted} of them." if self._unlisted else "."
         if self._left:
             names = _names(self._left_names, self._left)
             line += (
                 f" The storage did not take {self._left} media ({names}); they wait on this machine for a week. "
-                f"`tune-media deliver {self._argument}` stores them, and so does Tuner.restore."
+                f"`tune-media deliver {self.argument}` stores them, and so does Tuner.restore."
             )
         if texts:
             line += f" Not recorded: {'; '.join(texts)}."
@@ -181,11 +186,13 @@ without a clip).
         if self.had_media:
             line = (
                 "tune_media: nothing new was recorded since the restore; what was recorded before is in "
-                f"{self._argument}/<trial>/media."
+                f"{self.argument}/<trial>/media."
             )
             return f"{line} Not recorded: {reasons}." if reasons else line
         if not reasons and not self.has_results:
             reasons = "no trial reported a result"
+        if not reasons:  # media may have come, and failed
+            reasons = next((problem.text for problem in self._faults.problems if problem.remedy), "")
         if not reasons and self.has_recorder:
             reasons = (
                 "no result held any media, though the config has record_episodes(...): no episode of its sections= has "

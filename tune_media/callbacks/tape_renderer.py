@@ -32,10 +32,12 @@ from tune_media.storage.entry import DROPPED, FAILED, ONLY_TAPE, MediaEntry
 from tune_media.values.plain import pack, unpack
 from tune_media.values.problems import Problem
 from tune_media.values.secrets import error_text, redacted
+from tune_media.values.threads import start_thread
 
 logger = logging.getLogger("tune_media")
 
 _STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
+_SLOW_SECONDS = 20.0  # a frame that takes longer is the reason why others wait
 _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
 _IN_A_ROW = 8  # tapes of one recipe, while others wait: a process serves one recipe
@@ -124,6 +126,8 @@ class TapeRenderer(OutboxThread):
     def finish(self, seconds: float | None) -> None:
         """Render at most so long; the rest become tapes. None: all wait in the outbox for a restore."""
         self.close(seconds or 0.0)
+        slow = self._why_slow()
+        why = f"the experiment ended first{f'; {slow}' if slow.startswith('the frame') else ''}"
         self._is_over = True
         self._pool.kill()
         for thread in (self._thread, self._worker):
@@ -133,7 +137,7 @@ class TapeRenderer(OutboxThread):
             if seconds is None:
                 self._summary.not_rendered()
             else:
-                self._leave(waiting, "the experiment ended first")
+                self._leave(waiting, why)
         self._append_ends()
 
     @property
@@ -167,8 +171,9 @@ class TapeRenderer(OutboxThread):
         if error is not None:
             raise error
         if not self._rendering and not self._is_over and self._take():
-            self._worker = threading.Thread(target=self._work, name="tune_media tape", daemon=True)
-            self._worker.start()
+            self._worker = start_thread("tune_media tape", self._work)
+            if self._worker is None:
+                self._rendering = []  # the next turn takes it again
         return False
 
     @override
@@ -312,8 +317,14 @@ class TapeRenderer(OutboxThread):
         rendering = self._rendering
         for clip in waiting:
             if clip.since < patience and clip is not newest[clip.group] and clip not in rendering:
-                self._leave(clip, "rendering is slower than recording, and newer clips waited")
+                self._leave(clip, f"{self._why_slow()}, and newer clips waited")
                 self._warn()
+
+    def _why_slow(self) -> str:
+        awaited, rendering = self._pool.awaited, self._rendering
+        if awaited is None or not rendering or awaited[1] < _SLOW_SECONDS:
+            return "rendering is slower than recording"
+        return f"the frame of step {awaited[0]} of {rendering[0].entry.path} did not come in {awaited[1]:.0f} s"
 
     def _leave(self, waiting: _WaitingClip, why: str, *, waits: bool = True) -> bool:
         """List a clip as a tape, and return whether it was not yet; the last line counts it if it ``waits``."""
@@ -332,8 +343,9 @@ class TapeRenderer(OutboxThread):
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "tune_media: rendering is slower than recording, so older clips stay tapes and newer ones are "
-                "rendered: %s. Record fewer episodes, or render fewer frames: VideoOptions(every=...).",
+                "tune_media: %s, so older clips stay tapes and newer ones are rendered: %s. Record fewer episodes, or "
+                "render fewer frames: VideoOptions(every=...).",
+                self._why_slow(),
                 self._summary.waiting_text(),
             )
 

@@ -8,6 +8,7 @@ from typing import Any
 from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector, as_result
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.foreign import foreign_errors
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS
 from tune_media.values.secrets import error_text
 
@@ -22,7 +23,7 @@ RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED
 CHOOSES_NOTHING = "a selector chooses nothing"
 """What a problem says of a selector that raised."""
 
-Raised = list[tuple[Selector, Exception]]
+Raised = list[tuple[Selector, BaseException]]
 """The selectors that raised, which choose nothing."""
 
 
@@ -33,7 +34,7 @@ def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -
     for selector in selectors:
         try:
             ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
-        except Exception as error:
+        except foreign_errors() as error:
             raised.append((selector, error))
     return ids, raised
 
@@ -48,7 +49,7 @@ def chosen_by(
     for selector in selectors:
         try:
             winners = selector.choose(ordered)
-        except Exception as error:
+        except foreign_errors() as error:
             if strict:
                 raise
             reasons.append(selector_reason(selector, error, ordered))
@@ -78,7 +79,7 @@ def laid_out(
     return result
 
 
-def selector_reason(selector: Selector, error: Exception, records: Sequence[EpisodeRecord]) -> str:
+def selector_reason(selector: Selector, error: BaseException, records: Sequence[EpisodeRecord]) -> str:
     """Return why a selector chose nothing, with the names that it could have used."""
     reason = f"keep={selector.name!r} raised {error_text(error)}"
     if isinstance(error, KeyError):

@@ -11,6 +11,7 @@ import numpy as np
 from tune_media.encoding import Frame
 from tune_media.steps import StepFacts
 from tune_media.values.convert import as_array
+from tune_media.values.foreign import foreign_errors
 from tune_media.values.problems import FrameError, explained
 
 _MIN_FONT_PIXELS = 9
@@ -103,7 +104,7 @@ def _line_of(part: Part, facts: StepFacts) -> str:
     if callable(part):
         try:
             return str(part(facts))
-        except Exception as error:
+        except foreign_errors() as error:
             raise FrameError(explained("VideoOptions(overlay=...), a function,", error)) from error
     if part == "step":
         return f"t {facts.step}"

@@ -10,6 +10,7 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import set_states
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
+from tune_media.values.foreign import foreign_errors
 from tune_media.values.secrets import error_text
 
 
@@ -101,7 +102,7 @@ def env_at(step: int) -> Iterator[None]:
     """Turn an exception of the env into a difference."""
     try:
         yield
-    except Exception as error:
+    except foreign_errors() as error:
         raise ReplayDiffers.at(step, f"raised {error_text(error)}") from error
 
 

@@ -32,6 +32,7 @@ from tune_media.values.secrets import error_text, redacted
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _SILENT_SECONDS = 300.0  # after which an env that does not come back from a call is taken to hang
+_FRAME_SECONDS = 60.0  # the same, once it has shown a frame: by then it is loaded and compiled
 _WATCH_SECONDS = 1.0
 _BACKGROUND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}  # as RLlib's env runners have them
 
@@ -59,6 +60,8 @@ class RenderProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._told_at, self._hangs = 0.0, False
+        self._step, self._steps = -1, 0  # the last step whose frame there was, of so many
+        self._is_asked = False
         self._is_over = False
 
     def __enter__(self) -> RenderProcess:
@@ -139,12 +142,14 @@ class RenderProcess:
         assert self._process.stdin is not None
         if self._log is not None:
             self._log.truncate(0)
-        self._told_at, self._hangs, is_answered = time.monotonic(), False, threading.Event()
+        self._told_at, self._hangs, self._step = time.monotonic(), False, -1
+        self._is_asked, is_answered = True, threading.Event()
         threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
         try:
             with contextlib.suppress(OSError):  # it has died, which is seen when its answer is read
                 _send(self._process.stdin, request)
             while "step" in (answer := self._next_answer()):
+                self._step, self._steps = answer["step"], answer["steps"]
                 if on_step is not None:
                     on_step(answer["step"], answer["steps"])
             return answer
@@ -155,6 +160,7 @@ class RenderProcess:
             self.close()
             raise
         finally:
+            self._is_asked = False
             is_answered.set()
 
     def _next_answer(self) -> dict[str, Any]:
@@ -172,7 +178,10 @@ class RenderProcess:
         if not is_whole:
             died = f"{self._death()}{why}"
             if self._hangs:
-                raise RenderError(f"the env did not come back from a call within {_SILENT_SECONDS:g} s")
+                raise RenderError(
+                    f"the frame of step {self._step + 1} did not come in {self._most_silence:g} s: the env does not "
+                    "come back from a call"
+                )
             raise RenderError(died, has_died=True)
         self._told_at = time.monotonic()
         if "error" in answer:
@@ -181,10 +190,19 @@ class RenderProcess:
             raise RenderError(text, answer["at"], has_died=has_died, is_of_env=answer.get("is_of_env"))
         return answer
 
+    @property
+    def awaited(self) -> tuple[int, float] | None:
+        """The step whose frame is awaited, and for how many seconds; None if no answer is."""
+        return (self._step + 1, time.monotonic() - self._told_at) if self._is_asked else None
+
+    @property
+    def _most_silence(self) -> float:
+        return _FRAME_SECONDS if 0 < self._step < self._steps else _SILENT_SECONDS
+
     def _watch(self, is_answered: threading.Event) -> None:
         """End the process if it is silent for long; runs in a thread."""
         while not is_answered.wait(_WATCH_SECONDS):
-            if time.monotonic() - self._told_at > _SILENT_SECONDS:
+            if time.monotonic() - self._told_at > self._most_silence:
                 self._hangs = True
                 self.kill()
                 return

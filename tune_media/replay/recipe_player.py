@@ -24,13 +24,13 @@ from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_rendering import frames_at, raise_if_other, render_tape
+from tune_media.values.foreign import foreign_errors
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
-_STEPS_PER_LINE = 20
 _DARK_STEPS = 10
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
@@ -80,7 +80,7 @@ class RecipePlayer:
                 tell(*contents, clips=facts, nbytes=list(map(len, contents)))
         except RenderError as error:
             tell(error=str(error), at=error.step, is_of_env=error.is_of_env)
-        except Exception as error:
+        except foreign_errors() as error:
             tell(error=_told(error), at=None)
 
     def render(
@@ -99,8 +99,7 @@ class RecipePlayer:
             raise RenderError(_NO_OWN_FRAME, is_of_env=False)
 
         def tell(step: int) -> None:
-            if step % _STEPS_PER_LINE == 0:
-                on_step(step, steps)
+            on_step(step, steps)
 
         compared = _compared(tape, places, video)
         try:
@@ -263,12 +262,12 @@ def _compared(tape: Tape, places: Collection[int], video: VideoOptions | None) -
     return f"all {len(places)} frames" if tape.pictures.are_all else f"{len(places)} of {count} frames"
 
 
-def cannot_make(error: Exception) -> RenderError:
+def cannot_make(error: BaseException) -> RenderError:
     """Return the error that an env cannot be made."""
     return RenderError(f"the env cannot be made again: {_told(error)}")
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return f"{error_text(error)}{remedy_for(error)}"
 
 

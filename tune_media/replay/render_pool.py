@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -75,6 +76,12 @@ class RenderPool:
             finally:
                 self._used_at = time.monotonic()
 
+    @property
+    def awaited(self) -> tuple[int, float] | None:
+        """The step whose frame is awaited, and for how many seconds; None if none is."""
+        process = self._process
+        return None if process is None else process.awaited
+
     def kill(self) -> None:
         """End the process at once, whatever it does: ``render`` raises, now and from now on."""
         self.is_over, process = True, self._process
@@ -100,9 +107,11 @@ class RenderPool:
         return self._process
 
     def _begin_timer(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._end_if_idle)
-        self._timer.daemon = True
-        self._timer.start()
+        self._timer, timer = None, threading.Timer(seconds, self._end_if_idle)
+        timer.daemon = True
+        with contextlib.suppress(RuntimeError):  # the system allows no more threads: the next tape tries again
+            timer.start()
+            self._timer = timer
 
     def _end_if_idle(self) -> None:
         with self._lock:

@@ -21,6 +21,7 @@ from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import decide, is_first, refuse, verdict_on
 from tune_media.values.secrets import error_text, redacted
+from tune_media.values.threads import start_thread
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class Prover:
         A short experiment might end before them otherwise.
         """
         if self._awaited is not None:
+            self._begin()
             self._awaited.wait(_AWAITED_SECONDS)
             self._awaited = None
         return [self._reasons.get() for _ in range(self._reasons.qsize())]
@@ -88,9 +90,13 @@ class Prover:
         self.is_busy = True
         with self._lock:
             self._work.put(work)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tune_media prover", daemon=True)
-                self._thread.start()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start the thread, unless it runs or has nothing to do."""
+        with self._lock:
+            if self._thread is None and not self._work.empty():
+                self._thread = start_thread("tune_media prover", self._run)
 
     def _run(self) -> None:
         while True:

@@ -3,8 +3,44 @@
 from __future__ import annotations
 
 import re
+import signal
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
+
+
+def foreign_errors() -> type[BaseException]:
+    """Return what to catch of other people's code: all but a Ctrl-C of the user's, and the end of a generator.
+
+    SystemExit and KeyboardInterrupt of theirs are faults like any other. While another handler takes Ctrl-C, such as
+    Tune's, no KeyboardInterrupt is the user's.
+
+    >>> try:
+    ...     raise SystemExit(3)
+    ... except foreign_errors() as error:
+    ...     print(repr(error))
+    SystemExit(3)
+    """
+    error = sys.exc_info()[1]
+    if isinstance(error, GeneratorExit):
+        return Exception
+    is_pressed = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    return Exception if isinstance(error, KeyboardInterrupt) and is_pressed else BaseException
+
+
+def as_exception(error: BaseException) -> Exception:
+    """Return an error as one that ends no process.
+
+    >>> as_exception(SystemExit(3))
+    RuntimeError('SystemExit: 3')
+    """
+    if isinstance(error, Exception):
+        return error
+    text = shown(error, str)
+    return RuntimeError(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
@@ -20,9 +56,7 @@ def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
     """
     try:
         return text(value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # SystemExit, too
+    except foreign_errors():
         return f"<{type(value).__name__}>"
 
 
@@ -47,9 +81,7 @@ def items_of(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
         return list(mapping.items())
     try:
         return [(key, value) for key, value in mapping.items()]
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
+    except foreign_errors():
         if not is_a(mapping, dict):
             raise
         return list(dict.items(mapping))  # type: ignore[arg-type]
@@ -59,9 +91,7 @@ def members_of(values: Any, kind: Any) -> Any:
     """Return the values in a list, tuple, set or deque as one of this ``kind``, as ``items_of`` reads a dict."""
     try:
         return kind(values)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
+    except foreign_errors():
         if not is_a(values, kind):
             raise
         return kind(kind.__iter__(values))
@@ -72,9 +102,7 @@ def is_readable(value: Any) -> bool:
     try:
         isinstance(value, str)  # asks for __class__
         return str(value) is not None and repr(value) is not None
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
+    except foreign_errors():
         return False
 
 

@@ -19,6 +19,7 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
+from tune_media.values.threads import start_thread
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
 from tune_media.viewing.episode_table import EpisodeTable, trial_names
 from tune_media.viewing.payload import ShownParams
@@ -65,8 +66,7 @@ class EpisodeFiles:
             self._wanted = {trial.path: trial for trial in trials}
             self._episodes.know(self._wanted)
             if self._thread is None and self._stale():
-                self._thread = threading.Thread(target=self._read_all, daemon=True)
-                self._thread.start()
+                self._thread = start_thread("tune_media-episode-files", self._read_all)
             self._lock.wait_for(lambda: self._thread is None, patience)
             self._lock.wait_for(lambda: self._thread is None or len(self._episodes) > 0, _FIRST)
             read = 1 - len(self._stale()) / len(self._wanted) if self._wanted else 1.0

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
+from tune_media.values.threads import start_thread
+
 _TICK = 1.0  # seconds between two drawings of the line on a terminal
 _QUIET_TICK = 10.0  # seconds between two lines in a file or a pipe
 
@@ -35,17 +37,18 @@ class StatusLine:
         self._text = ""
         self._lock = threading.Lock()
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tune-media status", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> StatusLine:
-        self._thread.start()
+        self._thread = start_thread("tune-media status", self._run)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_over.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         if self._is_terminal:
             self._draw()
             self._write("\n")

@@ -12,6 +12,7 @@ from tune_media.encoding.encoder import EncodedVideo
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay.render_pool import RenderPool
 from tune_media.values.secrets import redacted
+from tune_media.values.threads import start_thread
 from tune_media.viewing.taped_episodes import TapedEpisode, by_id, recipe_of
 
 _MOST_KEPT = 20  # clips, of those that were played last
@@ -77,7 +78,8 @@ class TapePlayer:
             playing = self._playing[name] = _Playing()
             for old in [old for old, episode in self._playing.items() if episode.is_over][:-_MOST_KEPT]:
                 del self._playing[old]
-        threading.Thread(target=self._render, args=(playing, trial, report, episode_id), daemon=True).start()
+        if start_thread("tune_media-play", self._render, playing, trial, report, episode_id) is None:
+            playing.problem = "no thread that renders it could be started; try again"
         return name
 
     @staticmethod

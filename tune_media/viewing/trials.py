@@ -23,6 +23,7 @@ from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import is_local
 from tune_media.values.checks import name_some
 from tune_media.values.secrets import error_text
+from tune_media.values.threads import start_thread
 from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
 from tune_media.viewing.trial_folders import TrialFolders, file_infos, in_parts
 
@@ -170,8 +171,8 @@ class Trials:
         During the first read, return the newest of those that are read so far, see ``reading``.
         """
         if not self._first_read.is_over:
-            if self._first_read.begin():
-                threading.Thread(target=self._read_first, name="tune_media-trials", daemon=True).start()
+            if self._first_read.begin() and start_thread("tune_media-trials", self._read_first) is None:
+                self._read_first()
             self._first_read.wait()
         trials = self._trials or {trial.name: trial for trial in list(self._first_read.trials)}
         return [trials[name] for name in sorted(trials)] if trials else self.all()

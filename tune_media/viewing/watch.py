@@ -8,13 +8,13 @@ import os
 import re
 import socket
 import sys
-import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
+from tune_media.values.threads import start_thread
 from tune_media.viewing.places import find_folders, folder_at, holds_experiment, no_experiment
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -65,7 +65,7 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
         ) from error
     with listener:  # the server has a copy
         server = make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())
-    threading.Thread(target=viewer.read_ahead, name="tune_media-watch", daemon=True).start()
+    start_thread("tune_media-watch", viewer.read_ahead)
     return server
 
 

@@ -24,7 +24,6 @@ import logging
 import mimetypes
 import posixpath
 import re
-import threading
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -47,6 +46,7 @@ from tune_media.experiment.status import tracebacks
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local, open_file
 from tune_media.values.secrets import error_text, redacted
+from tune_media.values.threads import start_thread
 from tune_media.viewing.episode_details import episode_details, taped_details
 from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, static_files
@@ -113,7 +113,7 @@ class ViewerApp:
         except Exception as error:  # the next request gets the error
             logger.info("tune_media: the first page is not ready: %s", error_text(error))
         # Arrow imports pandas with its first value, which takes a second; the table of episodes would wait for it.
-        threading.Thread(target=pa.scalar, args=(0,), name="tune_media-arrow", daemon=True).start()
+        start_thread("tune_media-arrow", pa.scalar, 0)
 
     def _answer(self, request: Request) -> Response:
         try:

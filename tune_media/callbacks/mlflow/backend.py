@@ -138,7 +138,3 @@ class MlflowBackend(Backend):
                 folder=self._folder,
             )
         return self._runs
-
-    @override
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_runs": None}

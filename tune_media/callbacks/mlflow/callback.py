@@ -15,7 +15,7 @@ from tune_media.values.checks import FLAG, a_text, an_instance, check_each, chec
 from tune_media.values.options import MediaOptions
 from tune_media.values.secrets import redacted_values
 
-_ARTIFACTS = "artifact_location"
+_URIS = ("tracking_uri", "registry_uri", "artifact_location")
 
 
 @suggests_names
@@ -92,9 +92,12 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
         MediaLoggerCallback.__init__(self, MlflowBackend(self), media)
 
     @override
-    def __getstate__(self) -> dict[str, Any]:
-        uris = {name: hide_password(getattr(self, name)) for name in ("tracking_uri", "registry_uri", _ARTIFACTS)}
-        return {**super().__getstate__(), **uris, "tags": redacted_values(self.tags), "tracking_token": None}
+    def arguments(self) -> dict[str, Any]:
+        given = {
+            name: redacted_values(value) for name, value in super().arguments().items() if name != "tracking_token"
+        }
+        own = {name: hide_password(getattr(self, name)) for name in _URIS if name in given}
+        return given | own
 
 
 def _check_types(given: dict[str, Any]) -> None:

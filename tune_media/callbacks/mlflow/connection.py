@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import textwrap
-import threading
 from typing import Any
 from urllib.parse import urlsplit
 
 from tune_media.callbacks.mlflow import private_names
 from tune_media.values.secrets import HIDDEN, redacted
+from tune_media.values.threads import start_thread
 
 _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
 _REFUSED = (401, 403)
@@ -133,9 +133,9 @@ def check(
         except Exception as error:
             problems.append(error)
 
-    thread = threading.Thread(target=ask, name="tune_media MLflow check", daemon=True)
-    thread.start()
-    thread.join(seconds)
+    thread = start_thread("tune_media MLflow check", ask)
+    if thread is not None:
+        thread.join(seconds)
     if problems and isinstance(problems[0], _ExperimentError):
         raise ValueError(f"MLflowMediaLoggerCallback: {problems[0]}") from None
     if problems and not is_away(problems[0]):

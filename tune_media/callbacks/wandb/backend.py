@@ -212,10 +212,6 @@ class WandbBackend(Backend):
             "must_be_new": self._exports,
         }
 
-    @override
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_helper": None, "_configs": {}}
-
 
 def _cleaned(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(private_names.clean_log({name: value for name, value in config.items() if name != "callbacks"}))

@@ -139,8 +139,8 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         """Leave out the clean-up of Ray's callback, which waits for processes that this one does not have."""
 
     @override
-    def __getstate__(self) -> dict[str, Any]:
-        kwargs = {name: redacted_values(value) for name, value in self.kwargs.items()}
-        if "settings" in kwargs:
-            kwargs["settings"] = without_secrets(self.kwargs["settings"])
-        return {**super().__getstate__(), "api_key": None, "kwargs": kwargs}
+    def arguments(self) -> dict[str, Any]:
+        given = {name: redacted_values(value) for name, value in super().arguments().items() if name != "api_key"}
+        if "settings" in given:
+            given["settings"] = without_secrets(self.kwargs.get("settings"))
+        return given

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorboard.plugins import base_plugin
 
+from tune_media.values.threads import start_thread
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
@@ -47,7 +48,8 @@ class EpisodesTab(base_plugin.TBPlugin):
     def is_active(self) -> bool:
         """Return whether there are trials, with or without clips; asks no filesystem, since the page waits for it."""
         self._has_looked.wait(_FIRST_LOOK)
-        if not self._trials.has_any and not self._look_thread.is_alive():  # one thread, even if the storage hangs
+        is_looking = self._look_thread is not None and self._look_thread.is_alive()
+        if not self._trials.has_any and not is_looking:  # one thread, even if the storage hangs
             self._look_thread = self._start_look()
         return self._trials.has_any
 
@@ -55,10 +57,8 @@ class EpisodesTab(base_plugin.TBPlugin):
         """Return the name of the tab and of its script."""
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Episodes")
 
-    def _start_look(self) -> threading.Thread:
-        thread = threading.Thread(target=self._look, name="tune_media-episodes", daemon=True)
-        thread.start()
-        return thread
+    def _start_look(self) -> threading.Thread | None:
+        return start_thread("tune_media-episodes", self._look)
 
     def _look(self) -> None:
         self._app.read_ahead()
