@@ -56,14 +56,14 @@ class _Cleaner:
     def clean(self, value: Any, at: str, around: tuple[int, ...]) -> Any:
         """Return a value, changed in place, or what replaces it."""
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in _PLAIN or is_a(value, Medium):
             return value
         try:
             plain = value if kind in _AS_THEY_ARE else _plain_copy(value)
             if type(plain) is int:
                 is_large = plain.bit_length() > MAX_INT_BITS
                 return self._replaced(value, at, "is too large a number") if is_large else plain
-            if is_a(plain, (Medium, Enum)) or not is_a(plain, (np.ndarray, *_CONTAINERS)):
+            if is_a(plain, Enum) or not is_a(plain, (np.ndarray, *_CONTAINERS)):
                 return plain if is_readable(plain) else self._replaced(value, at, "raises when it is turned into text")
             if is_a(plain, np.ndarray) and not plain.dtype.hasobject:
                 return plain
@@ -129,7 +129,7 @@ def _plain_copy(value: Any) -> Any:
 
     Loggers read such a value more than once, and each in its own way; what its class overrides may raise.
     """
-    if is_a(value, (Medium, Enum)):
+    if is_a(value, Enum):
         return value
     if is_a(value, np.ndarray):
         return np.asarray(value)
