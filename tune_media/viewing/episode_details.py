@@ -15,6 +15,7 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Actions, Tape
 from tune_media.storage.episode_files import parquet_name, parquet_rows, steps_name, taped_rows, values_of
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import finite, parse_json
@@ -82,7 +83,7 @@ def _read(
         path = posixpath.join(folder, name)
         return read(filesystem, path, episode) or {}
     except Exception as error:
-        logger.warning("tune_media: cannot read the episodes in %r: %s", path, error_text(error))
+        warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
         return {}
 
 
