@@ -84,6 +84,10 @@ def test_grid_takes_names_of_trials_with_commas(tmp_path):
         ("watch {exp} --host 203.0.113.1", "Pass another --port (0 takes a free one) or --host."),
         ("list {exp} --config", "--config adds the whole config to the lines of --json: pass both."),
         ("list {exp}/trial_0/params.json", "params.json' is a file; pass the experiment's folder"),
+        (
+            "evaluate {exp}/trial_0/params.json",
+            "gate compares these when --policy and --env are given",
+        ),
         ("filmstrip {exp}/nothing.mp4 -o {exp}/x.png", "nothing.mp4: No such file or directory"),
         ("export {exp}/nothing.mp4 -o {exp}/x.gif", "There is no clip or experiment"),
         ("export {exp} -o {exp}/x.mp4 --width 100", "--width and --fps are for GIFs; 'x.mp4' gets the clip as it is"),
