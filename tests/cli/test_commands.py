@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import socket
 import sys
 
@@ -68,6 +69,15 @@ def test_grid_takes_names_of_trials_with_commas(tmp_path):
     assert "4 clips in" in command(*grid, "PPO_0_gamma=0.9,lr=0.1", *more)
     assert "1 clip in" in command(*grid, "PPO_0_gamma=0.9,lr=0.1")
     assert "There is no trial 'e'" in command(*grid, "c,e", code=1)
+
+
+def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
+    first = make_trial(tmp_path / "exp" / "trial_00", {}, {10: 1.0})
+    for number in range(1, 65):
+        shutil.copytree(first, tmp_path / "exp" / f"trial_{number:02}")
+    words = ("filmstrip", tmp_path / "exp", "-o", tmp_path / "x.png", "--frames", "1")
+    assert "At most 64 clips are shown: those of the best trials; --trials has others." in command(*words)
+    assert "At most" not in command(*words, "--trials", "trial_01,trial_64")
 
 
 @pytest.mark.parametrize(
