@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import socket
 import sys
 
@@ -70,6 +71,15 @@ def test_grid_takes_names_of_trials_with_commas(tmp_path):
     assert "There is no trial 'e'" in command(*grid, "c,e", code=1)
 
 
+def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
+    first = make_trial(tmp_path / "exp" / "trial_00", {}, {10: 1.0})
+    for number in range(1, 65):
+        shutil.copytree(first, tmp_path / "exp" / f"trial_{number:02}")
+    words = ("filmstrip", tmp_path / "exp", "-o", tmp_path / "x.png", "--frames", "1")
+    assert "At most 64 clips are shown: those of the best trials; --trials has others." in command(*words)
+    assert "At most" not in command(*words, "--trials", "trial_01,trial_64")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -84,6 +94,10 @@ def test_grid_takes_names_of_trials_with_commas(tmp_path):
         ("watch {exp} --host 203.0.113.1", "Pass another --port (0 takes a free one) or --host."),
         ("list {exp} --config", "--config adds the whole config to the lines of --json: pass both."),
         ("list {exp}/trial_0/params.json", "params.json' is a file; pass the experiment's folder"),
+        (
+            "evaluate {exp}/trial_0/params.json",
+            "gate compares these when --policy and --env are given",
+        ),
         ("filmstrip {exp}/nothing.mp4 -o {exp}/x.png", "nothing.mp4: No such file or directory"),
         ("export {exp}/nothing.mp4 -o {exp}/x.gif", "There is no clip or experiment"),
         ("export {exp} -o {exp}/x.mp4 --width 100", "--width and --fps are for GIFs; 'x.mp4' gets the clip as it is"),

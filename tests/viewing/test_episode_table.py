@@ -173,6 +173,6 @@ def test_a_file_with_episodes_of_other_types_is_left_out_with_a_warning(tmp_path
     pyarrow.parquet.write_table(table.set_column(table.column_names.index(column), column, wrong), file)
     found = EpisodeFiles().table(tm.load(tmp_path / "exp").trials).rows()
     assert ([row[0] for row in found["rows"]], found["read"]) == (["b"], 1.0)
-    assert "cannot read the episodes in 'episode_data/data-00000010.json'" in caplog.text
+    assert f"passed over in {str(file)!r}: cannot read the episodes" in caplog.text
     Gallery.of(str(tmp_path / "exp")).write(tmp_path / "gallery")
     assert tm.load(tmp_path / "exp").episodes()["episode_id"].tolist() == ["b"]

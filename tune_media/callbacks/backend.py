@@ -164,7 +164,7 @@ class Context:
 
     def lines(self, trial: TrialInfo) -> list[Line]:
         """Return the index lines of a trial that has ended; raises ``OSError`` if the storage does not have them."""
-        return [line for _, line in read_trial(trial.location.filesystem, trial.location.path).lines]
+        return list(read_trial(trial.location.filesystem, trial.location.path).lines)
 
     def scratch(self) -> Path:
         """Return a new folder on this machine's disk. What a killed process leaves there goes with its outbox."""

@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 @click.option(
     "--rows",
     type=click.Choice(["trials", "configurations", "media"]),
-    help="What a line is. Default: trials; with --json media.",
+    help="What a line is. Default: media with --json, else trials, also with --csv.",
 )
-@click.option("--csv", "csv", is_flag=True, help="CSV, with all digits.")
-@click.option("--json", "json", is_flag=True, help="One JSON object a line, for programs, with all fields.")
+@click.option("--csv", "csv", is_flag=True, help="CSV, with all digits: of trials, unless --rows says otherwise.")
+@click.option(
+    "--json",
+    "json",
+    is_flag=True,
+    help="One JSON object a line, with all fields: of media, unless --rows says otherwise.",
+)
 @click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
 @chooses_trials
 def list_media(

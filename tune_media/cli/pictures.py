@@ -26,12 +26,16 @@ def _tiles(
     experiment: str, trials: tuple[str, ...], step: str | None, over_training: str | None, key: str | None
 ) -> list[Tile]:
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.grid_choice import choose_tiles
+    from tune_media.viewing.grid_choice import MAX_TILES, choose_tiles
 
     at = _step(step or "best")
     catalog = load(experiment)
     names = trial_names(catalog, trials)
-    return choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
+    tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
+    if len(tiles) == MAX_TILES:
+        others = "evenly spread over the training" if over_training else "those of the best trials; --trials has others"
+        click.echo(f"At most {MAX_TILES} clips are shown: {others}.", err=True)
+    return tiles
 
 
 def _step(text: str) -> str | int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
@@ -26,6 +27,7 @@ from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
+from tune_media.viewing.places import folder_at
 
 _VERSION = 1
 
@@ -110,6 +112,11 @@ def evaluate(
     if len(request.seeds) == 1:  # one episode is the best, the worst and the median
         selectors = selectors[:1]
     a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
+    if isinstance(source, (str, Path)) and folder_at(source, filesystem).is_file:
+        raise FileNotFoundError(
+            f"{str(source)!r} is a file; pass the experiment's folder. If two files hold policies of another library, "
+            "gate compares these when policy= and env= are given."
+        )
     chosen = _chosen_trials(load(source, filesystem), trials)
     name = check_name(request.default_name if name is None else name)
     evaluation = Evaluation(name, posixpath.join(_experiment_of(chosen), EVALUATIONS, name), chosen[0].filesystem)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tune_media.values.number import as_number
-from tune_media.values.strict_json import parse_json
+from tune_media.values.strict_json import parse_json, parsed_bytes
 
 _CODEC = "lz4"
 
@@ -25,7 +25,7 @@ class MediaColumns:
     """Index lines ordered by step, section and key: what is often asked for in columns, the whole lines packed.
 
     >>> line = b'{"section": "train", "key": "k", "kind": "video", "step": 3, "episode_return": 1.5}'
-    >>> columns = MediaColumns.of_lines([(line, parse_json(line))])
+    >>> columns = MediaColumns.of_lines([parse_json(line)])
     >>> columns.step, next(columns.lines([0]))["episode_return"]
     (array([3.]), 1.5)
     """
@@ -36,42 +36,44 @@ class MediaColumns:
     step: Numbers  # NaN: none
     episode_return: Numbers  # NaN: none
     rolled_back: npt.NDArray[np.bool_]  # the trial went back to a checkpoint before it
-    _packed: bytes
+    packed: bytes  # the lines as JSON, compressed
     _ends: Rows  # the end of each line in the unpacked bytes
 
     def __len__(self) -> int:
         return len(self.step)
 
     @classmethod
-    def of_lines(cls, lines: Sequence[tuple[bytes, dict[str, Any]]]) -> MediaColumns:
-        """Make columns of index lines, each given as JSON and parsed."""
-        parsed = [line for _, line in lines]
-        places = [(line["section"], line["key"]) for line in parsed]
+    def of_lines(cls, lines: Sequence[dict[str, Any]]) -> MediaColumns:
+        """Make columns of index lines."""
+        places = [(line["section"], line["key"]) for line in lines]
         rank = {place: at for at, place in enumerate(sorted(set(places)))}
         names = [(sys.intern(section), sys.intern(key)) for section, key in rank]
         ranks = np.array([rank[place] for place in places], np.int64)
-        steps = np.array([as_number(line.get("step")) for line in parsed], float)
+        steps = np.array([as_number(line.get("step")) for line in lines], float)
         order = np.lexsort((ranks, np.where(np.isnan(steps), 0.0, steps)))  # it keeps the order of equal ones
         ordered = order.tolist()
-        returns = np.array([as_number(line.get("episode_return")) for line in parsed], float)
-        kinds = [sys.intern(str(line.get("kind", ""))) for line in parsed]
-        content = b"".join([lines[at][0] for at in ordered])
+        returns = np.array([as_number(line.get("episode_return")) for line in lines], float)
+        kinds = [sys.intern(str(line.get("kind", ""))) for line in lines]
+        content, ends = bytearray(), []
+        for at in ordered:
+            content += parsed_bytes(lines[at])  # not kept as bytes: orjson leaves room at the end of each
+            ends.append(len(content))
         return cls(
             [names[at][0] for at in ranks[order].tolist()],
             [names[at][1] for at in ranks[order].tolist()],
             [kinds[at] for at in ordered],
             steps[order],
             returns[order],
-            np.array([bool(line.get("rolled_back")) for line in parsed], bool)[order],
+            np.array([bool(line.get("rolled_back")) for line in lines], bool)[order],
             pa.compress(content, codec=_CODEC, asbytes=True) if content else b"",  # a buffer would keep its spare room
-            np.cumsum([len(lines[at][0]) for at in ordered], dtype=np.int64),
+            np.array(ends, np.int64),
         )
 
     def best(self, rows: Rows | None = None, sign: int = 1) -> int | None:
         """Return the row of the best clip by ``clip_rank``, or of the lowest return (``sign`` -1); None: there is none.
 
         >>> lines = [{"section": "train", "key": "a", "step": 1, "episode_return": x} for x in (1.0, 3.0, 2.0)]
-        >>> MediaColumns.of_lines([(b"{}", line) for line in lines]).best()
+        >>> MediaColumns.of_lines(lines).best()
         1
         """
         rows = np.arange(len(self)) if rows is None else rows
@@ -85,9 +87,9 @@ class MediaColumns:
     def lines(self, rows: Sequence[int] | Rows | None = None) -> Iterator[dict[str, Any]]:
         """Yield the whole index lines of some rows, or of all."""
         rows = range(len(self)) if rows is None else rows
-        if not self._packed or not len(rows):
+        if not self.packed or not len(rows):
             return
-        content = memoryview(pa.decompress(self._packed, int(self._ends[-1]), codec=_CODEC))
+        content = memoryview(pa.decompress(self.packed, int(self._ends[-1]), codec=_CODEC))
         for row in rows:
             begin = int(self._ends[row - 1]) if row else 0
             yield parse_json(content[begin : int(self._ends[row])])

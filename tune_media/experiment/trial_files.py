@@ -52,6 +52,7 @@ from tune_media.values.checks import name_some
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
+from tune_media.values.strict_json import parsed_bytes
 from tune_media.values.video import Video
 
 _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
@@ -122,21 +123,22 @@ class TrialFiles:
     def read(self) -> TrialFiles:
         """Read the index and its lines in the log, and return the trial itself. Raises OSError."""
         contents = read_trial(self.filesystem, self.path)
-        stored = [(raw, line) for raw, line in contents.lines if line.get("status") == STORED]
-        self.media = MediaColumns.of_lines([item for item in stored if item[1].get("kind") != EpisodeBatch.kind])
-        reports = [item for item in stored if item[1].get("kind") == EpisodeBatch.kind]
+        stored = [line for line in contents.lines if line.get("status") == STORED]
+        self.media = MediaColumns.of_lines([line for line in stored if line.get("kind") != EpisodeBatch.kind])
+        reports = [line for line in stored if line.get("kind") == EpisodeBatch.kind]
         self.reports = MediaColumns.of_lines(reports)
-        tapes = [line for _, line in contents.lines if line.get("status") == ONLY_TAPE]
-        self.is_loop = bool(reports) and all(line.get("training_iteration") is None for _, line in reports)
+        others = [line for line in contents.lines if line.get("status") != STORED]
+        tapes = [line for line in others if line.get("status") == ONLY_TAPE]
+        self.is_loop = bool(reports) and all(line.get("training_iteration") is None for line in reports)
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
         self.unrendered = {}
-        for line in (line for _, line in contents.lines if may_be_rendered(line)):
+        for line in filter(may_be_rendered, others):
             self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
-        ids = (line.get("trial_id") for _, line in contents.lines)
+        ids = (line.get("trial_id") for line in contents.lines)
         self.trial_ids = frozenset(id for id in ids if isinstance(id, str))
-        times = (as_number(line.get("time")) for _, line in contents.lines)
+        times = (as_number(line.get("time")) for line in contents.lines)
         self.newest = max((time for time in times if math.isfinite(time)), default=0.0)
-        self._lines = hash(tuple(raw for raw, _ in contents.lines))
+        self._lines = hash((self.media.packed, self.reports.packed, *map(parsed_bytes, others)))
         self._rows = self._config = None
         self.contents = dataclasses.replace(contents, lines=())
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -122,34 +123,26 @@ TYPED = frozenset(MediumLine.__dataclass_fields__) - {"tries", "facts"} | {"try"
 def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool]:
     """Return the lines of a trial's index, and whether it is whole: there, not empty, and without broken lines.
 
-    All readers of a trial's index call this function, or ``listed_lines``.
+    All readers of a trial's index call this function.
 
     Raises:
         OSError: The filesystem does not answer.
     """
     path = posixpath.join(folder, INDEX_PATH)
-    parsed_lines = [line for _, line in raw_lines(read_if_there(filesystem, path) or b"")]
-    lines = [line for line in parsed_lines if isinstance(line, MediumLine)]
-    broken = [number for number, line in enumerate(parsed_lines, 1) if not isinstance(line, MediumLine)]
+    lines, broken = [], []
+    for number, (_, line) in enumerate(raw_lines(read_if_there(filesystem, path) or b""), 1):
+        if isinstance(line, MediumLine):
+            lines.append(line)
+        else:
+            broken.append(number)
     warn_of_broken_lines(path, broken, "an index line")
     return lines, bool(lines) and not broken
 
 
-def listed_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> Iterator[MediumLine]:
-    """Yield the lines of a trial's index one by one, for a caller that needs the first ones only.
-
-    Raises:
-        OSError: The filesystem does not answer.
-    """
-    for _, line in raw_lines(read_if_there(filesystem, posixpath.join(folder, INDEX_PATH)) or b""):
-        if isinstance(line, MediumLine):
-            yield line
-
-
 def raw_lines(content: bytes) -> Iterator[tuple[bytes, LogLine | None]]:
     """Yield the lines of a file that are not empty, each with what ``parsed`` returns of it."""
-    for raw in content.split(b"\n"):
-        if raw:
+    for ended in io.BytesIO(content):  # one line at a time: a list of all of them takes as much memory as the file
+        if raw := ended.rstrip(b"\n"):
             yield raw, parsed(raw)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from tune_media.values.secrets import redacted
 
@@ -18,10 +19,21 @@ def warn_passed_over(path: str, why: str) -> None:
     Example:
         >>> warn_passed_over("sweep/trial_1/params.json", "it is no JSON object")
     """
-    warning = (path, why)
+    warning = (path, redacted(why))
     if warning not in _warned and len(_warned) < _MOST_WARNINGS:
         _warned.add(warning)
-        logger.warning("tune_media: passed over in %r: %s.", path, redacted(why))
+        logger.warning("tune_media: passed over in %r: %s.", *warning)
+
+
+def passed_over(folders: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the files in some folders that this process has passed over, or parts of, each with the reason.
+
+    >>> warn_passed_over("sweep/trial_2/params.json", "it is no JSON object")
+    >>> passed_over(["sweep/trial_2"]), passed_over(["sweep/trial"])
+    ([('sweep/trial_2/params.json', 'it is no JSON object')], [])
+    """
+    within = tuple(f"{folder.rstrip('/')}/" for folder in folders)
+    return sorted(warning for warning in list(_warned) if warning[0].startswith(within))
 
 
 def warn_of_broken_lines(path: str, lines: list[int], kind: str) -> None:

@@ -14,10 +14,9 @@ from tune_media.storage.bare_clips import bare_clips
 from tune_media.storage.entry import STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.fold import fold
-from tune_media.storage.index_lines import Line, LogLine, MediumLine, listed_lines, read_index
+from tune_media.storage.index_lines import Line, LogLine, MediumLine, read_index
 from tune_media.storage.location import filesystem_of_trial, media_folder, path_of
-from tune_media.storage.log import has_log, read_log
-from tune_media.values.strict_json import parsed_bytes
+from tune_media.storage.log import Log, has_log, read_log
 
 logger = logging.getLogger("tune_media")
 
@@ -31,7 +30,7 @@ class TrialContents:
     Attributes:
         media_folder: The folder that the paths of the lines are relative to: the trial's own, unless that is its folder
             on the driver; then a path, or a URI. See ``tune_media.storage.location.media_folder``.
-        lines: The valid line of each medium, as JSON and parsed: the fold of the index and the log.
+        lines: The valid line of each medium: the fold of the index and the log.
         is_coming: Whether the driver is about to write files that are left out.
         may_run: Whether a driver that runs may still add media.
         unrendered: How many clips have no file: of these there is only the tape of the episode, so far or for good.
@@ -40,7 +39,7 @@ class TrialContents:
     """
 
     media_folder: str
-    lines: Sequence[tuple[bytes, Line]] = ()
+    lines: Sequence[Line] = ()
     is_coming: bool = False
     may_run: bool = False
     unrendered: int = 0
@@ -59,18 +58,18 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
         0
     """
-    place, trial_id = _place_of(filesystem, folder)
+    listed = _Listed.of(filesystem, folder)
+    place, trial_id = _place_of(filesystem, folder, listed.index)
     if place != folder:
         try:
             filesystem = filesystem_of_trial(place, filesystem, frozenset({trial_id}))
         except FileNotFoundError:  # the pointer was changed, or the driver has listed nothing yet
             place = folder
-    lines, is_coming, written = read_lines(filesystem, path_of(place).rstrip("/"))
+    lines, is_coming, written = (listed if place == folder else _Listed.of(filesystem, path_of(place))).valid()
     bare = [] if lines or is_coming else bare_clips(filesystem, path_of(place).rstrip("/"))
     fields = [line.fields() for line in lines or bare]
     unrendered = sum(map(may_be_rendered, fields))
-    raw = [(parsed_bytes(line), line) for line in fields]
-    return TrialContents(place, raw, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered, bool(bare))
+    return TrialContents(place, fields, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered, bool(bare))
 
 
 def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool, float]:
@@ -82,15 +81,33 @@ def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Med
     Raises:
         OSError: The filesystem does not answer.
     """
-    experiment, name = posixpath.split(folder)
-    log = read_log(filesystem, experiment)
-    index, is_whole = read_index(filesystem, folder)
-    if not is_whole:
-        log = read_log(filesystem, experiment, done=True)
-    missing = missing_files(filesystem, folder, log.newest.get(name, ()))
-    lines = fold([*index, *log.lines.get(name, ())])
-    there = [line for line in lines if line.status != STORED or line.path not in missing]
-    return there, len(there) < len(lines), log.written
+    return _Listed.of(filesystem, folder).valid()
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The lines of a trial in its index and in the log, each read once."""
+
+    filesystem: pyarrow.fs.FileSystem
+    folder: str
+    index: list[MediumLine]
+    log: Log
+
+    @classmethod
+    def of(cls, filesystem: pyarrow.fs.FileSystem, folder: str) -> _Listed:
+        folder = folder.rstrip("/")
+        experiment = posixpath.dirname(folder)
+        log = read_log(filesystem, experiment)
+        index, is_whole = read_index(filesystem, folder)
+        return cls(filesystem, folder, index, log if is_whole else read_log(filesystem, experiment, done=True))
+
+    def valid(self) -> tuple[list[MediumLine], bool, float]:
+        """Return what ``read_lines`` does."""
+        name = posixpath.basename(self.folder)
+        missing = missing_files(self.filesystem, self.folder, self.log.newest.get(name, ()))
+        lines = fold([*self.index, *self.log.lines.get(name, ())])
+        there = [line for line in lines if line.status != STORED or line.path not in missing]
+        return there, len(there) < len(lines), self.log.written
 
 
 def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterable[LogLine]) -> set[str]:
@@ -124,7 +141,7 @@ def warn_of_unrendered(trials: Iterable[tuple[str, TrialContents]]) -> None:
         )
 
 
-def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]:
+def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str, index: Iterable[MediumLine]) -> tuple[str, str]:
     """Return the folder of a trial's media, and the trial id that its index must have if that is another folder.
 
     It is that folder, unless it is the driver's, and the media are elsewhere.
@@ -134,7 +151,7 @@ def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]
     tells nothing on a local disk: drivers of earlier versions left one in their folder if the storage was away.
     """
     is_listed = has_stored = False
-    for line in listed_lines(filesystem, folder):
+    for line in index:
         is_stored = line.status == STORED
         is_listed, has_stored = True, has_stored or is_stored
         if not is_local(filesystem):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import math
+import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +13,8 @@ import numpy as np
 
 from tune_media.experiment.status import FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.episode_files import parquet_name
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.checks import did_you_mean
 from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
@@ -27,8 +29,6 @@ from tune_media.viewing.statistics import Estimate, estimate, interquartile
 
 if TYPE_CHECKING:
     import pandas as pd
-
-logger = logging.getLogger("tune_media")
 
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
 _COLUMNS += ["not_surely_worse", "trials", "left_out"]
@@ -259,7 +259,8 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
         try:
             rows = trial.episodes(line["path"], _SEEDED).to_pylist()
         except Exception as error:  # of one file: it is gone, or broken
-            logger.warning("tune_media: cannot read the episodes in %r: %s", line["path"], error_text(error))
+            path = posixpath.join(trial.media_path, parquet_name(line["path"]))
+            warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
             continue
         last += [row for row in rows if row["section"] == line.get("section")]
     return _by_seed(last)

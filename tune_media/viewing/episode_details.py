@@ -9,15 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute
 import pyarrow.fs
-import pyarrow.parquet
 
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Actions, Tape
-from tune_media.storage.episode_files import parquet_name, steps_name, taped_rows, values_of
+from tune_media.storage.episode_files import parquet_name, parquet_rows, steps_name, taped_rows, values_of
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import finite, parse_json
@@ -85,7 +83,7 @@ def _read(
         path = posixpath.join(folder, name)
         return read(filesystem, path, episode) or {}
     except Exception as error:
-        logger.warning("tune_media: cannot read the episodes in %r: %s", path, error_text(error))
+        warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
         return {}
 
 
@@ -157,6 +155,4 @@ def _rows(
     if file_info(filesystem, path) is None:
         return []
     with open_file(filesystem, path) as file:
-        table = pyarrow.parquet.ParquetFile(file).read(columns=columns)  # read_table would load pyarrow.dataset
-    rows: list[dict[str, Any]] = table.filter(pa.compute.equal(table["episode_id"], episode)).to_pylist()
-    return rows
+        return parquet_rows(file, episode, columns)

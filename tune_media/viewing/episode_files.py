@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,8 @@ import pyarrow.compute as pc
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.episode_files import parquet_name
+from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
@@ -23,8 +24,6 @@ from tune_media.values.threads import start_thread
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
 from tune_media.viewing.episode_table import EpisodeTable, trial_names
 from tune_media.viewing.payload import ShownParams
-
-logger = logging.getLogger("tune_media")
 
 _NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "success", "seed")
 _TEXTS = ("section", "task")
@@ -155,8 +154,8 @@ class EpisodeFiles:
         try:
             self._episodes.add([(path, number, table)])
         except Exception as error:
-            report = self._episodes.reports[number]
-            logger.warning("tune_media: the episodes in %r are left out: %s", report, error_text(error))
+            file = posixpath.join(path, parquet_name(self._episodes.reports[number]))
+            warn_passed_over(file, f"its episodes are left out: {error_text(error)}")
 
 
 class _Episodes:
@@ -322,5 +321,6 @@ def _read(trial: TrialFiles, report: str) -> pa.Table | None:
     try:
         return trial.episodes(report, _READ)
     except Exception as error:  # of one file: it is gone, or broken
-        logger.warning("tune_media: cannot read the episodes in %r: %s", report, error_text(error))
+        path = posixpath.join(trial.media_path, parquet_name(report))
+        warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
         return None

@@ -21,6 +21,7 @@ from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
 from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import is_local
+from tune_media.storage.passed_over import passed_over
 from tune_media.values.checks import name_some
 from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
@@ -218,8 +219,8 @@ class Trials:
 
     @property
     def unreadable(self) -> list[tuple[str, str]]:
-        """The paths of what could not be read at the last look, each with the reason."""
-        return list(self._unreadable.items())
+        """The paths of trials that could not be read at the last look, and of broken files, each with the reason."""
+        return [*self._unreadable.items(), *passed_over(root.folder.path for root in self.roots)]
 
     def known_statuses(self) -> list[TrialStatus]:
         """Return what became of the trials of ``known``, as it was last read; empty if it never was."""
