@@ -20,6 +20,7 @@ from tune_media.callbacks.outbox_thread import OutboxThread
 from tune_media.callbacks.rows import AgainRow, BackRow, CheckpointRow, EndRow, MediumRow, ResultRow, StartRow
 from tune_media.callbacks.services import Services, Storage
 from tune_media.storage.index_lines import Line, read_index
+from tune_media.values.checks import first_names
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
 
@@ -30,7 +31,6 @@ logger = logging.getLogger("tune_media")
 
 _COMMIT_SECONDS = 0.25  # how often a cursor is written down that only passes rows
 _BATCH = 64  # rows that are read at a time
-_MAX_NAMES = 5
 
 
 @dataclass(eq=False)
@@ -234,7 +234,7 @@ class BackendReader(Reader, Context):
                 self.name,
                 ", ".join(f"{count} {noun}" for noun, count in sorted(total.items())),
                 len(trials),
-                ", ".join(trials[:_MAX_NAMES]) + (", ..." if len(trials) > _MAX_NAMES else ""),
+                first_names(trials),
                 more,
             )
 

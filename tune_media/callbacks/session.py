@@ -41,6 +41,7 @@ from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import DROPPED
 from tune_media.storage.filesystem import for_small_files, place_name
 from tune_media.storage.known_media import KnownMedia
+from tune_media.values.checks import first_names
 from tune_media.values.number import counted
 from tune_media.values.options import MediaOptions
 from tune_media.values.problems import Problem
@@ -58,7 +59,6 @@ _LOCK = threading.Lock()
 _SETTLE_SECONDS = 1.0  # how long Tune's snapshot of an experiment waits for media that it counts as reported
 _EXIT_SECONDS = 20.0  # how long a process waits on SIGTERM
 _LOAD_SECONDS = 5.0  # how long a restored trial's first result waits for its lines
-_MAX_NAMES = 5
 _MAX_UNPACKABLE = 1000  # results whose values that are no plain data are held in memory
 
 
@@ -346,10 +346,9 @@ class MediaSession:
     def _name_gaps(self, behind: dict[str, list[str]]) -> None:
         """Warn of what waited for a reader when Tune took its snapshot, in an outbox that is lost."""
         for reader, trials in behind.items():
-            names = ", ".join(trials[:_MAX_NAMES]) + (", ..." if len(trials) > _MAX_NAMES else "")
             text = (
                 f"the {reader} may lack the last data of {counted(len(trials), 'trial')} from before the restore "
-                f"({names}): it waited in the outbox of a driver whose machine or disk is lost"
+                f"({first_names(trials)}): it waited in the outbox of a driver whose machine or disk is lost"
             )
             if reader != STORAGE:
                 text = text.removeprefix("the ")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tune_media.storage.episode_files import FOLDER
+from tune_media.values.checks import first_names
 from tune_media.values.number import counted
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED
 
@@ -149,7 +150,7 @@ without a clip).
         if self._without_result:
             failed = list(self._without_result.values())
             texts.append(
-                f"{len(failed)} trial(s) failed before their first result ({_names(failed, len(failed))}); the error "
+                f"{len(failed)} trial(s) failed before their first result ({first_names(failed)}); the error "
                 "is in error.txt in the trial's folder"
             )
         if not self.has_new:
@@ -168,7 +169,7 @@ without a clip).
                 line += ": see the lines of the index whose status is not 'stored'"
             line += f"; no index names {self._unlisted} of them." if self._unlisted else "."
         if self._left:
-            names = _names(self._left_names, self._left)
+            names = first_names(self._left_names, _MAX_NAMES, count=self._left)
             line += (
                 f" The storage did not take {self._left} media ({names}); they wait on this machine for a week. "
                 f"`tune-media deliver {self.argument}` stores them, and so does Tuner.restore."
@@ -201,16 +202,12 @@ without a clip).
         return f"tune_media: nothing was recorded, because: {reasons or _not_asked()}."
 
     def _lost_text(self) -> str:
-        return f"{self._lost} could not be stored ({_names(self._lost_names, self._lost)})"
+        return f"{self._lost} could not be stored ({first_names(self._lost_names, _MAX_NAMES, count=self._lost)})"
 
     def _fault_text(self) -> str:
         if not self._faults.count:
             return ""
         return f" {self._faults.count} fault(s) were met on the way; the first of each kind is in the log."
-
-
-def _names(first: list[str], count: int) -> str:
-    return ", ".join(first[:_MAX_NAMES]) + (", ..." if count > _MAX_NAMES else "")
 
 
 def _not_asked() -> str:

@@ -9,7 +9,7 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,6 +58,15 @@ def name_some(names: Iterable[object]) -> str:
     names = list(names)
     text = ", ".join(repr(name) for name in names[:_MAX_NAMES])
     return text + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
+
+
+def first_names(names: Sequence[str], most: int = 5, *, count: int | None = None) -> str:
+    """Return the first names as text, and whether there are more; ``count``: how many there are, if not all are given.
+
+    >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2), first_names(["a", "b"], 2, count=9)
+    ('a, b, ...', 'a', 'a, b, ...')
+    """
+    return ", ".join(names[:most]) + (", ..." if (len(names) if count is None else count) > most else "")
 
 
 def check_names(function: str, given: Iterable[str], arguments: Iterable[str]) -> None:

@@ -25,6 +25,7 @@ from tune_media.storage.entry import MediaEntry
 from tune_media.storage.episode_files import recorder_of
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import LOCATION_FILE
+from tune_media.values.checks import first_names
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.histogram import Histogram
@@ -172,7 +173,7 @@ class MlflowRun:
         for start in range(0, len(items), most):
             refused |= self._refused(items[start : start + most], log)
         if refused:
-            names = ", ".join(list(refused)[:_MAX_NAMES]) + (", ..." if len(refused) > _MAX_NAMES else "")
+            names = first_names(list(refused), _MAX_NAMES)
             reason = shown(next(iter(refused.values())), str)
             raise RefusedError(f"MLflow refuses {len(refused)} of {len(items)} value(s): {names}: {reason}")
 
