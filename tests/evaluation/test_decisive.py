@@ -8,6 +8,7 @@ import pytest
 
 import tune_media as tm
 from tests.support import aim
+from tests.support.taped import take_step
 from tune_media.encoding import decode_video
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.decisive import decisive, decisive_seeds, first_difference
@@ -49,5 +50,5 @@ def test_a_clip_begins_before_the_first_difference():
         for number, tape in enumerate(tapes):
             tape.began(3)
             for step in range(1, length):
-                tape.stepped(int(number and step == at), 256 * step + (step > at) * 512 * number)
+                take_step(tape, int(number and step == at), 256 * step + (step > at) * 512 * number)
         assert first_difference(*(Tape.unpacked(tape.packed()) for tape in tapes)) == at

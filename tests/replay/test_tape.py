@@ -5,6 +5,7 @@ import msgpack
 import numpy as np
 import pytest
 
+from tests.support.taped import take_step
 from tune_media.replay import tape as tapes
 from tune_media.replay.tape import Actions, Tape, checksum
 from tune_media.replay.tape_recorder import TapeRecorder
@@ -80,7 +81,7 @@ def test_an_action_is_copied():
 def test_a_step_of_a_mujoco_sized_action_takes_its_own_bytes():
     tape = Tape(0)
     for _ in range(1000):
-        tape.stepped(np.zeros(6, np.float32), 0)
+        take_step(tape, np.zeros(6, np.float32), 0)
     assert tape.actions.nbytes == 1000 * 24
 
 
@@ -89,10 +90,10 @@ def test_the_reward_of_each_step_is_stored_to_the_last_bit_unless_one_is_no_numb
     tape = Tape(0)
     tape.began(0)
     for reward in rewards:
-        tape.stepped(1, 0, reward)
+        take_step(tape, 1, 0, reward)
     assert list(Tape.unpacked(tape.packed()).rewards) == [0.1, float(np.float32(0.1)), -3.0, 1.0, 2.5, 1.5, 3.0]
-    tape.stepped(1, 0, {"agent": "one"})
-    tape.stepped(1, 0, 1.0)
+    take_step(tape, 1, 0, {"agent": "one"})
+    take_step(tape, 1, 0, 1.0)
     assert Tape.unpacked(tape.packed()).rewards is None
 
 
@@ -143,8 +144,8 @@ def test_a_checksum_goes_on_from_an_earlier_one():
 
 def test_an_action_that_cannot_be_copied_is_a_fault_and_no_exception():
     tape = Tape(0)
-    tape.stepped(lambda: 0, 1)
-    tape.stepped(1, 2)
+    take_step(tape, lambda: 0, 1)
+    take_step(tape, 1, 2)
     assert "cannot be copied" in tape.fault
 
 
@@ -153,7 +154,7 @@ def test_a_tape_that_grows_too_long_is_a_fault(monkeypatch):
     tape = Tape(0)
     tape.began(0)
     while tape.fault is None:
-        tape.stepped(np.zeros(10_000), 0)
+        take_step(tape, np.zeros(10_000), 0)
     assert "more than 1 MB (step 14)" in tape.fault
 
 
@@ -161,7 +162,7 @@ def taped(steps, seed=3, **facts):
     tape = Tape(seed, **facts)
     tape.began(2**31)
     for step in range(steps):
-        tape.stepped(np.int64(step % 2), (1_000_003 * step + 2**31) % 2**32)
+        take_step(tape, np.int64(step % 2), (1_000_003 * step + 2**31) % 2**32)
     return tape
 
 
@@ -186,7 +187,7 @@ def test_a_stored_tape_of_cartpole_takes_less_than_two_bytes_a_step():
     tape = Tape(3)
     tape.began(1)
     for _ in range(500):
-        tape.stepped(random.integers(2), int(random.integers(2**32)))
+        take_step(tape, random.integers(2), int(random.integers(2**32)))
     assert len(tape.packed()) < 2 * 500
 
 

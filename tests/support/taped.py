@@ -12,11 +12,18 @@ import numpy as np
 import tune_media as tm
 from tune_media.recording.pictures import ALONE, Pictures
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.values.medium import new_id
 
 STEPS = 4
+
+
+def take_step(tape: Tape, action: Any, check: int, reward: Any = None) -> None:
+    """Put a whole step on a tape."""
+    tape.acts(action)
+    tape.has_stepped(check, reward)
 
 
 class Gated:

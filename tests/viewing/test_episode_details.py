@@ -8,6 +8,7 @@ import pytest
 import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.stores import StoredTrial
+from tests.support.taped import take_step
 from tests.support.viewing import moving_bar, write_trial
 from tune_media.replay.tape import Tape
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -45,7 +46,7 @@ def test_a_tape_tells_the_actions_and_the_rewards(tmp_path):
     tape = Tape(seed=7)
     tape.began(check=1)
     for step in range(3):
-        tape.stepped(np.array([step / 2, -1.0], np.float32), check=step, reward=0.1 * step)
+        take_step(tape, np.array([step / 2, -1.0], np.float32), check=step, reward=0.1 * step)
     folder = write_trial(tmp_path / "trial", 1, steps=())
     store = StoredTrial.in_folder(folder)
     record = tm.EpisodeRecord("e", 1.0, 3, training_iteration=10)

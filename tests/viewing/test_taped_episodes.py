@@ -10,7 +10,8 @@ from tests.support.taped import STEPS, taped_clip
 from tune_media.encoding import decode_video
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
-from tune_media.viewing.taped_episodes import TapedEpisode, choose, ids_matching
+from tune_media.viewing.episode_table import EpisodeTable
+from tune_media.viewing.taped_episodes import TapedEpisode, choose
 
 
 def episode(id, score, iteration, section="evaluation", *, rolled_back=False):
@@ -37,7 +38,7 @@ def test_a_metric_that_one_trial_lacks_and_an_id_are_looked_for_in_all_trials():
         choose([[one], [other]], "distnace > 1")
 
 
-def test_datasets_of_steps_are_of_episodes_without_tapes_too(tmp_path):
+def test_comparisons_hold_of_the_rows_of_a_data_frame(tmp_path):
     store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {}))
     records = [tm.EpisodeRecord("e1", 1.0, 2, metrics={"distance": 4.0}), tm.EpisodeRecord("e2", 2.0, 2, task="far")]
     store.add(EpisodeBatch(tuple(EpisodeData(one, {}) for one in records)), "train", "x/data", 10)
@@ -45,7 +46,7 @@ def test_datasets_of_steps_are_of_episodes_without_tapes_too(tmp_path):
     rows = tm.load(tmp_path / "exp").episodes().to_dict("records")
     expected = {"return > 1": {"e2"}, "distance > 1": {"e1"}, "task=None": {"e1"}, "return>0 far": {"e2"}}
     for where, ids in expected.items():
-        assert ids_matching(rows, where) == ids, where
+        assert {rows[at]["episode_id"] for at in EpisodeTable.of_rows(rows).found(where)} == ids, where
 
 
 @pytest.fixture

@@ -82,7 +82,8 @@ def first_difference(ours: Tape, theirs: Tape) -> int:
     >>> for tape, actions in ((ours, [0, 1]), (theirs, [0, 0])):
     ...     tape.began(5)
     ...     for action in actions:
-    ...         tape.stepped(action, 7)
+    ...         tape.acts(action)
+    ...         tape.has_stepped(7)
     >>> first_difference(ours, theirs)
     2
     """

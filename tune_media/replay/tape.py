@@ -275,11 +275,6 @@ class Tape:
         except foreign_errors():  # of a foreign type that makes no float of itself
             self.rewards = None
 
-    def stepped(self, action: Any, check: int, reward: Any = None) -> None:
-        """Add a step as a whole: ``acts`` and ``has_stepped``."""
-        self.acts(action)
-        self.has_stepped(check, reward)
-
     def extend(self, actions: np.ndarray[Any, Any], checks: Iterable[int], rewards: Iterable[float]) -> None:
         """Add several steps as a whole; actions are one a row."""
         if self.fault is None:

@@ -314,18 +314,6 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
     return [episodes[at] for at in EpisodeTable.of_rows([episode.row for episode in episodes]).found(which)]
 
 
-def ids_matching(rows: Sequence[Mapping[Any, Any]], where: str) -> set[str]:
-    """Return the ids of the episodes, with a tape or without, for which comparisons hold, see ``choose``.
-
-    Args:
-        rows: The rows of ``Catalog.episodes``.
-
-    Raises:
-        ValueError: They cannot be read, or have a name that no episode has.
-    """
-    return {rows[at]["episode_id"] for at in EpisodeTable.of_rows(rows).found(where)}
-
-
 def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:
     """Return the best, worst or last episode of a trial."""
     counting = [episode for episode in episodes if does_count(episode.row)] or list(episodes)
