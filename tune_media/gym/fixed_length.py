@@ -14,19 +14,18 @@ from tune_media.values.problems import FrameError
 class FixedLengthClips:
     """The clips that are being encoded now, at most one for each sub-env.
 
-    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``frames`` and ``fps`` return those
+    A clip of ``length`` frames continues over resets; 0: it ends with its episode. ``frames`` returns those
     of a sub-env; ``save`` gets the sub-env, the name, the clip, and whether it is whole.
     """
 
     def __init__(
         self,
         frames: Callable[[int], Mapping[str, Any]],
-        fps: Callable[[int], float],
         video: VideoOptions,
         length: int,
         save: Callable[[int, str, EncodedVideo, bool], None],
     ) -> None:
-        self._frames, self._fps, self._video, self._length, self._save = frames, fps, video, length, save
+        self._frames, self._video, self._length, self._save = frames, video, length, save
         self._clips: dict[int, tuple[str, VideoEncoder]] = {}
         self._fed: dict[int, int] = {}  # by sub-env: the frames that were offered to its clip
 
@@ -45,10 +44,10 @@ class FixedLengthClips:
         """Whether a clip ends with its episode."""
         return self._length == 0
 
-    def open(self, index: int, name: str) -> None:
+    def open(self, index: int, name: str, fps: float) -> None:
         """Start a clip of a sub-env. One that is still being encoded ends before it is whole."""
         self.close(index, whole=False)
-        fps = self._video.fps or self._fps(index)
+        fps = self._video.fps or fps
         self._clips[index] = (name, VideoEncoder(fps / self._video.every, **self._video.encoder_keywords()))
         self._fed[index] = 0
 

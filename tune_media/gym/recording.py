@@ -58,8 +58,7 @@ class Recording:
         self._renders: dict[int, Render] = {}  # by sub-env, of the episodes that run
         self._clips: FixedLengthClips | None = None
         if arguments.video is not None and (arguments.step_trigger is not None or arguments.video_length):
-            length, fps = arguments.video_length, self._renderer.fps
-            self._clips = FixedLengthClips(self._frames, fps, arguments.video, length, self._write)
+            self._clips = FixedLengthClips(self._frames, arguments.video, arguments.video_length, self._write)
         self._step_trigger, self._steps = arguments.step_trigger, 0
         self._due: str | None = None  # the name of the clips that start at this step
         self._episodes = [-1] * count
@@ -274,7 +273,7 @@ class Recording:
         if name is not None or index in self._clips:
             with self._guard("a clip"):
                 if name is not None:
-                    self._clips.open(index, name)
+                    self._clips.open(index, name, self._renderer.fps(index))
                 self._clips.feed(index)
 
     def show_last(self, index: int) -> None:

@@ -369,7 +369,7 @@
   tm.model = {
     memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
     clipNamed, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
-    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf,
+    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, lastPart,
     configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

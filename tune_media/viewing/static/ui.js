@@ -44,7 +44,7 @@
   }
 
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
-  const lastPart = (name) => name.split("/").pop();
+  const { lastPart } = tm.model;
 
   /** Return the trial's title: its hyperparameters that differ, those that matter first; its name if there are none. */
   const titleOf = (trial, most) => tm.model.titleText(Object.entries(trial.texts), most) || trial.shownName;
