@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tune_media.values.secrets import redacted
 
-EXIT_CODES = """\b
+EXIT_CODES_HELP = """\b
 Exit codes:
   0  it worked
   1  it failed, or found nothing or a problem; the message says what to do
@@ -25,7 +25,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if "Exit codes:" not in str(self.help):
-            self.epilog = EXIT_CODES
+            self.epilog = EXIT_CODES_HELP
 
     @override
     def invoke(self, context: click.Context) -> Any:

@@ -50,20 +50,8 @@ _QUERY_NAMES = re.compile(r"[?&](?:key|auth|code|pass|jwt|sid|session(?:_?id)?)$
 _LONGEST_NAME = 24
 _OPERATOR = re.compile(r"[=:]|%3[AaDd]")
 _MORE_NAMES = (
-    "pass",
-    "pw",
-    "auth",
-    "key",
-    "code",
-    "jwt",
-    "sid",
-    "session",
-    "session_id",
-    "sessionid",
-    "sas",
-    "pat",
-    "dsn",
-)
+    *("pass", "pw", "auth", "key", "code", "jwt", "sid", "session", "session_id", "sessionid", "sas", "pat", "dsn"),
+)  # in some places only
 _BACKWARDS = "|".join(re.escape(name[::-1]) for name in (*_NAMES, *_MORE_NAMES))
 _LAST = "".join({name[-1] for name in (*_NAMES, *_MORE_NAMES)})
 # Of a text in lower case that is read backwards: only the operators that follow a name cost time.
@@ -79,9 +67,8 @@ _QUOTED = re.compile(r"""[=:]\s*b?(?:\\?"(?!\\?")([^"]+)|'(?!')([^']+))""")
 _TUPLE = re.compile(r"=\s*\(([^()]+)\)")
 _PLAIN = r"""(?!None\b|null\b|true\b|false\b|\*\*\*)(?:(?:Basic|Bearer)\s+)?"""
 _DIRECT = re.compile(rf"(?i)={_PLAIN}((?!\d{{1,6}}(?![^\s&,;)])){_CHARACTER}*(?![:.]){_CHARACTER})")
-_SPACED = re.compile(
-    rf"(?i)[=:]\s*{_PLAIN}(?=[^\s\d]{{0,200}}\d)({_CHARACTER}{{{_MIN_LENGTH},}})"
-)  # not of `token: expired`
+# Not of `token: expired`.
+_SPACED = re.compile(rf"(?i)[=:]\s*{_PLAIN}(?=[^\s\d]{{0,200}}\d)({_CHARACTER}{{{_MIN_LENGTH},}})")
 _WORD = re.compile(
     r"(?i)[=:]\s*(?!(?:none|null|true|false|wrong|denied|expired|invalid|missing|required|incorrect|unknown|empty|string"
     rf"|hidden|changed|forgotten|str|bytes|secret)\b)((?!\*\*\*){_CHARACTER}{{6,}})(?=\s*(?:[,;)\]}}\"'\r\n]|$))"
@@ -92,9 +79,8 @@ _SHORT = re.compile(rf"(?i)={_PLAIN}((?!\d{{1,3}}\b){_CHARACTER}{{4,}})")
 _DIGEST = re.compile(r"""(?i)(\bresponse=\\?["']?)[0-9a-f]{32,}""")
 
 # Keys of well-known forms: of GitHub, Hugging Face, OpenAI, Anthropic, Stripe, GitLab, Slack, AWS, Google, npm, PyPI,
-# W&B, Docker, DigitalOcean, Shopify, SendGrid, Vault, Databricks, Replicate, Groq, Telegram,
-# Linear, Square, Brevo, age, PlanetScale, Notion, Figma, Dynatrace, NVIDIA, Tailscale, Grafana, Postman, Mailgun, and
-# JSON web tokens.
+# W&B, Docker, DigitalOcean, Shopify, SendGrid, Vault, Databricks, Replicate, Groq, Telegram, Linear, Square, Brevo,
+# age, PlanetScale, Notion, Figma, Dynatrace, NVIDIA, Tailscale, Grafana, Postman, Mailgun, and JSON web tokens.
 _TOKEN = re.compile(
     r"""(?x)(?<![\w-])(?:
     gh[oprsu]_\w{16,} | github_pat_\w{16,} | hf_[A-Za-z0-9]{16,} | [sr]k[-_](?=[\w-]*\d)[\w-]{16,}
