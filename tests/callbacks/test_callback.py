@@ -64,6 +64,18 @@ def test_a_pickle_has_the_arguments_alone_so_another_version_can_make_the_callba
     assert (mine.team, mine.lead, mine.given_options.raw_fps) == ("a", "b", 5.0)
 
 
+class Passing(tm.WandbMediaLoggerCallback):
+    """As subclasses usually pass arguments on."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+
+def test_a_subclass_that_passes_arguments_on_can_be_restored():
+    restored = pickle.loads(pickle.dumps(Passing("walkers", group="ours")))
+    assert (type(restored), restored.project, restored.group) == (Passing, "walkers", "ours")
+
+
 def test_a_pickle_of_attributes_is_refused_before_training():
     old = copyreg.__newobj__(tm.TBXMediaLoggerCallback)
     with pytest.raises(ValueError, match=r"TBXMediaLoggerCallback is of an earlier version .* with that version\.$"):

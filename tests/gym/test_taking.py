@@ -6,6 +6,9 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.loops import play
 from tune_media.gym.recording import MAX_UNTAKEN
+from tune_media.recording.episode import Candidate
+from tune_media.recording.winners import Winners, result_of
+from tune_media.values.episodes import EpisodeData
 
 
 def test_take_hands_over_the_chosen_ones_once():
@@ -117,3 +120,13 @@ def test_the_best_episode_with_pictures_is_not_called_the_best_of_all():
     assert taken["worst"].note is None
     assert sum(problem.lost for problem in taken["problems"]) == 2
     env.close()
+
+
+@pytest.mark.parametrize("finished_at", [1.0, 3.0])
+def test_only_an_episode_that_the_selector_would_choose_is_told_of(finished_at):
+    winner = tm.EpisodeRecord("a", 1.0, 2, finished_at=2.0)
+    other = tm.EpisodeRecord("b", 5.0, 2, finished_at=finished_at, note="no clip: it was dropped")
+    rule = tm.selection.last()
+    winners = Winners({winner.id: Candidate(winner, {})})
+    result = result_of([rule], {rule.name: [winner]}, winners, [EpisodeData(other)], {})
+    assert (result[rule.name].note is not None) == (finished_at > winner.finished_at)

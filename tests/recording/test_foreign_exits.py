@@ -1,9 +1,15 @@
 """Functions and envs of the user's that leave the process cost their clip, and no more."""
 
+import os
+import signal
+import sys
+
 import gymnasium as gym
 import numpy as np
+import pytest
 
 import tune_media as tm
+from tune_media.callbacks.faults import Faults
 from tune_media.gym import RecordEpisodes
 
 
@@ -45,3 +51,33 @@ def test_a_value_that_leaves_costs_itself(tmp_path, capsys):
 
     run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"odd": Quits(), "weights": tm.Artifact(b"1", name="w")}])
     assert "stored 1 media" in capsys.readouterr().out
+
+
+@pytest.fixture
+def at_sigterm():
+    """A handler as Ray's drivers and workers have it."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_process_that_is_told_to_end_ends(at_sigterm):
+    """SIGTERM in the middle of a render() was a lost clip, and the loop ran to its end."""
+
+    class Killed(Leaves):
+        def render(self):
+            if self.steps == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().render()
+
+    env = RecordEpisodes(Killed())
+    env.reset()
+    with pytest.raises(SystemExit):
+        for _ in range(5):
+            env.step(0)
+
+
+def test_a_strict_guard_keeps_the_cause_of_an_error():
+    with pytest.raises(ValueError, match="outer") as raised, Faults(strict=True).guard("it", "doing"):
+        raise ValueError("outer") from ZeroDivisionError("inner")
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)

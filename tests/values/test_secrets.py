@@ -117,6 +117,7 @@ def test_passwords_that_are_words_are_left_out(text):
         "risk-aware-policy-v2-with-20-million-steps at task-0123456789abcdef, hf_hub_download(repo_id='me/walker-2d')",
         "sort = key, token = next(tokens), cookie: none, --token is missing; filter(key='best', lr=x)",
         "GET /data/curves.json?metric=episode_return_mean&by=lr",
+        "PWD=/home/me/project OLDPWD=/home/me",
         "sig=3, token=12, signature=7, max_token=512, cookie=1",
         "password: incorrect, password: required",
         "pass=1, bypass=true, compass=north-east, pass=True",

@@ -24,6 +24,7 @@ from tune_media.replay.verdicts import note_renderer
 from tune_media.values.checks import an_instance, as_shown, suggests_names
 from tune_media.values.number import whole_number
 from tune_media.values.options import MediaOptions
+from tune_media.values.secrets import redacted_values
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -254,13 +255,18 @@ class MediaLoggerCallback(LoggerCallback):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that a pickle has, by their names; subclasses leave out secrets."""
-        args, kwargs = self._arguments
-        names = list(inspect.signature(type(self)).parameters)
-        return {**dict(zip(names, args, strict=False)), **kwargs}
+        return {**dict(zip(self._names(), self._arguments[0], strict=False)), **self._arguments[1]}
+
+    def _names(self) -> list[str]:
+        """Return the names of the positional arguments; none if some have no name (``*args`` of a subclass)."""
+        parameters = inspect.signature(type(self)).parameters.values()
+        has_nameless = any(one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL) for one in parameters)
+        return [] if has_nameless else [one.name for one in parameters]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments alone, so that another version of this package can make the callback again."""
-        return functools.partial(type(self), **self.arguments()), ()
+        nameless = () if self._names() else map(redacted_values, self._arguments[0])
+        return functools.partial(type(self), *nameless, **self.arguments()), ()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         raise ValueError(

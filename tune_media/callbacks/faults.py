@@ -45,7 +45,9 @@ class Faults:
             yield
         except foreign_errors() as error:
             if self.strict and not later:
-                raise as_exception(error) from None
+                if isinstance(error, Exception):
+                    raise
+                raise as_exception(error) from error
             self.report(name, what, error)
 
     def report(self, name: str, what: str, error: BaseException, kind: str = "") -> None:

@@ -616,13 +616,18 @@ class Outbox:
         with self._checkpointing, self._lock:
             if self._has_folder():
                 return
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             lock_file, database = _locked(self.folder), _connected(self.folder)
             self._database.backup(database)
-            for old in (self._database, self._checkpoints, self._lock_file):
+            replaced = [self._database, self._checkpoints]
+            if lock_file is not None:  # else the old one still locks: its file was not removed
+                replaced.append(self._lock_file)
+                self._lock_file = lock_file
+            for old in replaced:
                 with contextlib.suppress(sqlite3.Error, OSError):
                     old.close()
-            self._database, self._checkpoints, self._lock_file = database, _connected(self.folder), lock_file
+            self._database, self._checkpoints = database, _connected(self.folder)
         logger.warning("tune_media: the outbox in %s was removed while it was in use; it is made anew.", self.folder)
 
     def _has_folder(self) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tune_media.recording.choosing import DATA, laid_out
+from tune_media.recording.choosing import DATA, chosen_by, laid_out
 from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector
 from tune_media.values.episode_record import EpisodeRecord
@@ -72,12 +71,12 @@ def _passed_over(
         winners = chosen.get(rule.name, ())
         if not winners or not rule.local or rule.limit is None:
             continue
-        with contextlib.suppress(Exception):  # a function of the user's, which has chosen without a fault before
-            ids = {record.id for record in winners}
-            first = next((r for r in rule.choose([*winners, *without]) if r.id not in ids), None)
-            if first is not None:
-                other = f"one without, return {first.episode_return:g}, is first"
-                notes |= dict.fromkeys(ids, f"{rule.name!r} of the episodes with pictures: {other}")
+        ids = {record.id for record in winners}
+        among, _ = chosen_by([rule], [*winners, *(record for record in without if record.id not in ids)])
+        first = next((record for record in among.get(rule.name, ()) if record.id not in ids), None)
+        if first is not None:
+            other = f"one without, return {first.episode_return:g}, is first"
+            notes |= dict.fromkeys(ids, f"{rule.name!r} of the episodes with pictures: {other}")
     return notes
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow.fs
+from typing_extensions import override
 
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.passed_over import warn_of_broken_lines
@@ -111,7 +112,13 @@ class AgainEvent(Event):
 
 @dataclass(frozen=True)
 class LaterEvent(Event):
-    """An event that only a later version of this package knows."""
+    """An event that only a later version of this package knows, as it was written."""
+
+    line: Line
+
+    @override
+    def fields(self) -> Line:
+        return self.line
 
 
 LogLine = MediumLine | Event
@@ -188,11 +195,11 @@ def _medium_line(line: Line) -> MediumLine | None:
         status=_typed(take("status", None), str),
         trial_id=_typed(take("trial_id", None), str),
         training_iteration=_typed(take("training_iteration", None), int),
-        lineage=tuple(map(str, take("lineage"))) if isinstance(line.get("lineage"), list) else (),
+        lineage=tuple(map(str, _typed(take("lineage", None), list) or ())),
         tries=_typed(take("try", 0), int) or 0,
         undone=take("undone", 0),
         again=_typed(take("again", 0), int) or 0,
-        rolled_back=bool(take("rolled_back", False)),
+        rolled_back=take("rolled_back", False) is True,
         trial=_typed(take("trial", None), str),
         facts=line,
     )
@@ -208,7 +215,7 @@ def _event(line: Line) -> Event | None:
         return BackEvent(*about, iteration) if type(iteration) is int else None
     if kind == "again":
         return AgainEvent(*about, id) if isinstance(id, str) else None
-    return LaterEvent(*about)
+    return LaterEvent(*about, line)
 
 
 def content_of(lines: Iterable[LogLine]) -> bytes:

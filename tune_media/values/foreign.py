@@ -6,15 +6,16 @@ import re
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 
 def foreign_errors() -> type[BaseException]:
-    """Return what to catch of other people's code: all but a Ctrl-C of the user's, and the end of a generator.
+    """Return what to catch of other people's code: all but what a signal raises, and the end of a generator.
 
-    SystemExit and KeyboardInterrupt of theirs are faults like any other. While another handler takes Ctrl-C, such as
-    Tune's, no KeyboardInterrupt is the user's.
+    SystemExit and KeyboardInterrupt of theirs are faults like any other, unless a signal's handler raised them: a
+    Ctrl-C, or the SIGTERM at which Ray ends a driver or a worker by ``sys.exit``.
 
     >>> try:
     ...     raise SystemExit(3)
@@ -25,10 +26,17 @@ def foreign_errors() -> type[BaseException]:
     error = sys.exc_info()[1]
     if isinstance(error, GeneratorExit):
         return Exception
-    is_pressed = threading.current_thread() is threading.main_thread() and (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    return Exception if isinstance(error, KeyboardInterrupt) and is_pressed else BaseException
+    return BaseException if error is None or isinstance(error, Exception) or not _is_of_signal(error) else Exception
+
+
+def _is_of_signal(error: BaseException) -> bool:
+    """Return whether the handler of a signal raised an error."""
+    if threading.current_thread() is not threading.main_thread():  # handlers run in this one
+        return False
+    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return True
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def as_exception(error: BaseException) -> Exception:

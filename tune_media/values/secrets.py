@@ -48,6 +48,7 @@ _NAMES = (
 _SHORT_NAMES = re.compile(r"(?:^|[^a-z])(?:pass|pw|auth|jwt)$")  # whole words only
 _QUERY_NAMES = re.compile(r"[?&](?:key|auth|code|pass|jwt|sid|session(?:_?id)?)$")
 _LONGEST_NAME = 24
+_FOLDER = re.compile(r"(?:^|[^A-Za-z])(?:OLD)?PWD$")  # a shell's variables, whose values are paths
 _OPERATOR = re.compile(r"[=:]|%3[AaDd]")
 _MORE_NAMES = (
     *("pass", "pw", "auth", "key", "code", "jwt", "sid", "session", "session_id", "sessionid", "sas", "pat", "dsn"),
@@ -194,6 +195,8 @@ def _value_after(text: str, operator: re.Match[str]) -> re.Match[str] | None:
     is_direct = name == before
     numbered = name.rstrip("0123456789_")  # api_key_2
     of_environment = _OF_ENVIRONMENT.search(text, max(0, at - _LONGEST_NAME), at) if is_direct else None
+    if text.startswith("=/", at) and _FOLDER.search(text, max(0, at - _LONGEST_NAME), at):
+        return None
     if numbered.endswith(_NAMES) or (of_environment is not None and _IN_ENVIRONMENT.search(of_environment[0])):
         if len(operator[0]) > 1:
             return _ENCODED.match(text, at)
@@ -223,6 +226,8 @@ def redacted_values(value: Any, name: str = "") -> Any:
     >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
     {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
     """
+    if not isinstance(value, (str, bytes, dict, list, tuple)):  # a number: what is known takes 0.1 ms to collect
+        return value
     return _redacted_values(value, name, _known())
 
 

@@ -94,7 +94,9 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
     @override
     def arguments(self) -> dict[str, Any]:
         given = {
-            name: redacted_values(value) for name, value in super().arguments().items() if name != "tracking_token"
+            name: value if name == "experiment_name" else redacted_values(value)  # a restore continues in it
+            for name, value in super().arguments().items()
+            if name != "tracking_token"
         }
         own = {name: hide_password(getattr(self, name)) for name in _URIS if name in given}
         return given | own
