@@ -103,8 +103,12 @@ def test_a_key_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, place):
     assert redacted(f"refused: {key}") == "refused: ***"
 
 
-def test_a_key_in_the_name_of_mlflows_experiment_is_in_no_pickle():
+def test_a_restored_mlflow_callback_has_its_experiment_and_no_key(caplog):
     pytest.importorskip("mlflow")
-    callback = tm.MLflowMediaLoggerCallback(experiment_name=f"x?token={KEY}")
-    assert KEY.encode() not in cloudpickle.dumps(callback)
-    assert callback.experiment_name == f"x?token={KEY}"  # of this process's runs
+    callback = tm.MLflowMediaLoggerCallback(
+        f"http://me:{KEY}@host", experiment_name="walkers?token=a_b_c_d_1", tags={"hub_token": KEY}, tracking_token=KEY
+    )
+    pickled = cloudpickle.dumps(callback)
+    assert KEY.encode() not in pickled
+    assert "walkers?token=*** seems to hold a key" in caplog.text
+    assert pickle.loads(pickled).experiment_name == "walkers?token=a_b_c_d_1"  # else a restore logs to another one
