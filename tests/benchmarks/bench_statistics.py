@@ -1,24 +1,36 @@
-"""Coverage, error and power of what the page says of configurations: python -m tests.benchmarks.bench_statistics.
+"""Coverage, error and power of what is said of configurations: python -m tests.benchmarks.bench_statistics.
 
 Scores are drawn from configurations whose true means are known. Beside ours stand the percentile bootstrap of the mean,
-which is rliable's, and SciPy's Welch test of each pair, of which ours used to be one.
+which is rliable's, SciPy's Welch test of each pair, and Tukey's test (Games and Howell's, with a variance for each
+pair), which is of all pairs.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
 
-from tune_media.viewing.statistics import Scores, differences, estimate
+from tune_media.viewing.statistics import Runs, Scores, differences, estimate
+from tune_media.viewing.verdict import far_runs
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
+FAR = -99
+
+
+def collapsing(random: np.random.Generator, shape: tuple[int, ...]) -> Scores:
+    """Draw runs of which one in five collapses, ten deviations below the others; their mean is zero."""
+    return np.where(random.random(shape) < 0.2, -10.0, 0.0) + random.standard_normal(shape) + 2
+
+
 RETURNS: dict[str, Draw] = {
     "normal": lambda random, shape: random.standard_normal(shape),
     "heavy tails (t, 3)": lambda random, shape: random.standard_t(3, shape) / 3**0.5,
     "skewed (exponential)": lambda random, shape: random.exponential(size=shape) - 1,
+    "skewed (less exponential)": lambda random, shape: 1 - random.exponential(size=shape),
+    "one in five collapses": collapsing,
 }
 
 
@@ -29,16 +41,54 @@ def covers_bootstrap(scores: Scores, random: np.random.Generator) -> bool:
     return bool(low <= 0 <= high)
 
 
-def is_sure(tables: Scores) -> bool:
-    """Return whether ours calls the configuration with the highest mean surely the best."""
-    ranked = tables[np.argsort(-tables.mean(axis=1))]
-    return not any(one.has_zero for one in differences(list(ranked)))
+def ours(tables: Sequence[Scores]) -> list[bool]:
+    """Return which of the others are surely worse than the first, which has the highest mean."""
+    return [one.low > 0 for one in differences([Runs(table) for table in tables])]
 
 
-def is_sure_by_welch(tables: Scores) -> bool:
-    """Return whether SciPy's Welch test tells the configuration with the highest mean from each other one."""
-    best, *others = tables[np.argsort(-tables.mean(axis=1))]
-    return all(stats.ttest_ind(best, other, equal_var=False).confidence_interval().low > 0 for other in others)
+def welch(tables: Sequence[Scores]) -> list[bool]:
+    """Return the same by SciPy's Welch test of each pair."""
+    best, *others = tables
+    return [stats.ttest_ind(best, other, equal_var=False).confidence_interval().low > 0 for other in others]
+
+
+def tukey(tables: Sequence[Scores]) -> list[bool]:
+    """Return the same by SciPy's test of all pairs, with a variance for each pair if it has two runs or more."""
+    found = stats.tukey_hsd(*tables, equal_var=False).confidence_interval()
+    return [bool(low > 0) for low in found.low[0][1:]]
+
+
+def by_seeds(tables: Sequence[Scores]) -> list[bool]:
+    """Return the same over runs and evaluation seeds, for tables of the shape (runs, seeds)."""
+    return [
+        one.low > 0 for one in differences([Runs(own.mean(1), [dict(enumerate(run)) for run in own]) for own in tables])
+    ]
+
+
+def over_runs(tables: Sequence[Scores]) -> list[bool]:
+    """Return the same over the runs' means alone."""
+    return ours([own.mean(axis=1) for own in tables])
+
+
+def shares(
+    draws: Callable[[np.random.Generator], Scores], means: Sequence[float], sweeps: int, how: Sequence[Callable]
+) -> list[str]:
+    """Return of each method how often it is wrong, in percent, «best / worse»; of unequal means how often it is right."""
+    cells = []
+    for method in how:
+        random, wrong_best, wrong_worse, right = np.random.default_rng(1), 0, 0, 0
+        for _ in range(sweeps):
+            tables = draws(random)
+            order = sorted(range(len(means)), key=lambda at: -tables[at].mean())
+            worse = method([tables[at] for at in order])
+            true = [means[at] for at in order]
+            wrong_worse += any(said and mean >= true[0] for said, mean in zip(worse, true[1:], strict=True))
+            is_best = true[0] > max(true[1:])
+            wrong_best += all(worse) and not is_best
+            right += all(worse) and is_best
+        error = f"{100 * wrong_best / sweeps:.1f} / {100 * wrong_worse / sweeps:.1f}"
+        cells.append(f"{100 * right / sweeps:.0f}" if max(means) > sorted(means)[-2] else error)
+    return cells
 
 
 def main() -> None:
@@ -46,37 +96,66 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=1000)
     sweeps = parser.parse_args().sweeps
 
-    print("\n| coverage of a mean's interval, % | runs | ours (t) | percentile bootstrap |\n|---|---|---|---|")
+    print("\n| coverage of a mean's interval, % | runs | ours (t) | percentile bootstrap | told «two kinds», % |")
+    print("|---|---|---|---|---|")
     for name, draw in RETURNS.items():
-        for runs in (2, 3, 4, 5, 10):
+        for runs in (2, 3, 5, 10):
             random = np.random.default_rng(runs)
             scores = draw(random, (sweeps, runs))
-            ours = 100 * np.mean([estimate(own).has_zero for own in scores])
+            mean = 100 * np.mean([estimate(own).has_zero for own in scores])
             theirs = 100 * np.mean([covers_bootstrap(own, random) for own in scores])
-            print(f"| {name} | {runs} | {ours:.1f} | {theirs:.1f} |", flush=True)
+            told = 100 * np.mean([far_runs(own) > 0 for own in scores])
+            print(f"| {name} | {runs} | {mean:.1f} | {theirs:.1f} | {told:.1f} |", flush=True)
 
-    print("\n| «surely the best», % | sweep | ours | Welch |\n|---|---|---|---|")
-    ones = np.ones(4)
+    print("\n| false «surely the best» / any false «surely worse», or right «best», % | sweep | ours | Welch | Tukey |")
+    print("|---|---|---|---|---|")
     cases = [
-        ("error", "normal", (4, 3), [0, 0, 0, 0], ones),
-        ("error", "normal", (4, 3), [0, 0, -99, -99], ones),
-        ("error", "normal", (2, 3), [0, 0], ones[:2]),
-        ("error", "normal", (8, 3), [0, 0, *[-99] * 6], np.ones(8)),
-        ("error, the two best are 3 times as noisy", "normal", (4, 3), [0, 0, -99, -99], [3, 3, 1, 1]),
-        ("error, one is 5 times as noisy", "normal", (4, 5), [0, 0, -99, -99], [5, 1, 1, 1]),
-        ("error", "heavy tails (t, 3)", (4, 4), [0, 0, -99, -99], ones),
-        ("error", "skewed (exponential)", (4, 4), [0, 0, -99, -99], ones),
-        ("power, two deviations better", "normal", (2, 3), [2, 0], ones[:2]),
-        ("power, two deviations better", "normal", (4, 3), [2, 0, 0, 0], ones),
-        ("power, two deviations better", "normal", (4, 4), [2, 0, 0, 0], ones),
-        ("power, two deviations better", "normal", (4, 5), [2, 0, 0, 0], ones),
-        ("power, two deviations better", "normal", (8, 3), [2, *[0] * 7], np.ones(8)),
+        *(("equal", "normal", (count, runs), [0] * count, 1) for count in (2, 4, 8, 20) for runs in (2, 3, 5)),
+        ("equal", "normal", (4, 20), [0] * 4, 1),
+        *(("two equal ones ahead", "normal", (4, runs), [0, 0, FAR, FAR], 1) for runs in (2, 3, 5, 10)),
+        *(("these two 3 times as noisy", "normal", (4, n), [0, 0, FAR, FAR], [3, 3, 1, 1]) for n in (2, 3, 5)),
+        *(("one of these 5 times as noisy", "normal", (4, n), [0, 0, FAR, FAR], [5, 1, 1, 1]) for n in (2, 3, 5)),
+        *(("two equal ones ahead", name, (4, 5), [0, 0, FAR, FAR], 1) for name in list(RETURNS)[1:]),
+        *(
+            (f"{gap} deviations better", "normal", (count, runs), [gap, *[0] * (count - 1)], 1)
+            for count, runs in ((2, 3), (4, 2), (4, 3), (4, 5), (8, 3), (20, 5))
+            for gap in (2, 3)
+        ),
     ]
     for what, name, (count, runs), means, spread in cases:
-        drawn = RETURNS[name](np.random.default_rng(1), (sweeps, count, runs))
-        scores = drawn * np.asarray(spread, float)[:, None] + np.asarray(means, float)[:, None]
-        found = [100 * np.mean([claim(tables) for tables in scores]) for claim in (is_sure, is_sure_by_welch)]
-        print(f"| {what} | {count} x {runs}, {name} | {found[0]:.1f} | {found[1]:.1f} |", flush=True)
+        scale, middle = np.broadcast_to(spread, count)[:, None], np.array(means, float)[:, None]
+
+        def draw_runs(random, name=name, scale=scale, middle=middle, shape=(count, runs)):
+            return RETURNS[name](random, shape) * scale + middle
+
+        most = sweeps if count < 20 else sweeps // 4
+        cells = " | ".join(shares(draw_runs, means, most, (ours, welch, tukey)))
+        print(f"| {what} | {count} x {runs}, {name} | {cells} |", flush=True)
+
+    print("\n| the same on equal evaluation seeds | runs x seeds | runs and seeds | runs alone |\n|---|---|---|---|")
+    for runs, seeds, of_run, of_both, gap in (
+        *((5, 10, 0.3, 1, 0), (5, 10, 0.3, 0, 0), (3, 5, 0.3, 1, 0), (5, 10, 1, 0, 0), (3, 10, 1, 1, 0)),
+        *((5, 10, 1, 0.3, 2), (5, 40, 1, 0.3, 2), (3, 10, 1, 0.3, 3)),
+    ):
+
+        def draw_seeds(random, runs=runs, seeds=seeds, of_run=of_run, of_both=of_both, gap=gap):
+            luck, own = 2 * random.standard_normal(seeds), random.standard_normal((2, 1, seeds))
+            runs_own, rest = random.standard_normal((2, runs, 1)), random.standard_normal((2, runs, seeds))
+            return luck + of_run * runs_own + of_both * own + rest + np.array([gap, 0])[:, None, None]
+
+        cells = " | ".join(shares(draw_seeds, [gap, 0], sweeps, (by_seeds, over_runs)))
+        what = f"deviations: runs {of_run}, configuration and seed {of_both}, seeds 2, rest 1; {gap} better"
+        print(f"| {what} | {runs} x {seeds} | {cells} |", flush=True)
+
+    print("\n| policies, one run each, on equal seeds: any false «surely worse», % | seeds | ours |\n|---|---|---|")
+    for count in (2, 4, 8, 30):
+        for seeds in (10, 40):
+
+            def draw_policies(random, count=count, seeds=seeds):
+                return (2 * random.standard_normal(seeds) + random.standard_normal((count, seeds)))[:, None]
+
+            (cell,) = shares(draw_policies, [0] * count, sweeps if count < 30 else sweeps // 2, (by_seeds,))
+            print(f"| {count} equal ones | {seeds} | {cell.partition('/')[2].strip()} |", flush=True)
 
 
 if __name__ == "__main__":

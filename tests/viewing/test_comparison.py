@@ -30,7 +30,9 @@ def sweep(tmp_path):
 
 def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
     catalog = tm.load(sweep)
-    assert catalog.best()["trial"] == "lr=0.1_3"
+    assert catalog.best()["trial"] == catalog.winner.name == "lr=0.2_0"  # nearest to its mean; a lucky run is no winner
+    assert catalog.verdict.sentence == "Best so far: lr 0.2. Another one may be as good."
+    assert "The highest single run is one of #2, lr 0.1, with 30; their mean is 15.75." in catalog.verdict.why
     table = catalog.compare()
     assert list(table["config/lr"]) == [0.2, 0.1]
     assert list(table["n"]) == [4, 4]
@@ -41,6 +43,53 @@ def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
     assert list(table["not_surely_worse"]) == [False, True]
     assert table["left_out"][0] == ["failed"]
     assert catalog.compare(mode="min")["config/lr"][0] == 0.1
+
+
+def one_run_each(tmp_path, returns):
+    for lr, value in returns.items():
+        make_trial(tmp_path / "exp" / f"lr={lr}", {"lr": lr}, {10: value})
+    return tmp_path / "exp"
+
+
+def test_a_failed_trial_never_wins(tmp_path):
+    folder = one_run_each(tmp_path, {0.1: 5.0, 0.2: 99.0, 0.3: 7.0})
+    write_snapshot(folder, **{"lr=0.2": "ERROR", "lr=0.3": "RUNNING"})
+    catalog = tm.load(folder)
+    assert catalog.best()["trial"] == catalog.winner.name == "lr=0.3"
+    assert [trial.name for trial, *_ in catalog.best_first()] == ["lr=0.3", "lr=0.1", "lr=0.2"]
+    assert catalog.verdict.sentence == "Best so far: lr 0.3. One run each cannot tell."
+    assert "1 run has not ended and may change it." in catalog.verdict.why
+    shown = command("list", folder)
+    assert "Best so far: lr 0.3. One run each cannot tell." in shown
+
+
+@pytest.mark.parametrize(
+    ("returns", "said"),
+    [
+        ({0.1: [1, 2, 3, 2], 0.2: [10, 11, 12, 11]}, "Surely the best: lr 0.2."),
+        ({0.1: [1, 1], 0.2: [5, 5]}, "Best so far: lr 0.2. All its runs are equal."),
+        ({0.1: [1, 2, 3], 0.2: [50]}, "Best so far: lr 0.2. One run cannot tell."),
+        ({0.1: [1, 2], 0.2: [2, 3], 0.3: [3, 4]}, "Best so far: lr 0.3. 2 others may be as good."),
+        ({0.1: [1, 2], 0.2: []}, None),
+    ],
+)
+def test_the_verdict_is_one_short_sentence(tmp_path, returns, said):
+    for lr, values in returns.items():
+        for seed, value in enumerate(values):
+            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
+    verdict = tm.load(tmp_path / "exp").verdict
+    assert (verdict and verdict.sentence) == said
+    assert said is None or len(said.split()) <= 15
+
+
+def test_runs_of_two_kinds_are_told(tmp_path):
+    for lr, values in {0.1: [500, 490, 495, 20, 498], 0.2: [10, 20, 15, 12, 8]}.items():
+        for seed, value in enumerate(values):
+            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
+    said = [line for line in tm.load(tmp_path / "exp").verdict.why if "far from the others" in line]
+    assert said == [
+        "1 of the 5 runs of #1 lies far from the others: the mean describes neither kind, and its interval may miss."
+    ]
 
 
 def test_the_grouping_and_the_metric_can_be_chosen(sweep):

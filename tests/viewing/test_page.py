@@ -223,7 +223,7 @@ def test_on_a_small_screen_the_answer_is_in_the_first_view(browser, seeds, size,
         viewer.page.set_viewport_size({"width": size[0], "height": size[1]})
         viewer.open(url)
         viewer.wait("document.querySelector('.winner-line video')?.readyState >= 2")
-        viewer.wait("document.querySelector('.winner-line').innerText.includes('Not sure')")
+        viewer.wait("document.querySelector('.winner-line').innerText.includes('Another one may be as good')")
         viewer.wait("document.querySelector('.curves .u-over')")
         found = viewer.frame.evaluate(SMALL)
         assert found.pop("bars") < 0.21
@@ -256,12 +256,16 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
             assert mean == pytest.approx([row["mean"], row["low"], row["high"]])
         assert [text.split("\n")[0] for text in viewer.all(".card .name")] == ["lr 0.2", "lr 0.1"]
         told = viewer.all(".winner-line")[0]
-        assert "Best configuration: lr 0.2" in told
-        assert "Not surely the best:" in told and "ahead of #2 (lr 0.1)" in told
-        assert "seed 3 of lr 0.1 with 30; its configuration's mean is 15.75" in told
+        assert "Best so far: lr 0.2. Another one may be as good." in told
+        viewer.frame.click(".winner-line summary")
+        (told,) = viewer.all(".winner-line")
+        assert "ahead of #2, lr 0.1, by " in told
+        assert "The highest single run is one of #2, lr 0.1, with 30; their mean is 15.75." in told
         assert len(viewer.all(".card:first-child .dot", "1")) == 4
         viewer.frame.click(".card:first-child .dot[title*='seed 3']")
-        viewer.wait("document.querySelector('.card').dataset.trial === 'lr=0.2_3'")
+        viewer.wait("document.querySelector('.trial-view')?.innerText.includes('lr=0.2_3')")
+        viewer.page.go_back()
+        viewer.wait("document.querySelector('.grid-view')")
         viewer.frame.click(".card:first-child .runs .link")
         viewer.wait("document.querySelectorAll('.card:not(.configuration)').length === 5")
         viewer.frame.fill(".filter", "")
@@ -277,7 +281,7 @@ def test_a_trial_that_failed_is_no_best_run(browser, tmp_path):
     with opened(browser, tmp_path / "exp", tmp_path) as viewer:
         viewer.wait("document.querySelector('.failed-trial')")
         (told,) = viewer.all(".winner-line")
-        assert "Best configuration: lr 1" in told
+        assert "Best so far: lr 1." in told
         assert "single run" not in told and "NaN" not in told
 
 

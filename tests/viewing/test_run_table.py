@@ -216,11 +216,13 @@ def test_a_verdict_says_how_many_runs_may_still_change_it(browser, tmp_path):
         write_trial(experiment / f"t{number}", number, lr=0.1 * (1 + number // 2), seed=number % 2)
     write_snapshot(experiment, t0="RUNNING", t1="TERMINATED", t2="PAUSED", t3="ERROR")
     with opened(browser, experiment, tmp_path) as viewer:
-        viewer.wait("document.querySelector('.winner-line')?.innerText.includes('So far: 2 runs may still change it.')")
+        viewer.wait("document.querySelector('.winner-line summary')")
+        viewer.frame.click(".winner-line summary")
+        viewer.wait("document.querySelector('.winner-line').innerText.includes('2 runs have not ended')")
         write_snapshot(experiment, **{f"t{number}": "TERMINATED" for number in range(4)})
         time.sleep(1.1)  # until the server looks again
         viewer.frame.evaluate("tuneMedia.app.instance.reload()")
-        viewer.wait("!document.querySelector('.winner-line').innerText.includes('So far')")
+        viewer.wait("!document.querySelector('.winner-line').innerText.includes('not ended')")
 
 
 def test_pending_trials_are_those_of_the_snapshot_that_have_no_folder(tmp_path):

@@ -99,6 +99,8 @@ def _print_tables(catalog: Catalog, of: str) -> None:
         if configurations := table.configuration_table(catalog):
             click.echo(f"{configurations}\n")
         click.echo(table.trial_table(catalog))
+        if (said := catalog.verdict) is not None:
+            click.echo(table.printable(said.sentence))
         if importance := table.importance_line(catalog):
             click.echo(importance)
     has_media = bool(len(catalog)) or any(len(trial.reports) for trial in catalog.trials)  # episodes without a clip

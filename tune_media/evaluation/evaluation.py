@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.fs
 
 from tune_media.values.number import counted
 from tune_media.viewing.catalog import Catalog, load
-from tune_media.viewing.statistics import Estimate, paired_difference, paired_rates
+from tune_media.viewing.statistics import Estimate, Runs, common_seeds, differences, paired_rates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,12 +37,14 @@ class EvaluatedCheckpoint:
         params: The hyperparameters of the trial that differ between the evaluated trials.
         behind: How much lower its mean return is than that of the best checkpoint under the same condition, on the
             seeds that both have played; NaN for the best one, and for one without such a seed.
-        behind_low, behind_high: The 95 % interval of this difference, Student's t over the seeds.
+        behind_low, behind_high: The 95 % interval of this difference over the seeds; those of all checkpoints under a
+            condition hold together, see ``statistics.differences``.
         seeds_compared: The number of these seeds.
         success_rate: The share of its episodes that succeeded; NaN if that is not known.
         success_low, success_high: Its 95 % interval, Wilson's.
         success_behind: How much lower it is than that of the best checkpoint, on the seeds that both have played.
-        success_behind_low, success_behind_high: The 95 % interval of this difference, Newcombe's for paired rates.
+        success_behind_low, success_behind_high: The 95 % interval of this difference, Newcombe's for paired rates; they
+            hold together, too.
     """
 
     trial: str
@@ -144,19 +147,17 @@ def compared(
         >>> [(row.behind, row.seeds_compared) for row in compared(lines, returns, [{}, {}])]
         [(nan, 0), (2.0, 2)]
     """
-    best: dict[str, int] = {}
-    for number, row in enumerate(checkpoints):
-        first = best.get(row.condition)
-        if not math.isnan(row.return_mean) and (first is None or row.return_mean > checkpoints[first].return_mean):
-            best[row.condition] = number
-    rows = []
-    for number, row in enumerate(checkpoints):
-        first = best.get(row.condition)
-        if first is not None and first != number:
-            ahead, seeds = paired_difference(returns[first], returns[number])
-            rate, _ = paired_rates(successes[first], successes[number])
-            row = replace(
-                row,
+    rows = list(checkpoints)
+    for condition in dict.fromkeys(row.condition for row in checkpoints):
+        played = [n for n, row in enumerate(rows) if row.condition == condition and not math.isnan(row.return_mean)]
+        played.sort(key=lambda number: -rows[number].return_mean)
+        runs = [Runs(np.array([rows[number].return_mean]), [returns[number]]) for number in played]
+        for number, own, ahead in zip(played[1:], runs[1:], differences(runs) if runs else [], strict=True):
+            seeds = len(common_seeds(runs[0], own))
+            ahead = ahead if seeds else Estimate(math.nan)
+            rate, _ = paired_rates(successes[played[0]], successes[number], len(played))
+            rows[number] = replace(
+                rows[number],
                 behind=ahead.value,
                 behind_low=ahead.low,
                 behind_high=ahead.high,
@@ -165,7 +166,6 @@ def compared(
                 success_behind_low=rate.low,
                 success_behind_high=rate.high,
             )
-        rows.append(row)
     return rows
 
 

@@ -74,8 +74,7 @@ def remarks(evaluation: Evaluation) -> list[str]:
     checkpoints = evaluation.checkpoints
     lines = []
     if any(not math.isnan(row.return_low) for row in checkpoints):
-        of = "the mean over the episodes, and of the difference to the best on the same seeds"
-        lines.append(f"Intervals: 95 %, Student's t, of {of}.")
+        lines.append("Intervals: 95 %. Those of the differences to the best, on the same seeds, hold for all together.")
     lines += _how_played(checkpoints)
     lines += [f"Note: {note}." for note in dict.fromkeys(row.note for row in checkpoints if row.note)]
     if evaluation.best is not None:

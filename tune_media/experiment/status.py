@@ -13,6 +13,7 @@ from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import redacted, redacted_values
 
 FAILED = "error"
+UNENDED = ("pending", "running", "paused")
 _ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
 _MAX_ERROR = 400
 _MAX_TRACEBACKS = 20_000

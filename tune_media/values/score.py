@@ -36,6 +36,7 @@ class Scores:
 
     label: str  # what the score is, in words
     values: list[float | None]  # None: the trial has none
+    metric: str | None = None  # its name; None: the best return of a clip
 
     @classmethod
     def of(cls, metrics: Sequence[Mapping[str, float]], clips: Sequence[float | None]) -> Scores:
@@ -43,7 +44,7 @@ class Scores:
         returns = known_returns(name for numbers in metrics for name in numbers)
         if not returns:
             return cls(CLIP_LABEL, list(clips))
-        return cls(RETURNS[returns[0]], [numbers.get(returns[0]) for numbers in metrics])
+        return cls(RETURNS[returns[0]], [numbers.get(returns[0]) for numbers in metrics], returns[0])
 
     def best_first(self, sign: int = 1) -> list[int]:
         """Return the trials' numbers, the highest score (``sign`` -1: the lowest) first, those without one last."""

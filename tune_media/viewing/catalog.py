@@ -17,7 +17,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
-from tune_media.experiment.status import TrialStatus
+from tune_media.experiment.status import FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned, trials_named
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
@@ -41,6 +41,7 @@ from tune_media.viewing.places import (
     no_experiment,
     short_names,
 )
+from tune_media.viewing.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +158,7 @@ class Catalog(Sequence[CatalogRow]):
 
     @property
     def scores(self) -> Scores:
-        """The score of each trial, by which the viewer and ``tune-media list`` rank them, see ``best``."""
+        """The score of each trial, by which the viewer and ``tune-media list`` judge them, see ``best``."""
         self._read_of_all(lambda trial: trial.last_metrics)
         metrics: list[dict[str, float]] = []
         returns: list[float | None] = []
@@ -171,18 +172,41 @@ class Catalog(Sequence[CatalogRow]):
         """Return each trial with its score and its best medium, the trial with the highest score first.
 
         The best medium is the one with the highest return, of an evaluation if there are any. Trials without a score
-        come last, and so do abandoned trials, which have none.
+        come last, and so do those that failed, and abandoned trials, which have no score.
         """
-        scores = self.scores
-        return [(self.trials[number], scores.values[number], self._best_of(number)) for number in scores.best_first()]
+        scores, numbers = self.scores, self._best_first()
+        return [(self.trials[number], scores.values[number], self._best_of(number)) for number in numbers]
+
+    def _best_first(self, sign: int = 1) -> list[int]:
+        return sorted(self.scores.best_first(sign), key=lambda number: self.trials[number].status.word == FAILED)
+
+    @property
+    def winner(self) -> TrialFiles | None:
+        """The run of the best configuration whose score is nearest to its mean; None if no trial has a score."""
+        number = self._winner()
+        return None if number is None else self.trials[number]
+
+    def _winner(self, sign: int = 1) -> int | None:
+        ranking = self._judged(None, None, "max" if sign > 0 else "min", None)
+        return ranking[0].typical if ranking else None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What is said of the configurations: which is the best, and whether that is sure.
+
+        None if fewer than two have a score. ``print(catalog.verdict.sentence)``
+        """
+        return verdict(self._judged(None, None, "max", None), self.statuses, self.scores.label)
 
     def best(self, by: str | None = None, mode: str = "max") -> CatalogRow | None:
-        """Return the best clip of the best trial, or the row with the best value of a field; None if there is none.
+        """Return the best clip of the winner, or the row with the best value of a field; None if there is none.
 
-        Trials are ranked by their score: the mean return of the last evaluation. If no trial has one, it is the mean
-        training return, and if there is none either, the best return of a clip. The viewer, ``tune-media list`` and
-        ``tune-media grid`` rank by the same score. The best clip of a trial is the one with the highest return, of an
-        evaluation if there are any. A clip that was rolled back is taken only if there is no other.
+        The winner is the run of the best configuration (see ``compare``) whose score is nearest to its mean, so that no
+        lucky seed stands for all; if it has no clip, the trial with the next best score. The score is the mean return
+        of the last evaluation. If no trial has one, it is the mean training return, and if there is none either, the
+        best return of a clip. The viewer, ``tune-media list`` and ``tune-media grid`` show the same winner. A trial
+        that failed never wins. The best clip of a trial is the one with the highest return, of an evaluation if there
+        are any. A clip that was rolled back is taken only if there is no other.
 
         Args:
             by: None for the score of the trials. Or a field of the rows, whatever trial they belong to:
@@ -196,8 +220,9 @@ class Catalog(Sequence[CatalogRow]):
         one_of("max", "min").check("best(mode=...)", mode)
         sign = 1 if mode == "max" else -1
         if by is None:
-            rows = (self._best_of(number, sign) for number in self.scores.best_first(sign))
-            return next((row for row in rows if row is not None), None)
+            winner = self._winner(sign)
+            numbers = [*([] if winner is None else [winner]), *self._best_first(sign)]
+            return next((row for number in numbers if (row := self._best_of(number, sign)) is not None), None)
         return data_frames.best_row(self, by, sign)
 
     def compare(
@@ -217,9 +242,10 @@ class Catalog(Sequence[CatalogRow]):
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
         worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval has 0,
         and the names of the ``trials`` and of those that are ``left_out``. The intervals are
-        Student's t intervals over runs, stratified by task; for ``behind`` each variance borrows one degree
-        of freedom from all configurations. That of ``iqm`` is rliable's percentile bootstrap, which is too
-        narrow with few runs. With one run, there is none.
+        Student's t intervals over runs, stratified by task; those of ``behind`` are over runs and evaluation seeds if
+        all runs were evaluated on the same seeds, and hold together: see ``statistics.differences``. That of ``iqm`` is
+        rliable's percentile bootstrap, which is too narrow with few runs. With one run, or two or three equal ones,
+        there is none.
 
         Args:
             by: The hyperparameters that make a configuration, with or without ``config/``. None: all that differ but
@@ -299,7 +325,7 @@ class Catalog(Sequence[CatalogRow]):
     def _scores_by(self, metric: str | None) -> tuple[str | None, Sequence[float | None]]:
         """Return the whole name of a metric and its value of each trial; of None the scores."""
         if metric is None:
-            return None, self.scores.values
+            return self.scores.metric, self.scores.values
         metric = comparison.metric_named(self.trials, metric)
         return metric, comparison.scores_by(self.trials, metric)
 

@@ -20,10 +20,11 @@ from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.safe_names import full_name
+from tune_media.values.score import RETURNS
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
-from tune_media.viewing.forks import forks_in
+from tune_media.viewing.forks import EVALUATIONS, FORKED_AT
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.statistics import Estimate, estimate, interquartile
 
@@ -93,8 +94,9 @@ def judged(
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds and ``task``.
         task: The hyperparameter that names the task; runs of several tasks are then judged together.
         sign: -1 if the lowest score is the best.
-        metric: The metric that the score is. If it is a success rate, intervals are no narrower than the episodes of
-            the runs allow: 40 successes of 40 in each of some runs do not prove that all episodes succeed.
+        metric: The metric that the score is. If it is a mean return of evaluations on equal seeds, the seeds are a
+            sample, too. If it is a success rate, intervals are no narrower than the episodes of the runs allow: 40
+            successes of 40 in each of some runs do not prove that all episodes succeed.
 
     Raises:
         ValueError: There is no such hyperparameter, or a configuration has more runs of one task than of another.
@@ -104,8 +106,21 @@ def judged(
         (name,) = configurations(params, [task], "task=")[0].params
         tasks = [str(config.get(name)) for config in params]
         params = [{other: value for other, value in config.items() if other != name} for config in params]
-    ranking = judge(configurations(params, by), _counting(scores, statuses), tasks, sign=sign)
+    played = [trial for trial in trials if _is_played(trial)]
+    groups, counting = configurations(params, by), _counting(scores, statuses)
+    reads = None
+    if metric in RETURNS and (played or metric.startswith("evaluation/") or all(trial.is_loop for trial in trials)):
+
+        def reads(number: int) -> dict[int, float]:
+            return _last_returns(trials[number])
+
+    ranking = judge(groups, counting, tasks, sign=sign, by_seed=reads, are_policies=len(played) == len(trials))
     return _of_rates(ranking, trials, metric) if sign > 0 and metric is not None and is_rate(metric) else ranking
+
+
+def _is_played(trial: TrialFiles) -> bool:
+    """Return whether ``evaluate`` has played its episodes: it is one policy, which no other run repeats."""
+    return posixpath.basename(posixpath.dirname(trial.experiment)) == EVALUATIONS and FORKED_AT not in trial.config
 
 
 def _counting(scores: Sequence[float | None], statuses: Sequence[TrialStatus]) -> list[float | None]:
@@ -155,6 +170,11 @@ def _with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> 
     return Estimate(rate, max(0.0, min(mean.low, rate - down)), min(1.0, max(mean.high, rate + up))), down, up
 
 
+def _exact(estimate: Estimate) -> Estimate:
+    """Return an estimate whose runs are all equal with an interval without width, which the episodes make wider."""
+    return Estimate(*[estimate.value] * 3) if math.isnan(estimate.low) else estimate
+
+
 def _of_rates(ranking: Sequence[Judged], trials: Sequence[TrialFiles], metric: str) -> list[Judged]:
     """Return judged success rates with intervals that have room for the chance in the episodes, too."""
     best: tuple[float, float] | None = None
@@ -163,12 +183,12 @@ def _of_rates(ranking: Sequence[Judged], trials: Sequence[TrialFiles], metric: s
         runs = [trials[number].last_metrics for number in entry.configuration.trials if number not in entry.left_out]
         ends = [(run[metric], run.get(f"{metric}_low"), run.get(f"{metric}_high")) for run in runs]
         rates = [(rate, low, high) for rate, low, high in ends if low is not None and high is not None]
-        if not entry.n or math.isnan(entry.mean.low) or len(rates) < len(runs):
+        if entry.n < 2 or len(rates) < len(runs):
             widened.append(entry)
             continue
-        mean, down, up = _with_chance(entry.mean, rates)
-        behind = entry.behind
-        if behind is not None and best is not None and not math.isnan(behind.low):
+        mean, down, up = _with_chance(_exact(entry.mean), rates)
+        behind = entry.behind and _exact(entry.behind)
+        if behind is not None and best is not None:
             low, high = behind.value - math.hypot(best[0], up), behind.value + math.hypot(best[1], down)
             behind = Estimate(behind.value, min(behind.low, low), max(behind.high, high))
         best = (down, up) if entry is ranking[0] else best
@@ -234,18 +254,11 @@ def as_frame(ranking: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.Data
     return data_frame(rows, columns)
 
 
-def returns_by_seed(trials: Sequence[TrialFiles]) -> dict[int, float]:
-    """Return the mean return on each evaluation seed, over the last evaluations of some trials.
-
-    The evaluation of a trial is the newest report of its section ``evaluation``, or of any if it has none.
-    """
-    forks = forks_in(trials)
-    # A forked trial's continuations have numbers, and no seeds.
-    seeded = [trial for trial in trials if trial.id not in forks or forks[trial.id]["at"] is None]
-    return _means(pair for trial in seeded for pair in _last_returns(trial).items())
-
-
 def _last_returns(trial: TrialFiles) -> dict[int, float]:
+    """Return the mean return on each evaluation seed in a trial's last evaluation.
+
+    That is the newest report of its section ``evaluation``, or of any if it has none.
+    """
     loop = trial.loop_episodes()
     if loop is not None:
         return _by_seed(loop.last("evaluation").select(_SEEDED).to_pylist())
@@ -268,13 +281,8 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
 
 def _by_seed(rows: Iterable[Mapping[str, Any]]) -> dict[int, float]:
     """Return the mean return of episodes by their seed."""
-    pairs = ((row["seed"], row["episode_return"]) for row in rows)
-    return _means((seed, value) for seed, value in pairs if seed is not None and value is not None)
-
-
-def _means(pairs: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """Return the mean of the values of each seed."""
     by_seed: dict[int, list[float]] = defaultdict(list)
-    for seed, value in pairs:
-        by_seed[seed].append(value)
+    for row in rows:
+        if row["seed"] is not None and row["episode_return"] is not None:
+            by_seed[row["seed"]].append(row["episode_return"])
     return {seed: float(np.mean(values)) for seed, values in by_seed.items()}

@@ -13,8 +13,9 @@ import numpy as np
 from tune_media.experiment.params import comparable, differing
 from tune_media.values.checks import did_you_mean
 from tune_media.values.safe_names import full_name
-from tune_media.viewing.statistics import Estimate, Scores, differences, estimate
+from tune_media.viewing.statistics import FEWEST_EQUAL, Estimate, Runs, Scores, common_seeds, differences, estimate
 
+_MOST_READ = 20  # configurations, the best ones, whose episodes are read for their evaluation seeds
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
 
@@ -46,8 +47,10 @@ class Judged:
     Attributes:
         scores: The score of each run that counts, of shape (runs, tasks).
         left_out: The numbers of its trials without a score, or that failed.
-        mean: The mean score with its 95 % interval, Student's t.
+        mean: The mean score with its 95 % interval, Student's t; without one if two or three runs are all equal.
         behind: How much worse its mean is than that of the best configuration, with the interval; None for the best.
+        seeds: The number of evaluation seeds that all its runs and the best one's have; 0: compared over runs alone.
+        typical: The number of the trial whose score is nearest to the mean; None if none counts.
 
     >>> judged = judge([Configuration({}, [0, 1])], [1.0, 3.0])[0]
     >>> judged.mean.value, judged.n, judged.behind is None
@@ -59,6 +62,8 @@ class Judged:
     left_out: Sequence[int] = ()
     mean: Estimate = field(default_factory=lambda: Estimate(math.nan))
     behind: Estimate | None = None
+    seeds: int = 0
+    typical: int | None = None
 
     @property
     def n(self) -> int:
@@ -122,6 +127,8 @@ def judge(
     tasks: Sequence[str] | None = None,
     *,
     sign: int = 1,
+    by_seed: Callable[[int], Mapping[int, float]] | None = None,
+    are_policies: bool = False,
 ) -> list[Judged]:
     """Score configurations over their runs, the best mean first; those without a score come last.
 
@@ -129,6 +136,9 @@ def judge(
         scores: The score of each trial; None if it has none, or does not count.
         tasks: The task of each trial. None: there is one.
         sign: -1 if the lowest score is the best.
+        by_seed: Returns the score of a trial, by its number, on each evaluation seed. None: they have none. It is
+            called for the best 20 configurations.
+        are_policies: Whether each trial is a policy whose training nobody repeats: one run each is compared, too.
 
     Raises:
         ValueError: A configuration has more runs of one task than of another.
@@ -139,12 +149,23 @@ def judge(
     """
     tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
-    better = [sign * table for _, table in scored]  # the highest is the best
-    behind = [None, *differences(better)] if better else []
+    has_seeds = bool(scored) and scored[0][1].shape[1] == 1 and (are_policies or len(scored[0][1]) > 1)
+    runs = [Runs(sign * table) for _, table in scored]  # the highest is the best
+    for place, (group, table) in enumerate(scored[:_MOST_READ]):
+        counting = [trial for trial in group.trials if scores[trial] is not None]
+        if by_seed is not None and has_seeds and (are_policies or len(table) > 1):
+            returns = [{seed: sign * value for seed, value in by_seed(trial).items()} for trial in counting]
+            runs[place] = Runs(runs[place].scores, returns)
+    behind = [None, *differences(runs)] if runs else []
     judged = []
-    for (group, table), distance in zip(scored, behind, strict=True):
+    for (group, table), own, distance in zip(scored, runs, behind, strict=True):
         left_out = [trial for trial in group.trials if scores[trial] is None]
-        judged.append(Judged(group, table, left_out, estimate(table), distance))
+        mean, seeds = estimate(table), len(common_seeds(runs[0], own)) if own is not runs[0] else 0
+        if mean.low == mean.high and len(table) < FEWEST_EQUAL:
+            mean = Estimate(mean.value)
+        distances = {trial: abs(value - mean.value) for trial in group.trials if (value := scores[trial]) is not None}
+        typical = min(distances, key=distances.__getitem__)
+        judged.append(Judged(group, table, left_out, mean, distance, seeds if seeds > 1 else 0, typical))
     return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
 
 

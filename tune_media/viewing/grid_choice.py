@@ -28,7 +28,7 @@ class Tile:
 
     Attributes:
         title: The first line of its label, such as ``lr=0.001  gamma=0.98``.
-        mark: ``"winner"`` for the trial with the highest score, ``"best"`` for the best clip of one trial, or ``""``.
+        mark: ``"winner"`` for the winner, see ``Catalog.winner``, ``"best"`` for the best clip of one trial, or ``""``.
 
     >>> tile = Tile({"step": 400, "episode_return": 31.5, "episode_length": 32}, "lr=0.1", mark="winner")
     >>> tile.caption
@@ -97,7 +97,10 @@ def choose_tiles(
     else:
         order = {trial.name: place for place, (trial, *_) in enumerate(catalog.best_first())}
         chosen = sorted(chosen, key=lambda row: order[row["trial"]])
-        marked, mark = chosen[0], "winner"
+        winner = catalog.winner
+        of_winner = [row for row in chosen if winner is not None and row["trial"] == winner.name]
+        chosen = [*of_winner, *(row for row in chosen if row not in of_winner)]
+        marked, mark = chosen[0], "winner" if of_winner else ""
     tiles = [(row, _title(row, catalog, over_training)) for row in chosen[:MAX_TILES]]
     return [Tile(row, title, mark if row is marked and len(chosen) > 1 else "") for row, title in tiles]
 

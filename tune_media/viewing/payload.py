@@ -22,14 +22,15 @@ from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
-from tune_media.values.score import RETURNS, clip_rank, known_returns
+from tune_media.values.score import CLIP_LABEL, RETURNS, clip_rank, known_returns
 from tune_media.values.secrets import without_secret
 from tune_media.values.strict_json import finite
-from tune_media.viewing.comparison import clip_scores, importances_of, judged, returns_by_seed, success_over_runs
+from tune_media.viewing.comparison import clip_scores, importances_of, judged, success_over_runs
 from tune_media.viewing.configurations import Judged
 from tune_media.viewing.forks import forks_in
 from tune_media.viewing.importance import by_importance
-from tune_media.viewing.statistics import Estimate, paired_difference
+from tune_media.viewing.statistics import Estimate
+from tune_media.viewing.verdict import verdict
 
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
@@ -151,7 +152,7 @@ def first_payload(
     payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     first = {**payload, "metrics": metrics_payload(trials, scores, statuses)}
     if returns and is_judged:
-        ranking = configurations_payload(trials, statuses, returns[0], with_pairs=False)
+        ranking = configurations_payload(trials, statuses, returns[0])
         first["judged"] = {configurations_key(returns[0], "", 1): ranking}
     return first
 
@@ -256,32 +257,28 @@ def configurations_payload(
     section: str = "",
     *,
     sign: int = 1,
-    with_pairs: bool = True,
 ) -> dict[str, Any]:
     """Return the configurations, the best first: their hyperparameters, trials, and statistics as [value, low, high].
 
-    ``importance`` has the same of each hyperparameter, after its name, see ``Catalog.importance``.
+    ``importance`` has the same of each hyperparameter, after its name, see ``Catalog.importance``. ``verdict`` has the
+    parts of the sentence on the best one, see ``Verdict``.
 
     Args:
         statuses: What became of each trial; empty if not read yet.
         metric: The score: a metric of the results, or ``clip`` for the best return of a clip in ``section``.
         sign: -1 if the lowest score is the best.
-        with_pairs: Whether to compare the first two by a return on equal evaluation seeds, for which episodes are read.
 
     Example:
         >>> configurations_payload([], [], "loss")
-        {'names': [], 'configurations': [], 'paired': None, 'importance': []}
+        {'names': [], 'configurations': [], 'verdict': None, 'importance': []}
     """
     all_statuses, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
     ranking = judged(trials, all_statuses, scores, sign=sign, metric=metric) if trials else []
     names = list(ranking[0].configuration.params) if ranking else []
     importance, _ = importances_of(trials, all_statuses, scores)
     param = ShownParams()
-    paired = None
-    if with_pairs and metric in (CLIP, *RETURNS) and len(ranking) > 1 and ranking[1].n:
-        first, second = (_counting(entry, trials) for entry in ranking[:2])
-        estimate, count = paired_difference(returns_by_seed(first), returns_by_seed(second))
-        paired = {"difference": _ends(estimate), "seeds": count} if count else None
+    label = CLIP_LABEL if metric == CLIP else RETURNS.get(metric, metric)
+    said = verdict(ranking, statuses, label, sign=sign)
     return {
         "names": names,
         "configurations": [
@@ -290,13 +287,14 @@ def configurations_payload(
                 "trials": [trials[number].id for number in entry.configuration.trials],
                 "left_out": [trials[number].id for number in entry.left_out],
                 "n": entry.n,
+                "typical": None if entry.typical is None else trials[entry.typical].id,
                 "mean": _ends(entry.mean),
                 "behind": entry.behind and _ends(entry.behind),
                 "success": (rate := success_over_runs(_counting(entry, trials))) and _ends(rate),
             }
             for entry in ranking
         ],
-        "paired": paired,
+        "verdict": said and vars(said),
         "importance": [[entry.name, *_ends(Estimate(entry.share, entry.low, entry.high))] for entry in importance],
     }
 

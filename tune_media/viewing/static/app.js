@@ -32,7 +32,7 @@
       this.settings = readSettings();
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, dialog: null, toast: "" };
       this.touched = false;
-      const held = ["axis", "scale", "steps", "winner", "asked", "curves", "isToldApart"];
+      const held = ["axis", "scale", "steps", "ranked", "asked", "curves", "isToldApart"];
       this.held = Object.fromEntries(held.map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
@@ -167,7 +167,7 @@
       if (!keys.includes(state.key)) state.key = keys[0] || "";
       const scores = model.scoresOf(this.data, state.section);
       if (!scores.includes(state.score)) {
-        state.score = scores[0] || "";
+        state.score = model.firstScore(scores);
         state.smaller = model.isSmallerBetter(state.score);
         if (state.sort === "score") state.descending = !state.smaller;
       }
@@ -183,7 +183,14 @@
     /** Rank the trials, if that was not done for these data and this score already. */
     rank({ score, section, smaller }) {
       const parts = [this.data, this.data.metricsAt, score, section, smaller];
-      this.data.winner = this.held.winner(parts, () => model.rank(this.data.trials, score, section, smaller));
+      this.held.ranked(parts, () => model.rank(this.data.trials, score, section, smaller) || parts);
+    }
+
+    /** The run that stands for the best configuration, as the server says; null if there is none, or not yet. */
+    get winner() {
+      const { judged, judgedAs, data, state } = this;
+      if (!judged || data.trials.length < 2 || judgedAs.key !== this.comparison(state).key) return null;
+      return judged.all.find((one) => one.rank === 1)?.typical || null;
     }
 
     refresh() {

@@ -30,11 +30,23 @@
       <dd title=${title}>${value} %${low != null && html` <span class="ends">[${low}, ${high}]</span>`}</dd></div>`;
   }
 
+  /** Return a configuration as its runs that pass the filter make it: no interval and no rank if some do not. */
+  function narrowed(one, passing) {
+    const counting = one.counting.filter((trial) => passing.has(trial));
+    if (counting.length === one.counting.length || !counting.length) return one;
+    const mean = counting.reduce((sum, trial) => sum + trial.score, 0) / counting.length;
+    const distance = (trial) => Math.abs(trial.score - mean);
+    const typical = counting.reduce((best, trial) => (distance(trial) < distance(best) ? trial : best));
+    return { ...one, counting, typical, mean: [mean, null, null], success: null, n: counting.length, of: one.n,
+      rank: null };
+  }
+
   /** Return the configurations that the grid shows, in order: those of which a trial passes the filter. */
   function configurationRows(app, rows) {
     const { state, configurations } = app;
     const passing = new Map(rows.map(({ trial, clip }) => [trial, clip]));
-    const found = configurations.all.filter((one) => one.trials.some((trial) => passing.has(trial)));
+    const found = configurations.all.filter((one) => one.trials.some((trial) => passing.has(trial)))
+      .map((one) => narrowed(one, passing));
     const name = state.sort.startsWith("param:") ? state.sort.slice(6) : null;
     const value = (one) => (state.sort === "score" ? one.mean[0] : name && one.names.includes(name) ? one.params[name]
       : model.valueOf(one.typical, state.sort, passing.get(one.typical)));
@@ -55,18 +67,18 @@
     return { low, span: high - low || 1 };
   }
 
-  /** The score of each run as a dot, the mean as a line, its interval as a bar. A click on a dot shows its clip. */
-  function Dots({ one, axis, chosen, color, onChoose }) {
+  /** The score of each run as a dot, the mean as a line, its interval as a bar. A click on a dot opens its run. */
+  function Dots({ one, axis, typical, color, onOpen }) {
     const at = (value) => `${(3 + (94 * (value - axis.low)) / axis.span).toFixed(2)}%`;
     const [mean, low, high] = one.mean;
     if (mean == null) return html`<div class="dots"></div>`;
     return html`<div class="dots">
       ${low != null && html`<i class="interval" style=${{ left: at(low), right: `calc(100% - ${at(high)})` }}></i>`}
       <i class="mean" style=${{ left: at(mean) }}></i>
-      ${one.counting.map((trial) => html`<button class="dot" tabindex="-1" key=${trial.id}
-        aria-pressed=${trial === chosen} style=${{ left: at(trial.score), "--color": color }}
-        title=${`${seedText(trial, one)}: ${number(trial.score)}. Click to see its clip.`}
-        aria-label=${`${seedText(trial, one)}: ${number(trial.score)}`} onClick=${() => onChoose(trial)}></button>`)}
+      ${one.counting.map((trial) => html`<button class="dot" key=${trial.id}
+        aria-current=${trial === typical} style=${{ left: at(trial.score), "--color": color }}
+        title=${`${seedText(trial, one)}: ${number(trial.score)}. Click to open it.`}
+        aria-label=${`${seedText(trial, one)}: ${number(trial.score)}`} onClick=${() => onOpen(trial)}></button>`)}
     </div>`;
   }
 
@@ -80,8 +92,8 @@
 
   /** A configuration: the clip of its most typical run, and its score over all of them. */
   class ConfigurationCard extends Card {
-    render({ app, one, clipOf, axis, score, scoreStep, color }, { chosen }) {
-      const trial = one.trials.find((own) => own.name === chosen) || one.typical;
+    render({ app, one, clipOf, axis, score, scoreStep, color }) {
+      const trial = one.typical;
       const clip = clipOf(trial);
       const { rank } = one;
       const pairs = model.pairsOf(one);
@@ -90,23 +102,23 @@
       const title = model.configurationTitle(one, most);
       const whole = model.configurationTitle(one, Infinity);
       const [mean, low, high] = estimateTexts(one.mean, 2);
-      const isTypical = trial === one.typical && one.n > 1;
       const failed = one.leftOut.filter(model.isFailed).length;
       const label = `${rank === 1 ? "Best configuration. " : ""}${whole}: ${plural(one.n, "run")}`;
-      return this.frame({ trial, clip, kind: " configuration", ribbon: rank === 1 && "Best", label }, () => html`
+      const runs = one.of ? `${number(one.n)} of ${plural(one.of, "run")}, by the filter` : plural(one.n, "run");
+      return this.frame({ trial, clip, kind: " configuration", ribbon: rank === 1 && "Winner", label }, () => html`
           <h2><button class="name" tabindex="-1" title=${whole} onClick=${() => app.open(trial)}>
             <i class="swatch" style=${{ background: color }}></i>${title}</button>
             ${rank && html`<span class="rank">#${rank}</span>`}</h2>
           <p class="runs"><button class="link" tabindex="-1" title="Show a card for each of them"
-            onClick=${() => app.showRuns(one)}>${plural(one.n, "run")}</button>
+            onClick=${() => app.showRuns(one)}>${runs}</button>
             <${tm.compare.BestAndWorst} app=${app} one=${one} />
             ${failed > 0 && html`<em class="failed-trial" title=${one.leftOut
               .map((own) => `${seedText(own, one)}: ${own.error || "no score"}`).join("\n")}>${failed} failed</em>`}
             ${one.leftOut.length > failed && html`<span class="muted">
               ${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of"
-              title=${isTypical ? `${trial.name}: the run whose score is nearest to the mean` : trial.name}>
-                clip: ${seedText(trial, one)}</span>`}</p>
+              title=${`${trial.name}: the run whose score is nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
+          <${Dots} one=${one} axis=${axis} typical=${trial} color=${color} onOpen=${(own) => app.open(own)} />
           <dl>
             <div class="score"><dt title=${app.state.score}>${model.scoreLabel(app.state.score)}
               ${scoreStep != null ? ` at step ${number(scoreStep)}` : low == null ? "" : ", 95 %"}</dt>
@@ -116,52 +128,33 @@
             <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
             <${Success} rate=${one.success}
               title=${`The mean success rate of ${plural(one.n, "run")}, with its 95 % interval`} />
-          </dl>
-          <${Dots} one=${one} axis=${axis} chosen=${trial} color=${color}
-            onChoose=${(own) => this.setState({ chosen: own.name })} />`);
+          </dl>`);
     }
   }
 
   ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "ticked"];
 
-  /** The line above the cards: the best configuration, whether that is sure, and a better single run elsewhere. */
-  function BestConfiguration({ app }) {
-    const { state, data, configurations } = app;
-    const [best, second] = configurations.all.filter((one) => one.rank != null);
-    if (!best || !second) return null;
-    const open = () => app.open(best.typical);
-    const close = configurations.all.filter((one) => one.behind && model.hasZero(one.behind));
-    const other = data.winner && !best.trials.includes(data.winner)
-      && configurations.all.find((one) => one.counting.includes(data.winner));
-    const unended = configurations.all.flatMap(({ counting }) => counting.filter(tm.live.isUnended));
-    const distanceTo = (one) => `#${one.rank} (${model.configurationTitle(one)}) by ${estimateText(one.behind)}`;
-    const { paired } = configurations;
-    const worse = paired && state.smaller ? paired.difference.map((value) => value && -value) : paired?.difference;
-    return html`<section class="winner-line" aria-label="Best configuration">
-      <${tm.ui.BestClip} app=${app} trial=${best.typical} />
+  /** The line above the cards: which configuration is the best, whether that is sure, and why. */
+  function Verdict({ app }) {
+    const { data, judged, winner } = app;
+    if (!app.state.score && data.metricNames.length > 0 && data.trials.length > 1)
+      return html`<section class="winner-line" aria-label="Verdict"><p><b>Choose a metric.</b>
+        Nobody has said which of them tells how good a run is.</p></section>`;
+    const verdict = winner && judged.verdict;
+    if (!verdict) return null;
+    const best = judged.all.find((one) => one.rank === 1);
+    const open = () => app.open(winner);
+    return html`<section class="winner-line" aria-label="Verdict">
+      <${tm.ui.BestClip} app=${app} trial=${winner} />
       <div>
-        <p><b>Best configuration:</b>${" "}<${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)}
-          other=${model.ALL_TRIALS} title=${best.typical.name} onClick=${open} /></p>
-        <p>${model.scoreLabel(state.score)} <b>${estimateText(best.mean)}</b> over ${plural(best.n, "run")}.
-          ${unended.length > 0
-            && html` <b class="unsure">So far:</b> ${plural(unended.length, "run")} may still change it.`}${" "}
-          ${!close.length ? html`<b class="sure">Surely the best:</b> ahead of ${distanceTo(second)}.`
-            : close[0].behind[1] == null
-              ? html`<b class="unsure">Not surely the best:</b> one run cannot tell. Ahead of ${distanceTo(close[0])}.`
-              : html`<b class="unsure">Not surely the best:</b> ahead of ${distanceTo(close[0])}, an interval that holds
-                zero${close.length > 1 && `, as do those of ${close.length - 1} more`}.`}
-          ${paired && html`${" "}On the ${plural(paired.seeds, "evaluation seed")} that both have: ahead of #2
-            by ${estimateText(ordered(worse))}.`}</p>
-        ${other && html`<p class="muted">The best single run
-          is ${seedText(data.winner, other)} of ${model.configurationTitle(other)}
-          ${" "}with ${number(data.winner.score)}; its configuration's mean is ${number(other.mean[0])}.</p>`}
+        <p><b class=${verdict.is_sure ? "sure" : "unsure"}>${verdict.lead}:</b>${" "}
+          <${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS}
+            title=${winner.name} onClick=${open} />${verdict.rest && `. ${verdict.rest}`}</p>
+        <details><summary>why?</summary><ul>${verdict.why.map((line) => html`<li>${line}</li>`)}</ul></details>
       </div>
-      <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open a run"}</button>
+      <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open it"}</button>
     </section>`;
   }
-
-  /** Put the ends of a negated interval into order. */
-  const ordered = ([value, low, high]) => (low != null && low > high ? [value, high, low] : [value, low, high]);
 
   /** The switch between the cards of configurations or trials and the run table. */
   function CardsChoice({ app }) {
@@ -179,5 +172,5 @@
         value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} /></span>`;
   }
 
-  tm.configurations = { ConfigurationCard, BestConfiguration, CardsChoice, Success, configurationRows, axisOf };
+  tm.configurations = { ConfigurationCard, Verdict, CardsChoice, Success, configurationRows, axisOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline, BestClip } = tm.ui;
+  const { html, number, plural, lastPart, titleOf, captionOf, Card, Sparkline } = tm.ui;
   const model = tm.model;
   const [CARD_EDGE, OTHERS, CHIP_EDGE, CHARACTER] = [24, 34, 22, 7.2]; // pixels
   const CHIP_NAME = 8; // characters of a name, which is cut if it is longer
@@ -42,15 +42,15 @@
 
   /** A trial and the clip that it shows. */
   class TrialCard extends Card {
-    render({ trial, clip, rank }, { isVisible }) {
-      const label = isVisible ? (rank === 1 ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "")
+    render({ trial, clip, isWinner }, { isVisible }) {
+      const label = isVisible ? (isWinner ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "")
         + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
-      return this.frame({ trial, clip, kind: "", ribbon: rank === 1 && "Winner", label },
+      return this.frame({ trial, clip, kind: "", ribbon: isWinner && "Winner", label },
         () => html`<${Facts} ...${this.props} />`);
     }
   }
 
-  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "score", "color", "scoreName", "scoreStep", "scale", "status",
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "isWinner", "score", "color", "scoreName", "scoreStep", "scale", "status",
     "ticked", "size", "params"];
 
   /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
@@ -98,26 +98,6 @@
         scale=${scale} />`;
   }
 
-  /** The line above the grid: who won, by which score. */
-  function Winner({ app }) {
-    const { state, data } = app;
-    if (!data.winner || data.trials.length < 2) return null;
-    const { winner } = data;
-    const tied = data.trials.filter((trial) => trial.rank === 1).length;
-    const clip = model.bestClip(winner, state.section, state.key);
-    const open = () => app.open(winner);
-    return html`<section class="winner-line" aria-label="Winner">
-      <${BestClip} app=${app} trial=${winner} />
-      <div>
-        <p><b>${tied > 1 ? `${tied} trials share the first place; the first of them:` : "Winner:"}</b>${" "}
-          <${tm.config.TrialTitle} trial=${winner} onClick=${open} /></p>
-        <p class="muted">${model.scoreLabel(state.score)} <b>${number(winner.score)}</b>
-          ${clip?.return != null && html`, best clip <b>${number(clip.return)}</b> at step ${number(clip.step)}`}</p>
-      </div>
-      <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open it"}</button>
-    </section>`;
-  }
-
   function GridView({ app }) {
     const { state, data } = app;
     const { rows, problem, meant } = gridRows(app);
@@ -126,8 +106,7 @@
     return html`<main class="grid-view">
       <${tm.live.Live} app=${app} />
       ${!app.hasClips && html`<${tm.table.NoClips} app=${app} />`}
-      ${app.configurations ? html`<${tm.configurations.BestConfiguration} app=${app} />`
-        : html`<${Winner} app=${app} />`}
+      <${tm.configurations.Verdict} app=${app} />
       <${tm.failures.Failures} app=${app} />
       ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} />
         <${tm.scatter.ScatterPanel} app=${app} rows=${rows} />`}
@@ -148,7 +127,7 @@
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />`
           : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard}
             key=${trial.id} app=${app} trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale}
-            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} size=${state.size} params=${data.params}
+            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} isWinner=${trial === app.winner} size=${state.size} params=${data.params}
             ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>`}
     </main>`;

@@ -30,7 +30,7 @@
     [["N"], "previous moment", (app) => app.timeline?.jump(-1)],
     [["Tab", "Enter"], "choose a trial, open it"],
     [["Tab", "←", "→"], "an end of the range that a histogram keeps; Esc keeps all"],
-    [["w"], "the winner over training", (app) => app.data.winner && app.open(app.data.winner)],
+    [["w"], "the winner over training", (app) => app.winner && app.open(app.winner)],
     [["t"], "the trial of this clip", (app) => app.state.trial && app.go({ view: "trial" })],
     [["↑"], "previous trial", (app) => app.state.trial && app.nextTrial(-1), "ArrowUp"],
     [["↓"], "next trial", (app) => app.state.trial && app.nextTrial(1), "ArrowDown"],

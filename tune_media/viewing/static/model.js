@@ -217,16 +217,14 @@
   }
 
   /** Decode the configurations. Each shows a clip of the trial nearest to the mean: no lucky seed stands for all. */
-  function decodeConfigurations({ names: found, configurations, paired, importance }, model) {
+  function decodeConfigurations({ names: found, configurations, verdict, importance }, model) {
     const names = [...found].sort((a, b) => model.params.indexOf(a) - model.params.indexOf(b));
     const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
     const all = configurations.map((one, place) => {
       const leftOut = new Set(one.left_out);
       const own = one.trials.map((id) => model.byId.get(id)).filter(Boolean);
       const counting = own.filter((trial) => !leftOut.has(trial.id) && trial.score != null);
-      const distance = (trial) => Math.abs(trial.score - one.mean[0]);
-      const typical = counting.reduce((best, trial) => (!best || distance(trial) < distance(best) ? trial : best),
-        null) || own[0];
+      const typical = model.byId.get(one.typical) || own[0];
       return {
         ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names,
         texts: names.map((name) => texts.get(name)[place]),
@@ -234,7 +232,7 @@
       };
     });
     const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
-    return { names, all: all.filter(({ typical }) => typical), paired, importance, hasLongTitles,
+    return { names, all: all.filter(({ typical }) => typical), verdict, importance, hasLongTitles,
       hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
@@ -250,6 +248,9 @@
   /** Return a configuration's hyperparameters with their texts, and as text. */
   const pairsOf = ({ names, texts }) => names.map((name, at) => [name, texts[at]]);
   const configurationTitle = (one, most) => titleText(pairsOf(one), most) || ALL_TRIALS;
+
+  /** Return the score that ranks unless one is chosen: a known return, or the best clip; another metric never. */
+  const firstScore = (names) => (labels.has(names[0]) || names[0] === CLIP_SCORE ? names[0] : "");
 
   /** Return the scores that can be chosen: the known returns first, then the best clip, then every other metric. */
   function scoresOf(model, section) {
@@ -283,16 +284,15 @@
     return best && best.return;
   }
 
-  /** Give each trial its score and rank (1 is the winner; trials with equal scores share a rank). */
+  /** Give each trial its score and rank; trials with equal scores share a rank, and those that failed have none. */
   function rank(trials, name, section, smallerIsBetter) {
     const sign = smallerIsBetter ? 1 : -1;
     for (const trial of trials) trial.score = scoreOf(trial, name, section);
-    const scored = trials.filter((trial) => trial.score != null).sort((a, b) => sign * (a.score - b.score));
+    const scored = trials.filter((trial) => trial.score != null && !isFailed(trial)).sort((a, b) => sign * (a.score - b.score));
     for (const trial of trials) trial.rank = null;
     scored.forEach((trial, place) => {
       trial.rank = place && scored[place - 1].score === trial.score ? scored[place - 1].rank : place + 1;
     });
-    return scored[0] || null;
   }
 
   /** Return a trial's last success rate, [rate, low, high], if possible of an evaluation; null if it has none. */
@@ -368,7 +368,7 @@
 
   tm.model = {
     memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
-    clipNamed, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
+    clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
     knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, lastPart,
     configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };

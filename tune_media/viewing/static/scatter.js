@@ -110,7 +110,7 @@
   /** Return what `layoutOf` depends on: the charts are laid out again if a part is another. */
   function partsOf(app, passing) {
     const { data, state, judged, configurations, theme } = app;
-    return [data, data.winner, state.score, state.smaller, state.axes, judged, configurations, theme,
+    return [data, app.winner, state.score, state.smaller, state.axes, judged, configurations, theme,
       [...passing].map((trial) => trial.number).join()];
   }
 

@@ -136,13 +136,13 @@
     const { trial } = row;
     const classOf = ({ key, isNumber }) => (isNumber ? "number" : "") + (key === SCORE ? " of-score" : "")
       + (key === STATUS && model.isFailed(trial) ? " problem" : "");
-    return html`<tr data-trial=${trial.name} class=${trial.rank === 1 ? "winner" : ""}>
+    return html`<tr data-trial=${trial.name} class=${trial === app.winner ? "winner" : ""}>
       <th scope="row"><div>${app.hasClips && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         <i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
         <button class="name" tabindex=${isStop ? 0 : -1} title=${`${trial.name}\n${titleOf(trial, Infinity)}`}
           onClick=${() => app.open(trial)}>${trial.shortName}</button>
         ${trial.rank && html`<span class="rank">
-          ${trial.rank === 1 ? html`<b>★ #1</b>` : `#${trial.rank}`}</span>`}</div></th>
+          ${trial === app.winner ? html`<b>★ #${trial.rank}</b>` : `#${trial.rank}`}</span>`}</div></th>
       ${columns.map((column) => column.prefix
         ? html`<${tm.folds.Cell} fold=${column} textOf=${(one) => textOf(row, one)} />`
         : html`<td class=${classOf(column)} title=${column.key === STATUS ? trial.error || undefined

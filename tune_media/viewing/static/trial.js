@@ -142,8 +142,8 @@
       <div class="heading-title">
         <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
           <${tm.config.TrialTitle} trial=${trial} />
-          ${trial.rank === 1 && html`<span class="badge">★ Winner</span>`}
-          ${trial.rank > 1 && html`<span class="rank">#${trial.rank}</span>`}</h2>
+          ${trial === app.winner && html`<span class="badge">★ Winner</span>`}
+          ${trial.rank && trial !== app.winner && html`<span class="rank">#${trial.rank}</span>`}</h2>
         <p class="muted" title=${trial.name}>${trial.shownName}
           ${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
           ${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
