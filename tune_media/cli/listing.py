@@ -50,12 +50,13 @@ def list_media(
     """
     form, of = _form_and_rows(every, rows, with_config, formats)
     from tune_media.viewing.catalog import load
+    from tune_media.viewing.table import lost_lines
 
     catalog = load(experiment)
     if trials:
         catalog = catalog.of_trials(trial_names(catalog, trials))
     if not len(catalog) and (of == "media" or not catalog.trials):
-        raise click.ClickException(nothing_recorded(catalog.path))
+        raise click.ClickException("\n".join(lost_lines(catalog)) or nothing_recorded(catalog.path))
     if form == "json":
         from tune_media.viewing.list_formats import as_json
 
@@ -103,6 +104,9 @@ def _print_tables(catalog: Catalog, of: str) -> None:
             click.echo(table.printable(said.sentence))
         if importance := table.importance_line(catalog):
             click.echo(importance)
-    has_media = bool(len(catalog)) or any(len(trial.reports) for trial in catalog.trials)  # episodes without a clip
+    for line in table.lost_lines(catalog):
+        click.echo(line)
+    # episodes without a clip, and media that were lost, are recorded, too
+    has_media = bool(len(catalog)) or any(len(trial.reports) or trial.lost for trial in catalog.trials)
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
     click.echo(table.printable(media if has_media else nothing_recorded(catalog.path)))

@@ -41,7 +41,7 @@ from tune_media.experiment.results import (
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import FAILED, TrialStatus, content_of_errors, last_line
 from tune_media.storage.bare_clips import is_clip_name
-from tune_media.storage.entry import ONLY_TAPE, STORED, may_be_rendered
+from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
 from tune_media.storage.filesystem import file_info, is_local, open_file
 from tune_media.storage.location import filesystem_of_trial, path_of
@@ -85,6 +85,7 @@ class TrialFiles:
         self.reports = self.media  # the lines of its episode reports, the files of ``episode_data``
         # the line of the newest clip under each section and key of which there is only the tape
         self.tapes: list[Line] = []
+        self.missing: list[Line] = []  # the lines of all media without a file: lost, or not rendered
         # section and key of each clip that is not rendered nor rolled back, by its episode's id
         self.unrendered: dict[str, list[tuple[str, str]]] = {}
         self.contents = TrialContents(path)  # what is known of its folder, without the lines
@@ -131,6 +132,7 @@ class TrialFiles:
         tapes = [line for line in others if line.get("status") == ONLY_TAPE]
         self.is_loop = bool(reports) and all(line.get("training_iteration") is None for line in reports)
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
+        self.missing = [line for line in others if line.get("status") in (*LOST, *UNRENDERED)]
         self.unrendered = {}
         for line in filter(may_be_rendered, others):
             self.unrendered.setdefault(str(line.get("episode_id")), []).append((line["section"], line["key"]))
@@ -147,6 +149,11 @@ class TrialFiles:
     def lines(self) -> list[Line]:
         """The index lines of its media, ordered by step, section and key; parsed at each call."""
         return list(self.media.lines())
+
+    @property
+    def lost(self) -> list[Line]:
+        """The index lines of media that failed or were dropped, in the order of recording; their ``note`` says why."""
+        return [line for line in self.missing if line.get("status") in LOST]
 
     @property
     def report_lines(self) -> list[Line]:

@@ -43,6 +43,11 @@ def may_be_rendered(line: Mapping[str, Any]) -> bool:
     return line.get("status") in UNRENDERED and not line.get("rolled_back")
 
 
+def why_missing(line: Mapping[str, Any]) -> str:
+    """Return why a medium has no file: the note of its index line, or else its status."""
+    return str(line.get("note") or line["status"])
+
+
 @dataclass(frozen=True, eq=False)
 class MediaEntry:
     """A medium of a result, as the loggers get it.

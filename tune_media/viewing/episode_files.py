@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.entry import LOST, why_missing
 from tune_media.storage.episode_files import parquet_name
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.episodes import UNKNOWN
+from tune_media.values.medium import joined
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parse_json
 from tune_media.values.threads import start_thread
@@ -26,8 +28,8 @@ from tune_media.viewing.episode_table import EpisodeTable, trial_names
 from tune_media.viewing.payload import ShownParams
 
 _NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "success", "seed")
-_TEXTS = ("section", "task")
-_SHOWN = ("trial", "section", *_NUMBERS, "task")
+_TEXTS = ("section", "task", "note")
+_SHOWN = ("trial", "section", *_NUMBERS, "task", "note")
 _READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "values", "clips", "tape_bytes"]
 _LONGEST = 200  # characters of a text that is in the table
 _THREADS = 16
@@ -143,6 +145,7 @@ class EpisodeFiles:
                     taken.append((trial.path, number, table))
             if state is not None:
                 self._done[trial.path] = trial, state
+                self._episodes.version += 1  # other media may be missing
         try:
             self._episodes.add(taken)
         except Exception:  # of one file; the others are taken
@@ -236,6 +239,7 @@ class _Episodes:
         else:
             return EpisodeTable({}, read=read)
         known = [trials.get(text) for text in self._texts["path"]]
+        own["note"] = self._with_reasons(own["note"], path, known)
         columns: dict[str, Any] = {
             name: Texts(values, pa.array(list(self._texts[name]), pa.string())) if name in self._texts else values
             for name, values in own.items()
@@ -248,6 +252,8 @@ class _Episodes:
         ordered = {name: columns.pop(name) for name in _SHOWN} | columns
         if np.isnan(own["success"]).all():  # episodes do not say whether they succeed
             del ordered["success"]
+        if (own["note"] < 0).all():
+            del ordered["note"]
         ordered["episode_id"] = Texts(np.arange(self._count, dtype=np.int32), self._ids[0])
         counting: Mask | None = None
         if any(self._is_left) or None in known:
@@ -259,6 +265,20 @@ class _Episodes:
             for trial in known
         ]
         return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self.reports)
+
+    def _with_reasons(
+        self, notes: npt.NDArray[np.int32], path: npt.NDArray[np.int32], trials: Sequence[TrialFiles | None]
+    ) -> npt.NDArray[np.int32]:
+        """Return the notes of the episodes, with the reason why a clip that was chosen has no file."""
+        missing = {(at, line["path"]): line for at, trial in enumerate(trials) if trial for line in trial.missing}
+        if not missing:
+            return notes
+        notes, texts = notes.copy(), [*self._texts["note"], None]  # -1: no note
+        for row, clip in self._clips.items():
+            if line := missing.get((int(path[row]), clip)):
+                why = f"{'its clip was lost: ' if line['status'] in LOST else ''}{why_missing(line)}"
+                notes[row] = self._text("note", joined(texts[notes[row]], why))
+        return notes
 
     def _text(self, name: str, text: str | None) -> int:
         known = self._texts.setdefault(name, {})

@@ -164,10 +164,11 @@ class Gallery:
         yield (
             "first",
             json_content(
-                first_payload(self.trials, self.title, metrics, self._lines_of, statuses=self.statuses) | more
+                _published(first_payload(self.trials, self.title, metrics, self._lines_of, statuses=self.statuses))
+                | more
             ),
         )
-        yield "index", json_content(index_payload(self.trials, self.title, self._lines_of) | more)
+        yield "index", json_content(_published(index_payload(self.trials, self.title, self._lines_of)) | more)
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
         returns = known_returns(name for trial_metrics in metrics for name in trial_metrics)
@@ -208,8 +209,19 @@ def published(status: TrialStatus) -> TrialStatus:
     >>> published(TrialStatus("error", "OSError: no '/home/me/my data/x.npz', see s3://bucket/me/log.txt")).error
     "OSError: no '…/x.npz', see …/log.txt"
     """
-    error = _QUOTED_PATH.sub(r"\1…/\2\1", status.error)
-    return TrialStatus(status.word, _PATH.sub("…/", error))
+    return TrialStatus(status.word, _without_paths(status.error))
+
+
+def _without_paths(text: str) -> str:
+    return _PATH.sub("…/", _QUOTED_PATH.sub(r"\1…/\2\1", text))
+
+
+def _published(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a payload in which the notes of tapes may be sent to others."""
+    for trial in payload["trials"]:
+        for tape in trial["tapes"]:
+            tape["note"] = _without_paths(tape["note"] or "")
+    return payload
 
 
 def default_folder(experiment: str) -> Path:

@@ -83,7 +83,8 @@ def _of_trials(catalog: Catalog) -> pd.DataFrame:
         rate, low, high = success_of(trial)
         row |= {"score": score, "success_rate": rate, "success_low": low, "success_high": high}
         row |= {name: known.get(name) for name in ("episode_return", "episode_length", "step")}
-        row |= {"clips": counts[trial.name], "best_clip": known.get("file"), "error": trial.status.error or None}
+        row |= {"clips": counts[trial.name], "lost": len(trial.lost), "best_clip": known.get("file")}
+        row |= {"error": trial.status.error or None}
         rows.append(row)
     return data_frame(rows, rows[0] if rows else ())
 

@@ -20,6 +20,7 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_file
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.storage.entry import why_missing
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import CLIP_LABEL, RETURNS, clip_rank, known_returns
@@ -34,6 +35,7 @@ from tune_media.viewing.verdict import verdict
 
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
+_MAX_LOST = 100  # lost media of a trial that the page lists
 _MAX_SETTING = 2000  # characters of a value of the whole config
 _TEXTS = ("section", "key", "kind", "note")
 _NUMBERS = {
@@ -113,7 +115,30 @@ def _tapes(trial: TrialFiles) -> list[dict[str, Any]]:
     reports = {line["step"]: line["path"] for line in trial.report_lines} if trial.tapes else {}
     names = ("section", "key", "step", "episode_id")
     tapes = [line for line in trial.tapes if line.get("step") in reports]
-    return [{name: line.get(name) for name in names} | {"report": reports[line["step"]]} for line in tapes]
+    return [
+        {name: line.get(name) for name in names}
+        | {"report": reports[line["step"]], "note": _text(line.get("note"), _MAX_SETTING)}
+        for line in tapes
+    ]
+
+
+def lost_payload(trial: TrialFiles) -> dict[str, Any]:
+    """Return how many media of a trial were lost, and of the newest the step, the place and the reason.
+
+    >>> import pyarrow.fs
+    >>> lost_payload(TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial"))
+    {'count': 0, 'newest': []}
+    """
+    lost = trial.lost
+    newest = [
+        {
+            "step": _number(line.get("step")),
+            "tag": f"{line['section']}/{line['key']}",
+            "why": _text(why_missing(line), _MAX_SETTING),
+        }
+        for line in lost[-_MAX_LOST:]
+    ]
+    return {"count": len(lost), "newest": newest}
 
 
 def shown_params(trials: Sequence[TrialFiles]) -> list[str]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.status import FAILED
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.entry import why_missing
 from tune_media.values.checks import name_some
 from tune_media.values.metric_names import main_metrics
+from tune_media.values.number import counted
 from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_METRICS = 4  # of a trial without clips
+_MOST_LOST = 3  # lost media that are named
 _MIN_HEADER, _MIN_NAME = 12, 20  # characters of the longest part of a header, and of a name that is cut
 _NUMBERS = re.compile(r"([-+\d.,/\[\] ]|e[-+]\d|inf|nan)*")  # one, an interval, or none
 
@@ -157,6 +160,18 @@ def importance_line(catalog: Catalog) -> str:
     explained = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
     more = f"{'; not surely' if sure else 'No hyperparameter surely matters:'} {name_some(unsure)}" if unsure else ""
     return printable(f"{explained}{more} ({count} configurations)")
+
+
+def lost_lines(catalog: Catalog) -> list[str]:
+    """Return a line for each of the newest lost media, and one that counts the others; none if none was lost."""
+    lost = [(trial, line) for trial in catalog.trials for line in trial.lost]
+    lost.sort(key=lambda pair: int(pair[1]["row"]))
+    lines = [
+        f"lost: {trial.name}: {line['section']}/{line['key']} of step {line.get('step')}: {why_missing(line)}"
+        for trial, line in lost[-_MOST_LOST:]
+    ]
+    others = len(lost) - len(lines)
+    return [*map(printable, lines), *([f"lost: {counted(others, 'older medium', 'older media')}"] if others else [])]
 
 
 def media_table(catalog: Catalog) -> str:

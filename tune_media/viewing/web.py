@@ -11,7 +11,7 @@ data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&histog
 data/play.json?trial=ID&report=PATH&episode=ID   a POST: render an episode that has a tape, and return its name
 data/played.json?trial=ID&report=PATH&episode=ID   how far it is; empty if it was not played lately
 played/NAME/VIEW.mp4                        its clip
-data/trial.json?trial=ID                    one trial's metrics over training, and why it failed
+data/trial.json?trial=ID                    one trial's metrics over training, why it failed, and its lost media
 data/config.json?trial=ID                   one trial's whole config, without keys and passwords
 data/clip.json?trial=ID&path=PATH           one clip's episode
 data/tape.json?trial=ID&report=PATH&episode=ID   an episode that has a tape; nothing is played
@@ -51,7 +51,7 @@ from tune_media.viewing.episode_details import episode_details, taped_details
 from tune_media.viewing.episode_files import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, static_files
 from tune_media.viewing.pages import Page, TrialPages
-from tune_media.viewing.payload import config_payload, etag_of, json_content
+from tune_media.viewing.payload import config_payload, etag_of, json_content, lost_payload
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import Trials
 
@@ -223,7 +223,8 @@ class ViewerApp:
 
     def _one_trial(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))
-        return Page(json_content({**trial.curves(), "tracebacks": tracebacks(trial.filesystem, trial.path)}))
+        problems = {"tracebacks": tracebacks(trial.filesystem, trial.path), "lost": lost_payload(trial)}
+        return Page(json_content({**trial.curves(), **problems}))
 
     def _config(self, request: Request) -> Page:
         return Page(json_content(config_payload(self._trial(request.args.get("trial", "")))))

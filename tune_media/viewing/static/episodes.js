@@ -9,6 +9,7 @@
   const AGAIN_MS = 700; // at most, while the server reads files; few are read soon
   const PEEK_HEIGHT = 190;
   const NAMES = new Set(["seed", "config/seed"]); // numbers that are names, not amounts
+  const TITLED = new Set(["trial", "episode_id", "note"]); // columns whose cells may be cut
   const { CONFIG, FLAGS, isConfig } = tm.episodeColumns;
   const typed = Object.fromEntries(Object.entries(tm.episodeColumns.SHORT).map(([short, name]) => [name, short]));
   const SHORT = { ...typed, episode_id: "id" };
@@ -166,8 +167,8 @@
           : html`<span class="muted">–</span>`}
         ${own && path && html`<${tm.compare.ClipBox} app=${app} trial=${own} path=${path}
           label=${`episode ${episode}`} />`}</td>
-      ${columns.map(({ name, at }) => html`<td title=${name === "trial" || name === "episode_id" ? row[at] : undefined}>
-        ${text(row[at], name)}</td>`)}</tr>`;
+      ${columns.map(({ name, at }) => html`<td class=${name === "note" ? "note" : undefined}
+        title=${TITLED.has(name) ? row[at] : undefined}>${text(row[at], name)}</td>`)}</tr>`;
   }
 
   /** How often values of a column occur; outliers are marked. A dragged range goes into the filter. */

@@ -159,10 +159,10 @@
   const play = (app, trial, tape) => html`<${PlayTape} key=${tape.episode_id} app=${app} trial=${trial.name}
     report=${tape.report} episode=${tape.episode_id} />`;
 
-  /** What a card shows that has no clip: if the clip was left a tape, the button that plays it. */
+  /** What a card or a trial without a clip shows: if the clip was left a tape, why, and the button that plays it. */
   function NoClip({ app, trial }) {
     const tape = tapeOf(app, trial);
-    return html`<p>${tape ? html`not rendered, there is its tape: ${play(app, trial, tape)}`
+    return html`<p>${tape ? html`${tape.note || "not rendered"}. There is its tape: ${play(app, trial, tape)}`
       : "no clip under this choice"}</p>`;
   }
 

@@ -7,6 +7,7 @@
   const model = tm.model;
   const { cssColor } = tm.charts;
   const CURVE_HEIGHT = 280;
+  const MOST_LOST = 3; // lost media that are shown unasked
 
   /** Put several series that have x values of their own on one x axis. */
   function align(lines) {
@@ -95,6 +96,7 @@
         ${curves?.tracebacks && html`<details class="tracebacks">
           <summary>${model.isFailed(trial) ? "Traceback" : "It failed, and went on: the traceback"}</summary>
           <pre class="command" tabindex="0">${curves.tracebacks}</pre></details>`}
+        <${Lost} lost=${curves?.lost} />
         ${app.hasClips && html`<div class="strip" aria-label="Clips from first to last" role="list" tabindex="0">
           ${clips.map((clip) => html`<div class=${`film${tm.compare.isTicked(app, trial, clip.path) ? " ticked" : ""}`}
             role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
@@ -106,7 +108,7 @@
               <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back
                 && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
           </div>`)}
-          ${!clips.length && html`<p class="muted">This trial has no clips under this choice.</p>`}
+          ${!clips.length && html`<div class="muted"><${tm.tape.NoClip} app=${app} trial=${trial} /></div>`}
         </div>`}
         ${chosen && html`<${tm.compare.OfTrial} app=${app} trial=${trial} clips=${clips} chosen=${chosen} />`}
         <section class="panel">
@@ -132,6 +134,17 @@
         ? clip : best), null);
       if (nearest) this.props.app.set({ clip: nearest.path });
     }
+  }
+
+  /** The media that were lost, with the reasons: folded if they are many. A gallery has none of them. */
+  function Lost({ lost }) {
+    if (!lost?.count) return null;
+    const { count, newest } = lost;
+    return html`<details class="lost" open=${count <= MOST_LOST}>
+      <summary>${count === 1 ? "1 medium was" : `${number(count)} media were`} lost${count > newest.length
+        && `; the newest ${newest.length}`}</summary>
+      <ul>${newest.map(({ step, tag, why }) => html`<li>
+        <b>step ${number(step)}</b> ${tag}: <span class="reason">${why}</span></li>`)}</ul></details>`;
   }
 
   /** The trial's name, rank and hyperparameters, and the way back and on. */
