@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Sequence
@@ -31,8 +32,10 @@ _HEADER = re.compile(
     r"""(?i)(?<![\w-])((?:proxy-)?authorization|(?:set-)?cookie)(:\s*)(?!\*\*\*)"""
     r"""(?=[^\s=;,'"]{1,200}=|(?:(?!cookie)[^\r\n'"]){0,200}\d)[^\r\n'"]{4,}"""
 )
-_BEARER = re.compile(r"(?i)(\b(?:Basic|Bearer)\s+)(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}")
-_COMMAND = re.compile(r"""(?i)(\s(?:-u|--user)[\s=]+["']?[^\s:'"]+:)[^\s"']+""")
+_BEARER = re.compile(r"(?i)(\bBearer\s+)(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}")
+_BASIC = re.compile(r"(?i)(\bBasic\s+)([A-Za-z0-9+/]{8,}={0,2})")
+_COMMAND = re.compile(r"""(?im)((?:^|\s)(?:-u|--user)[\s=]+["']?[^\s:'"]+:)[^\s"']+""")
+_OF_MYSQL = re.compile(r"""(?i)(\b(?:mysql|mariadb)\w*\s(?:[^\r\n]{0,200}?\s)??-p["']?)(?![,;.)])[^\s"']+""")
 _NETRC = re.compile(r"(?i)(\blogin\s+\S+\s+password\s+)\S+")
 _HOOK = re.compile(
     r"(?i)(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/"
@@ -47,11 +50,14 @@ _NAMES = (
     *(f"{of}{dash}key" for of in ("api", "access", "account", "private", "secret") for dash in ("", "-", "_")),
 )
 _SHORT_NAMES = re.compile(r"(?:^|[^a-z])(?:pass|pw|auth|jwt)$")  # whole words only
+_CODE_NAMES = re.compile(r"(?:^|[^a-z])(?:otp|pin|passcode)$")
+_CODE = re.compile(r"""(?i)[=:]\s*(?:\\?["'])?(\d[\d-]{3,}(?!\w)|(?=[a-z_-]{0,20}\d)[\w-]{8,})""")
 _QUERY_NAMES = re.compile(r"[?&](?:key|auth|code|pass|jwt|sid|session(?:_?id)?)$")
 _LONGEST_NAME = 24
 _FOLDER = re.compile(r"(?:^|[^A-Za-z])(?:OLD)?PWD$")  # a shell's variables, whose values are paths
 _MORE_NAMES = (
     *("pass", "pw", "auth", "key", "code", "jwt", "sid", "session", "session_id", "sessionid", "sas", "pat", "dsn"),
+    *("otp", "pin", "passcode"),
 )  # in some places only
 _LAST = "".join({name[-1] for name in (*_NAMES, *_MORE_NAMES)})
 _BACKWARDS = "|".join(
@@ -73,7 +79,8 @@ _CHARACTER = r"""[^\s&"'<>,;)\]}]"""
 _IN_QUOTES = r"""[=:]\s*b?(?:\\?"(?!\\?")([^"]+)|'(?!')([^']+))"""
 _QUOTED = re.compile(_IN_QUOTES)
 _TUPLE = re.compile(r"=\s*\(([^()]+)\)")
-_PLAIN = r"""(?!None\b|null\b|true\b|false\b|\*\*\*)(?:(?:Basic|Bearer)\s+)?"""
+# Not of `"secret": Box(-1.0, 1.0)`, the space of an observation.
+_PLAIN = r"""(?!None\b|null\b|true\b|false\b|\*\*\*|[a-z]+\(\[?[\d.-]+[\s,)\]])(?:(?:Basic|Bearer)\s+)?"""
 _DIRECT = rf"={_PLAIN}((?!\d{{1,6}}(?![^\s&,;)])){_CHARACTER}*(?![:.]){_CHARACTER})"
 # Not of `token: expired`.
 _SPACED = rf"[=:]\s*{_PLAIN}(?=[^\s\d]{{0,200}}\d)({_CHARACTER}{{{_MIN_LENGTH},}})"
@@ -101,7 +108,8 @@ _DIGEST = re.compile(r"""(?i)(\bresponse=\\?["']?)[0-9a-f]{32,}""")
 # time.
 _TOKEN = re.compile(
     r"""(?x)([^A-Za-z0-9_-])(?=[A-Za-z0-9_.:+/=-]{15})(?:
-    gh[oprsu]_\w{16,} | github_pat_\w{16,} | hf_[A-Za-z0-9]{16,} | [sr]k[-_](?=[\w-]*\d)[\w-]{16,}
+    gh[oprsu]_\w{16,} | github_pat_\w{16,} | hf_[A-Za-z0-9]{16,}
+    | [sr]k(?=[\w-]*[-_](?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{12})[\w-]{17,}
     | gl[a-z]{2,4}-[\w-]{16,} | xox[a-z]-[\w-]{10,} | xapp-[\w-]{16,} | (?:AKIA|ASIA)[A-Z0-9]{16}
     | AIza[\w-]{30,} | ya29\.[\w-]{16,}
     | npm_[A-Za-z0-9]{30,} | pypi-[\w-]{30,} | wandb_v\d_[\w-]{16,} | eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)*
@@ -148,8 +156,10 @@ def _redacted(text: str, secrets: Sequence[str]) -> str:
         text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
     if "hook" in folded or "telegram" in folded:
         text = _HOOK.sub(rf"\1{HIDDEN}", text)
-    if " -u" in text or "--user" in text:
+    if "-u" in text:
         text = _COMMAND.sub(rf"\1{HIDDEN}", text)
+    if "mysql" in folded or "mariadb" in folded:
+        text = _OF_MYSQL.sub(rf"\1{HIDDEN}", text)
     if "login" in folded:
         text = _NETRC.sub(rf"\1{HIDDEN}", text)
     if "response=" in folded:
@@ -159,8 +169,10 @@ def _redacted(text: str, secrets: Sequence[str]) -> str:
     text = _without_values(text)
     if "--" in text:
         text = _OPTION.sub(_without_option, text)
-    if "bearer" in folded or "basic" in folded:
+    if "bearer" in folded:
         text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    if "basic" in folded:
+        text = _BASIC.sub(_without_basic, text)
     return _TOKEN.sub(rf"\1{HIDDEN}", f"\n{text}")[1:]
 
 
@@ -210,6 +222,8 @@ def _value_after(text: str, at: int, is_direct: bool, group: int) -> re.Match[st
         match = _QUOTED.match(text, at)
         if match is not None and re.search(r"\d", match[0]):
             return match
+    if name.endswith(("otp", "pin", "passcode")) and _CODE_NAMES.search(name):
+        return _CODE.match(text, at)
     if not is_direct or text[at] != "=":
         return None
     if _QUERY_NAMES.search(before):
@@ -222,6 +236,16 @@ def _value_after(text: str, at: int, is_direct: bool, group: int) -> re.Match[st
 def _is_variable(before: str) -> bool:
     variable = _OF_ENVIRONMENT.search(before)
     return variable is not None and _IN_ENVIRONMENT.search(variable[0]) is not None
+
+
+def _without_basic(basic: re.Match[str]) -> str:
+    """Return a word after `Basic` unless it is the Base64 of a user, a colon and a password."""
+    credentials = basic[2].rstrip("=")
+    try:
+        is_secret = ":" in base64.b64decode(credentials[: len(credentials) // 4 * 4]).decode()
+    except ValueError:
+        is_secret = False
+    return f"{basic[1]}{HIDDEN}" if is_secret else basic[0]
 
 
 def _without_option(option: re.Match[str]) -> str:
