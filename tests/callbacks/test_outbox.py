@@ -306,6 +306,13 @@ def test_only_the_user_may_look_into_the_folder_of_all_outboxes_and_into_each(tm
     outbox.close(remove=True)
 
 
+def test_the_folder_of_all_outboxes_may_be_in_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(FOLDER_VARIABLE, "~/outbox")
+    assert outbox_root() == tmp_path / "home" / "outbox"
+
+
 def test_an_outbox_of_another_version_is_named_and_left(tmp_path, caplog):
     """It was neither delivered nor named."""
     old = Outbox.open(outbox_root(), "/results/sweep", "1")

@@ -766,7 +766,7 @@ def outbox_root() -> Path:
     """
     given = os.environ.get(FOLDER_VARIABLE)
     user = os.getuid()
-    root = Path(given) if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
+    root = Path(given).expanduser() if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not given and (root.is_symlink() or root.stat().st_uid != user):  # in a folder that all users share
         raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
