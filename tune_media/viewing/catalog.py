@@ -37,10 +37,10 @@ from tune_media.viewing.places import (
     experiments_in,
     find_folders,
     is_experiment,
-    is_trial,
     no_experiment,
     short_names,
 )
+from tune_media.viewing.trial_folders import is_trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -500,7 +500,7 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
 def _read_trial(folder: Folder) -> TrialFiles | Exception | None:
     try:
         trial = TrialFiles(folder.name, folder.filesystem, folder.path).read()
-        return trial if len(trial.media) or len(trial.reports) or is_trial(folder) else None
+        return trial if len(trial.media) or len(trial.reports) or is_trial(folder.filesystem, folder.path) else None
     except Exception as error:  # of one trial; the others are read
         return error
 

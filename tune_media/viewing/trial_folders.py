@@ -94,6 +94,18 @@ class TrialFolders:
         return file_infos(self._filesystem, [posixpath.join(folder, name) for folder in folders])
 
 
+def is_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
+    """Return whether a folder is a trial's: it has a file of a trial, lines in the log, or bare clips.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    version = TrialFolders(filesystem, [])._look([folder])[folder]
+    if isinstance(version, OSError):
+        raise version
+    return version is not None
+
+
 def file_infos(filesystem: pyarrow.fs.FileSystem, paths: Sequence[str]) -> list[_Info]:
     """Return the facts of each file, or the error if the filesystem refuses them."""
     try:
