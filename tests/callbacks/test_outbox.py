@@ -360,6 +360,17 @@ def test_an_outbox_whose_folder_is_removed_is_made_anew_and_outlives_a_kill(tmp_
     again.close(remove=True)
 
 
+def test_an_outbox_whose_lock_file_is_removed_is_locked_again(tmp_path):
+    """A second driver of the experiment adopted it while the first one went on."""
+    outbox = Outbox.open(outbox_root(), "/results/sweep", "1")
+    outbox.append([NewRow("t1", "media", b"1")])
+    (outbox.folder / "lock").unlink()
+    outbox.append([NewRow("t1", "media", b"2")])
+    assert Outbox.adopt(outbox.folder) is None
+    assert [row.data for row in outbox.read(0)] == [b"1", b"2"]
+    outbox.close(remove=True)
+
+
 def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outbox):
     rows = [NewRow("t1", "media", str(index).encode()) for index in range(250)]
     last = outbox.append(rows)
