@@ -7,6 +7,7 @@ import tune_media as tm
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
 from tests.support.trial_life import index_lines
+from tune_media.callbacks import intake
 from tune_media.callbacks.backend import Backend
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
@@ -31,6 +32,20 @@ def test_a_checkpoints_copy_of_a_result_gets_the_same_path_and_stores_nothing_ag
     assert isinstance(result["clip"], str)
     assert metrics["clip"] == result["clip"]
     assert len(index_lines(tmp_path / "storage" / "t1")) == 1
+
+
+def test_a_checkpoints_copy_of_a_result_is_read_once_for_all_callbacks(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(intake, "clean_result", lambda result, report: read.append(result))
+    callbacks = [tm.JsonMediaLoggerCallback(), tm.MediaLoggerCallback(Taking())]
+    trial, metrics = FakeTrial(tmp_path), {"score": 1.0}
+    trial.run_metadata.checkpoint_manager.latest_checkpoint_result = SimpleNamespace(metrics=metrics)
+    for hook in ("log_trial_start", "log_trial_save", "log_trial_end"):
+        for callback in callbacks:
+            getattr(callback, hook)(trial)
+    for callback in callbacks:
+        callback.on_experiment_end([trial])
+    assert [result is metrics for result in read] == [True]
 
 
 def test_a_clip_whose_facts_cannot_be_kept_costs_itself_alone(tmp_path):

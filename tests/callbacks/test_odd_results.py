@@ -178,6 +178,21 @@ def test_an_odd_value_costs_itself_alone_in_all_loggers_and_is_counted(tmp_path,
     assert "of/odd" in caplog.text
 
 
+def test_a_tensor_becomes_numbers_and_is_not_turned_into_text(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    own = Own()
+    monkeypatch.setattr(torch.Tensor, "__repr__", lambda tensor: 1 / 0)  # takes 0.2 ms
+    run([tm.MediaLoggerCallback(own)], FakeTrial(tmp_path), [{"loss": torch.tensor(1.5)}])
+    assert own.flat[0]["loss"] == 1.5
+
+
+def test_a_tensor_that_cannot_be_read_at_all_is_replaced_by_its_type(tmp_path):
+    methods = {name: lambda tensor: 1 / 0 for name in ("detach", "__str__", "__repr__")}
+    own, tensor = Own(), type("Tensor", (), {"__module__": "torch", **methods})()
+    run([tm.MediaLoggerCallback(own)], FakeTrial(tmp_path), [{"loss": tensor}])
+    assert own.flat[0]["loss"] == "<Tensor>"
+
+
 def test_whole_numbers_as_keys_and_other_ordinary_results_are_not_counted(tmp_path, capsys, caplog):
     result = {1: 2.0, "of": {np.int64(3): "text", True: [1, "a", None]}, "text": "größer", "list": [1.0] * 300_000}
     result |= {None: 3.0, float("nan"): 4.0, "größe": 5.0}

@@ -306,6 +306,13 @@ def test_only_the_user_may_look_into_the_folder_of_all_outboxes_and_into_each(tm
     outbox.close(remove=True)
 
 
+def test_the_folder_of_all_outboxes_may_be_in_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(FOLDER_VARIABLE, "~/outbox")
+    assert outbox_root() == tmp_path / "home" / "outbox"
+
+
 def test_an_outbox_of_another_version_is_named_and_left(tmp_path, caplog):
     """It was neither delivered nor named."""
     old = Outbox.open(outbox_root(), "/results/sweep", "1")
@@ -351,6 +358,17 @@ def test_an_outbox_whose_folder_is_removed_is_made_anew_and_outlives_a_kill(tmp_
             first.content()
     again.checkpoint()
     again.close(remove=True)
+
+
+def test_an_outbox_whose_lock_file_is_removed_is_locked_again(tmp_path):
+    """A second driver of the experiment adopted it while the first one went on."""
+    outbox = Outbox.open(outbox_root(), "/results/sweep", "1")
+    outbox.append([NewRow("t1", "media", b"1")])
+    (outbox.folder / "lock").unlink()
+    outbox.append([NewRow("t1", "media", b"2")])
+    assert Outbox.adopt(outbox.folder) is None
+    assert [row.data for row in outbox.read(0)] == [b"1", b"2"]
+    outbox.close(remove=True)
 
 
 def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outbox):

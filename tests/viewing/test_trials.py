@@ -133,6 +133,18 @@ def test_a_trial_that_cannot_be_read_leaves_the_others_alone(experiment, caplog,
     assert "Permission denied" in message
 
 
+def test_a_folder_that_cannot_be_read_and_is_alone_on_its_level_is_named_and_left_out(experiment, caplog):
+    (experiment.parent / "older" / "private").mkdir(parents=True)
+    storage = RefusingStorage()
+    storage.refused = ["older/private/"]
+    trials = Trials([LogDirectory(on(storage, experiment.parent))])
+    for trial in ("trial_0", "trial_1"):
+        (experiment / trial).rename(experiment.parent / trial)
+    shutil.rmtree(experiment)
+    assert [trial.name.rpartition("/")[2] for trial in trials.all()] == ["trial_0", "trial_1"]
+    assert "private" in caplog.text
+
+
 def test_results_that_cannot_be_read_are_asked_for_again_only_after_a_pause(experiment, monkeypatch):
     storage = RefusingStorage()
     storage.refused = ["trial_0/result.json"]

@@ -178,7 +178,7 @@ class Outbox:
     """
 
     def __init__(self, folder: Path, lock_file: Any) -> None:
-        self.folder, self._path = folder, str(folder / "outbox.sqlite")
+        self.folder, self._path, self._lock_path = folder, str(folder / "outbox.sqlite"), str(folder / "lock")
         self._lock_file = lock_file
         self._database = _connected(folder)
         self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
@@ -603,7 +603,7 @@ class Outbox:
             self._changed.notify_all()
 
     def _make_anew(self) -> None:
-        """Make the outbox anew if something has removed its folder, as what tidies temporary folders does.
+        """Make the outbox anew if something has removed its folder or lock, as what tidies temporary folders does.
 
         The rows are those of the open database; contents that were files are lost, and named when they are read.
 
@@ -611,27 +611,29 @@ class Outbox:
             OSError: The folder cannot be made.
             sqlite3.Error: The disk does not take the rows.
         """
-        if self._has_folder() or self._is_closed:
+        if self._is_whole() or self._is_closed:
             return
         with self._checkpointing, self._lock:
-            if self._has_folder():
+            if self._is_whole():
                 return
             self.folder.parent.mkdir(mode=0o700, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            lock_file, database = _locked(self.folder), _connected(self.folder)
-            self._database.backup(database)
-            replaced = [self._database, self._checkpoints]
+            lock_file, replaced = _locked(self.folder), []
             if lock_file is not None:  # else the old one still locks: its file was not removed
                 replaced.append(self._lock_file)
                 self._lock_file = lock_file
+            if not Path(self._path).exists():
+                database = _connected(self.folder)
+                self._database.backup(database)
+                replaced += [self._database, self._checkpoints]
+                self._database, self._checkpoints = database, _connected(self.folder)
             for old in replaced:
                 with contextlib.suppress(sqlite3.Error, OSError):
                     old.close()
-            self._database, self._checkpoints = database, _connected(self.folder)
         logger.warning("tune_media: the outbox in %s was removed while it was in use; it is made anew.", self.folder)
 
-    def _has_folder(self) -> bool:
-        return os.path.exists(self._path)  # noqa: PTH110 - Tune's loop calls it at each result
+    def _is_whole(self) -> bool:
+        return os.path.exists(self._path) and os.path.exists(self._lock_path)  # noqa: PTH110 - at each result
 
     def scratch(self) -> Path:
         """Return a new folder for other files of the process, which goes with the outbox."""
@@ -766,7 +768,7 @@ def outbox_root() -> Path:
     """
     given = os.environ.get(FOLDER_VARIABLE)
     user = os.getuid()
-    root = Path(given) if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
+    root = Path(given).expanduser() if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not given and (root.is_symlink() or root.stat().st_uid != user):  # in a folder that all users share
         raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")

@@ -109,6 +109,7 @@ class MediaSession:
         self._load_patience = _LOAD_SECONDS
         self._is_settled = True
         self._last: Report | None = None  # Tune shows a result to all callbacks, then the next one
+        self._last_copy: dict[str, Any] | None = None
         if any(row.seq > outbox.position(STORAGE) for row in outbox.read_kinds(0, ("media",))):
             self._summary.has_new = True
         self._maker.adopt()
@@ -210,7 +211,10 @@ class MediaSession:
         return taken.report
 
     def read_copy(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Replace the media in a copy of a result, which Tune keeps, by their paths."""
+        """Replace the media in a copy of a result, which Tune keeps, by their paths; once for all callbacks."""
+        if self._last_copy is result:
+            return
+        self._last_copy = result
         intake = self._intake_of(trial)
         self._keep(intake, self._take(result, intake, is_copy=True))
 

@@ -23,7 +23,7 @@ from tune_media.callbacks.rows import medium_row, name_row
 from tune_media.callbacks.services import Services
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
-from tune_media.replay.player import RenderError
+from tune_media.replay.player import EnvHangsError, RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
@@ -90,6 +90,7 @@ class TapeRenderer(OutboxThread):
         self._recipe, self._in_a_row = "", 0  # of the last tape, and how many of that recipe came one after the other
         self._error: BaseException | None = None  # what went wrong with the last tape, if that was not expected
         self._is_over = False  # nothing more is rendered
+        self._hung: set[str] = set()  # recipes of which an env did not come back from a call
         self._waiting: dict[int, _WaitingClip] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
         self._has_warned = False
@@ -125,6 +126,9 @@ class TapeRenderer(OutboxThread):
 
     def finish(self, seconds: float | None) -> None:
         """Render at most so long; the rest become tapes. None: all wait in the outbox for a restore."""
+        for waiting in self._all() if seconds is not None else ():
+            if waiting.row.recipe in self._hung:
+                self._leave(waiting, "the experiment ended, and the env did not come back from a call before")
         self.close(seconds or 0.0)
         slow = self._why_slow()
         why = f"the experiment ended first{f'; {slow}' if slow.startswith('the frame') else ''}"
@@ -242,6 +246,9 @@ class TapeRenderer(OutboxThread):
             return
         except Exception as error:
             if not self._is_over:  # else the experiment ends, and the tape waits for a restore
+                if isinstance(error, EnvHangsError) and first.row.recipe not in self._hung:
+                    error = RenderError(str(error), is_of_env=False)  # once, a machine or a driver may be the reason
+                    self._hung.add(first.row.recipe)
                 for clip in waiting:
                     self._give_up(clip, error)
             return

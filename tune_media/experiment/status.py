@@ -12,8 +12,8 @@ import pyarrow.fs
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.secrets import redacted, redacted_values
 
-FAILED = "error"
 UNENDED = ("pending", "running", "paused")
+TRIAL_FAILED = "error"
 _ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
 _MAX_ERROR = 400
 _MAX_TRACEBACKS = 20_000
@@ -24,7 +24,7 @@ _COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # as Ray writes them for a termi
 class TrialStatus:
     """What became of a trial.
 
-    >>> TrialStatus("error", "ValueError: no").word == FAILED
+    >>> TrialStatus("error", "ValueError: no").word == TRIAL_FAILED
     True
     """
 

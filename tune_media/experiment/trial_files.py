@@ -39,7 +39,7 @@ from tune_media.experiment.results import (
     result_step,
 )
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
-from tune_media.experiment.status import FAILED, TrialStatus, content_of_errors, last_line
+from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, content_of_errors, last_line
 from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
@@ -197,10 +197,10 @@ class TrialFiles:
         """What became of it, in the words of Tune's last snapshot, with the error if it failed."""
         state = None if self.tune_view is None else self.tune_view.state(self)
         word = state.status.lower() if state else ""
-        if word == FAILED and self._error is None:
+        if word == TRIAL_FAILED and self._error is None:
             with contextlib.suppress(OSError):
                 self._error = last_line(content_of_errors(self.filesystem, self.path))
-        return TrialStatus(word, self._error or "" if word == FAILED else "")
+        return TrialStatus(word, self._error or "" if word == TRIAL_FAILED else "")
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json``, with objects named by Tune's ids, or else the params in its folder's name."""

@@ -254,7 +254,7 @@ class Candidate:
     media: Mapping[str, Image | Artifact] = field(default_factory=dict)  # its pictures and files by name
     trajectory: Trajectory | None = None
     tape: RunningTape | None = None  # if its clips may be made of it; it stays in its process
-    late: Mapping[str, Video] = field(default_factory=dict)  # its clips by view, not rendered yet, if it has no others
+    unrendered: Mapping[str, Video] = field(default_factory=dict)  # its clips by view, if it has no others
     rewards: npt.NDArray[np.float64] | None = None  # of each step, if it has clips and the rewards are on no tape
     step_bytes: int = 0  # the memory that its trajectory and its rewards take, roughly
     # its clips by view, whose frames are held and not encoded yet, if it has no others
@@ -291,7 +291,7 @@ class Candidate:
 
     def in_result(self) -> Video | EpisodeRecord | dict[str, Video]:
         """Return its value in a result: its clip, its clips by view, or its record if no frames are recorded."""
-        videos = self.videos() or {view: clip.of_episode(self._of_view(view)) for view, clip in self.late.items()}
+        videos = self.videos() or {view: clip.of_episode(self._of_view(view)) for view, clip in self.unrendered.items()}
         return self.record if not videos else videos[""] if set(videos) == {""} else videos
 
     def _video(self, view: str, clip: EncodedVideo) -> Video:

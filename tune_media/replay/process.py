@@ -25,7 +25,7 @@ from typing import IO, Any
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.ray_compat import cloudpickle
 from tune_media.recording.rendering import FrameFunction
-from tune_media.replay.player import RenderError
+from tune_media.replay.player import EnvHangsError, RenderError
 from tune_media.replay.recipe import Creator
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
@@ -178,7 +178,7 @@ class RenderProcess:
         if not is_whole:
             died = f"{self._death()}{why}"
             if self._hangs:
-                raise RenderError(
+                raise EnvHangsError(
                     f"the frame of step {self._step + 1} did not come in {self._most_silence:g} s: the env does not "
                     "come back from a call"
                 )

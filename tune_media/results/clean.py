@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tune_media.values.convert import is_of_known_library
 from tune_media.values.foreign import foreign_errors, is_a, is_readable, items_of, members_of, shown, whole_characters
 from tune_media.values.medium import Medium
 from tune_media.values.strict_json import MAX_INT_BITS
@@ -64,7 +65,9 @@ class _Cleaner:
                 is_large = plain.bit_length() > MAX_INT_BITS
                 return self._replaced(value, at, "is too large a number") if is_large else plain
             if is_a(plain, Enum) or not is_a(plain, (np.ndarray, *_CONTAINERS)):
-                return plain if is_readable(plain) else self._replaced(value, at, "raises when it is turned into text")
+                # Text of a tensor or table takes long; if it cannot be converted, the reader looks at its text.
+                is_text = is_of_known_library(plain) or is_readable(plain)
+                return plain if is_text else self._replaced(value, at, "raises when it is turned into text")
             if is_a(plain, np.ndarray) and not plain.dtype.hasobject:
                 return plain
             if id(value) in around:
@@ -109,7 +112,8 @@ class _Cleaner:
 
     def _sequence(self, values: Any, at: str, around: tuple[int, ...]) -> Any:
         items = values.ravel().tolist() if is_a(values, np.ndarray) else list(values)
-        if _PLAIN.issuperset(map(type, items)):
+        kinds = set(map(type, items))
+        if kinds <= _PLAIN or (kinds == {int} and max(map(int.bit_length, items)) <= MAX_INT_BITS):
             return values
         cleaned = [self.clean(item, at, around) for item in items]
         if all(new is item for new, item in zip(cleaned, items, strict=True)):

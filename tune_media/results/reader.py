@@ -18,7 +18,7 @@ from tune_media.results.content_ids import ContentIds, Place, place_of
 from tune_media.results.raw_clips import RawVideo, advice, id_parts_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.values.convert import converted
-from tune_media.values.foreign import foreign_errors, is_a, shown
+from tune_media.values.foreign import foreign_errors, is_a, is_readable, shown
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
 from tune_media.values.secrets import error_text
@@ -156,7 +156,7 @@ class _ResultWalk:
                 self._ids.identify(made, at)
         except foreign_errors() as error:
             self._cannot_read(value, at, error)
-            return value
+            return value if is_readable(value) else f"<{type(value).__name__}>"
         return made.item() if is_a(made, np.ndarray) and made.ndim == 0 else made
 
     def _sequence(self, values: Any, at: Place) -> Any:

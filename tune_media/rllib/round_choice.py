@@ -87,7 +87,7 @@ class RoundChoice:
                 if clip is None:
                     lost[id] = "no clip: its tape cannot be stored"
                 else:
-                    kept[id] = replace(winner, late=dict.fromkeys(self._plan.views, clip))
+                    kept[id] = replace(winner, unrendered=dict.fromkeys(self._plan.views, clip))
         problems = [*self._problems, *taken.problems, *(Problem(why, 1) for id, why in lost.items() if id in kept)]
         if missing := len(self.wanted - taken.kept.keys()):
             problems.append(Problem(f"no clip: {_did_not_answer('their env runner', self._round.timeout)}", missing))

@@ -40,6 +40,12 @@ def converted(value: Any) -> Any:
     return value
 
 
+def is_of_known_library(value: Any) -> bool:
+    """Return whether ``converted`` knows the library that a value's own class is of, not one of a user's subclass."""
+    library = str(type(value).__module__).partition(".")[0]
+    return any((library, kind.__name__) in _CONVERSIONS for kind in type(value).__mro__)
+
+
 def as_array(value: Any) -> npt.NDArray[Any]:
     """Return a value as an array; a torch tensor may be on any device.
 

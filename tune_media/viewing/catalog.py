@@ -17,7 +17,7 @@ import pyarrow.fs
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.state import Snapshots
-from tune_media.experiment.status import FAILED, TrialStatus
+from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned, trials_named
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
@@ -37,10 +37,10 @@ from tune_media.viewing.places import (
     experiments_in,
     find_folders,
     is_experiment,
-    is_trial,
     no_experiment,
     short_names,
 )
+from tune_media.viewing.trial_folders import is_trial
 from tune_media.viewing.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Catalog(Sequence[CatalogRow]):
         return [(self.trials[number], scores.values[number], self._best_of(number)) for number in numbers]
 
     def _best_first(self, sign: int = 1) -> list[int]:
-        return sorted(self.scores.best_first(sign), key=lambda number: self.trials[number].status.word == FAILED)
+        return sorted(self.scores.best_first(sign), key=lambda number: self.trials[number].status.word == TRIAL_FAILED)
 
     @property
     def winner(self) -> TrialFiles | None:
@@ -526,7 +526,7 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
 def _read_trial(folder: Folder) -> TrialFiles | Exception | None:
     try:
         trial = TrialFiles(folder.name, folder.filesystem, folder.path).read()
-        return trial if len(trial.media) or len(trial.reports) or is_trial(folder) else None
+        return trial if len(trial.media) or len(trial.reports) or is_trial(folder.filesystem, folder.path) else None
     except Exception as error:  # of one trial; the others are read
         return error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tune_media.experiment.status import FAILED, TrialStatus
+from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import parquet_name
 from tune_media.storage.passed_over import warn_passed_over
@@ -125,7 +125,7 @@ def _is_played(trial: TrialFiles) -> bool:
 
 def _counting(scores: Sequence[float | None], statuses: Sequence[TrialStatus]) -> list[float | None]:
     """Return the scores without those of trials that failed."""
-    return [s if status.word != FAILED else None for s, status in zip(scores, statuses, strict=True)]
+    return [s if status.word != TRIAL_FAILED else None for s, status in zip(scores, statuses, strict=True)]
 
 
 def is_rate(metric: str) -> bool:

@@ -13,15 +13,11 @@ from typing import Any
 import pyarrow
 import pyarrow.fs
 
-from tune_media.experiment.params import PARAMS
 from tune_media.experiment.state import Listings
-from tune_media.storage.bare_clips import bare_version
 from tune_media.storage.filesystem import at_uri
-from tune_media.storage.index_lines import INDEX_PATH
-from tune_media.storage.location import LOCATION_FILE
-from tune_media.storage.log import is_logged
 from tune_media.values.checks import local_path
 from tune_media.values.secrets import redacted
+from tune_media.viewing.trial_folders import is_trial
 
 CHECKPOINT = re.compile(r"checkpoint_\d+$")
 """The names of the folders of checkpoints, which may hold many files."""
@@ -132,7 +128,12 @@ def is_experiment(folder: Folder) -> bool:
 
 def holds_experiment(folder: Folder) -> bool:
     """Whether a folder is an experiment or a trial, or has experiments in it."""
-    return is_experiment(folder) or is_trial(folder) or _has_trials(folder) or bool(experiments_in(folder))
+    return (
+        is_experiment(folder)
+        or is_trial(folder.filesystem, folder.path)
+        or _has_trials(folder)
+        or bool(experiments_in(folder))
+    )
 
 
 def no_experiment(folder: Folder) -> ValueError:
@@ -148,19 +149,11 @@ def no_experiment(folder: Folder) -> ValueError:
     )
 
 
-def is_trial(folder: Folder) -> bool:
-    """Whether a folder is a trial's: it has ``params.json``, a list of media, or tells where that is, or bare clips."""
-    is_named = any(map(folder.has_file, (PARAMS, INDEX_PATH, LOCATION_FILE)))
-    return (
-        is_named
-        or is_logged(folder.filesystem, folder.path)
-        or bare_version(folder.filesystem, folder.path) is not None
-    )
-
-
 def _has_trials(folder: Folder) -> bool:
     """Whether a folder in a folder is a trial's."""
-    return any(is_trial(inner) for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name))
+    return any(
+        is_trial(inner.filesystem, inner.path) for inner in folder.subfolders() if not OTHER_FOLDERS.match(inner.name)
+    )
 
 
 def allow_many_requests() -> int:

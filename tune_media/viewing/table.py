@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tune_media.experiment.status import FAILED
+from tune_media.experiment.status import TRIAL_FAILED
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import why_missing
 from tune_media.values.checks import name_some
@@ -38,7 +38,7 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
     If the lines do not fit, they have no column for the clip's file. The errors of failed trials stand below. If
     nothing was recorded, a line has what became of the trial, and its last metrics.
     """
-    failed = [trial for trial in catalog.trials if trial.status.word == FAILED]
+    failed = [trial for trial in catalog.trials if trial.status.word == TRIAL_FAILED]
     errors = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
     # A path that is cut is of no use; `--all` and `--json` have it.
     optional = -1 if len(catalog) else None
@@ -62,7 +62,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         cells += [_rate(trial)] if tells else []
         clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
-        name += " (failed)" if trial.status.word == FAILED else ""
+        name += " (failed)" if trial.status.word == TRIAL_FAILED else ""
         if best is None:
             rows.append([name, *cells, "", "", "", clips, "unknown" if counts[trial.name] else "no clip"])
             continue

@@ -35,17 +35,9 @@ class TrialFolders:
         self._parents = {posixpath.dirname(path) for path in self._known}
 
     def versions(self, folders: Sequence[str], pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
-        """Return the folders that are a trial's, each with the version of its index, or why it cannot be had.
-
-        Raises:
-            OSError: The filesystem answers for none of the folders.
-        """
+        """Return the folders that are a trial's, each with the version of its index, or why it cannot be had."""
         parts = pool.map(self._look, in_parts(folders, self._filesystem))
-        versions = {folder: version for part in parts for folder, version in part.items()}
-        errors = [version for version in versions.values() if isinstance(version, OSError)]
-        if errors and len(errors) == len(versions):
-            raise errors[0]
-        return {folder: version for folder, version in versions.items() if version is not None}
+        return {folder: version for part in parts for folder, version in part.items() if version is not None}
 
     def _look(self, folders: Sequence[str]) -> dict[str, Version | OSError | None]:
         kept: dict[str, Version | OSError | None] = {}
@@ -92,6 +84,18 @@ class TrialFolders:
 
     def _infos(self, folders: Sequence[str], name: str) -> list[_Info]:
         return file_infos(self._filesystem, [posixpath.join(folder, name) for folder in folders])
+
+
+def is_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
+    """Return whether a folder is a trial's: it has a file of a trial, lines in the log, or bare clips.
+
+    Raises:
+        OSError: The filesystem does not answer.
+    """
+    version = TrialFolders(filesystem, [])._look([folder])[folder]
+    if isinstance(version, OSError):
+        raise version
+    return version is not None
 
 
 def file_infos(filesystem: pyarrow.fs.FileSystem, paths: Sequence[str]) -> list[_Info]:

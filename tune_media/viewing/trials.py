@@ -284,15 +284,24 @@ class Trials:
         return [trial for path, trial in trials.items() if path not in parts]
 
     def _versions(self, root: LogDirectory, pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
-        """Return the trial folders of a log directory, each with the version of its index, or why it has none."""
+        """Return the trial folders of a log directory, each with the version of its index, or why it has none.
+
+        Raises:
+            OSError: No trial is found, and the filesystem answers for no folder of a level: it is away.
+        """
         look = TrialFolders(root.folder.filesystem, self._trials.values())
-        level, versions = [root.folder.path], dict[str, Version | OSError]()
+        level, versions, outage = [root.folder.path], dict[str, Version | OSError](), None
         for depth in range(_MAX_DEPTH + 1):
-            versions |= look.versions(level, pool)
+            found = look.versions(level, pool)
+            versions |= found
+            refused = [version for version in found.values() if isinstance(version, OSError)]
+            outage = outage or (refused[0] if len(refused) == len(level) else None)
             others = [path for path in level if path not in versions or not depth]  # as tm.load does
             level = [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths]
             if not level:
                 break
+        if outage is not None and not any(isinstance(version, tuple) for version in versions.values()):
+            raise outage
         return versions
 
     def _error_of_reading(self, trial: TrialFiles, version: Version) -> Exception | None:
