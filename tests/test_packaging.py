@@ -31,7 +31,6 @@ OF_EXTRAS = {  # library: the extras that bring it; all other libraries come wit
     "werkzeug": {"viewer", "tensorboard"},
 }
 NOT_IMPORTED = {"torch"}  # RLlib imports it, and does not declare it
-RESERVED = {"figure"}  # extras that nothing needs yet
 TOOLS = {  # of the extras dev and docs, run and not imported: the file that names it, and its name there
     "build": ("Makefile", "-m build"),
     "furo": ("docs/conf.py", "furo"),
@@ -84,7 +83,7 @@ def test_each_extra_holds_what_it_is_for():
     assert set().union(*own.values()) - NOT_IMPORTED - {"ray"} == set(OF_EXTRAS)
     for library, names in OF_EXTRAS.items():
         assert {extra for extra, brought in own.items() if library in brought} == names
-        assert library in foreign_imports("tune_media") or names <= RESERVED
+        assert library in foreign_imports("tune_media")
     assert set(re.findall(r"%\((\w+)\)s", extras.get("all", raw=True))) == set(own)
 
 

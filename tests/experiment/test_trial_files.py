@@ -70,6 +70,27 @@ def test_curves_have_null_where_a_result_lacks_a_metric_and_no_broken_line(trial
     assert not trial.refresh_metrics((1, 1))
 
 
+def test_an_evaluation_that_rllib_repeats_until_the_next_one_is_one_point(trial):
+    """As RLlib 2.50 and 2.60 write it with evaluation_interval=2; only the workers' state tells what is new."""
+
+    def evaluation(value, **more):
+        return {"evaluation": {"env_runners": {"episode_return_mean": value}, **more}}
+
+    fresh = {"num_healthy_workers": 0}
+    lines = [{}, evaluation(5.0, **fresh), evaluation(5.0), evaluation(5.0, **fresh), evaluation(float("nan"))]
+    lines = [{"training_iteration": number, "loss": 1.0, **line} for number, line in enumerate(lines, 1)]
+
+    def curves():
+        Path(trial.path, "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return trial.curves()["metrics"]
+
+    name = "evaluation/env_runners/episode_return_mean"
+    assert curves()[name] == [None, 5.0, None, 5.0, None]  # two evaluations may have one value
+    assert curves()["loss"] == [1.0] * 5
+    lines = [{"training_iteration": number, **evaluation(5.0)} for number in (1, 2)]  # of another trainable
+    assert curves()[name] == [5.0, 5.0]
+
+
 def test_a_trial_without_files_is_empty_and_no_error(tmp_path):
     trial = TrialFiles("none", LOCAL, str(tmp_path / "none"))
     assert trial.refresh((0, 0))

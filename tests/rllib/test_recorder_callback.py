@@ -23,6 +23,7 @@ from tests.support.rllib_configs import (
     small,
     written_by_the_env,
 )
+from tune_media.experiment.results import EVALUATED
 
 ray = pytest.importorskip("ray")
 tune = pytest.importorskip("ray.tune")
@@ -66,6 +67,14 @@ def test_exactly_one_best_and_one_worst_per_evaluation(evaluated):
     assert len(catalog) == 4
     assert len(media_files(experiment)) == 4
     assert {row["file"] for row in catalog} == {str(path) for path in media_files(experiment)}
+
+
+def test_a_curve_has_a_point_for_each_evaluation_and_none_for_what_rllib_repeats(evaluated):
+    _, experiment = evaluated
+    (trial,) = tm.load(experiment).trials
+    returns = trial.curves()["metrics"]["evaluation/env_runners/episode_return_mean"]
+    measured = [number for number, value in enumerate(returns, 1) if value is not None]
+    assert measured == [3, 6], f"RLlib {ray.__version__} marks an evaluation in another way than {EVALUATED!r}"
 
 
 def test_tensorboard_shows_the_same_clips_at_the_same_steps(evaluated):

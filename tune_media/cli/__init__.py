@@ -14,7 +14,7 @@ from tune_media.cli.delivery import deliver, export
 from tune_media.cli.first_steps import demo, doctor
 from tune_media.cli.listing import list_media
 from tune_media.cli.pages import gallery, watch
-from tune_media.cli.pictures import filmstrip, grid
+from tune_media.cli.pictures import figure, filmstrip, grid
 from tune_media.cli.policies import evaluate, fork, gate
 from tune_media.cli.tapes import render
 
@@ -33,7 +33,7 @@ def main(context: click.Context) -> None:
 
 
 for _command in (
-    *(demo, doctor, list_media, watch, gallery, grid, filmstrip),
+    *(demo, doctor, list_media, watch, gallery, grid, filmstrip, figure),
     *(render, evaluate, gate, fork, export, deliver),
 ):
     main.add_command(_command)

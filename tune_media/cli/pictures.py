@@ -1,4 +1,4 @@
-"""Commands that put several clips into one file: ``grid`` and ``filmstrip``."""
+"""Commands that put several clips or learning curves into one file: ``grid``, ``filmstrip`` and ``figure``."""
 
 from __future__ import annotations
 
@@ -106,3 +106,30 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(picture.data)
     click.echo(f"{counted(len(strips), 'clip')} in {path} ({picture.width}x{picture.height} pixels)")
+
+
+@click.command(cls=Command, short_help="Draw the learning curves of the configurations.")
+@click.argument("experiment")
+@click.option("-o", "output", required=True, type=click.Path(dir_okay=False), help="The .pdf, .png or .svg to write.")
+@click.option("--metric", help="A metric, or the last part of its name: success_rate. Default: the mean return.")
+@click.option(
+    "--by", multiple=True, help="Hyperparameters that make a configuration, with commas. Default: all but seeds."
+)
+@click.option("--iqm", is_flag=True, help="The interquartile mean instead of the mean.")
+def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...], iqm: bool) -> None:
+    """Draw the learning curves of EXPERIMENT: the mean over the runs of each configuration, with its 95 % interval.
+
+    \b
+    Examples:
+      tune-media figure ~/ray_results/my_sweep -o curves.pdf
+      tune-media figure my_sweep -o curves.svg --metric success_rate --by lr
+    """
+    from tune_media.viewing.catalog import load
+    from tune_media.viewing.figure import FORMATS, write_figure
+
+    path = file_to_write(output, *FORMATS)
+    names = [name.strip() for text in by for name in text.split(",")] or None
+    shown, *lacking = write_figure(load(experiment), path, metric=metric, by=names, iqm=iqm)
+    for sentence in lacking:
+        click.echo(sentence, err=True)
+    click.echo(shown)

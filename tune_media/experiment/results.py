@@ -21,6 +21,8 @@ _MAX_BYTES = 64 * 2**20
 _TAIL = 64 * 1024  # bytes; one line of an RLlib result is about 20 kB
 _MAX_TAIL = 2**20  # how far back the last evaluation is looked for, unless a line is longer
 _EVALUATION = b'"evaluation"'
+EVALUATED = ("evaluation/num_healthy_workers", "evaluation/num_healthy_offline_eval_runners")
+"""RLlib adds one of these to a result in an iteration that evaluates, and only then, on both API stacks."""
 
 
 @dataclass
@@ -60,6 +62,23 @@ def counting(iterations: Sequence[Any]) -> list[bool]:
         flags.append(number is None or number < first_later)
         first_later = min(first_later, math.inf if number is None else number)
     return flags[::-1]
+
+
+def without_repeats(results: Sequence[dict[str, float]]) -> list[dict[str, float]]:
+    """Return results as ``finite_metrics`` makes them, without the evaluations that RLlib repeats until the next one.
+
+    >>> without_repeats([{EVALUATED[0]: 0, "evaluation/a": 5}, {"evaluation/a": 5, "loss": 1}])[1]
+    {'loss': 1}
+    >>> without_repeats([{"evaluation/a": 5}, {"evaluation/a": 5}])  # of a trainable of one's own
+    [{'evaluation/a': 5}, {'evaluation/a': 5}]
+    """
+    evaluated = [not result.keys().isdisjoint(EVALUATED) for result in results]
+    if not any(evaluated):
+        return list(results)
+    return [
+        result if is_new else {name: value for name, value in result.items() if not name.startswith("evaluation/")}
+        for result, is_new in zip(results, evaluated, strict=True)
+    ]
 
 
 def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Path | None = None) -> list[bytes]:

@@ -37,6 +37,7 @@ from tune_media.experiment.results import (
     parsed_results,
     read_metrics,
     result_step,
+    without_repeats,
 )
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, content_of_errors, last_line
@@ -354,7 +355,8 @@ class TrialFiles:
     def curves(self) -> dict[str, Any]:
         """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is missing.
 
-        Results that were rolled back are left out. Beyond 64 MB, every second line is read, or every third, and so on.
+        Results that were rolled back are left out. An evaluation that RLlib repeats until the next one is one point.
+        Beyond 64 MB, every second line is read, or every third, and so on.
         """
         rows: list[tuple[Any, int, dict[str, float]]] = []
         for result in self._each_result():
@@ -363,10 +365,11 @@ class TrialFiles:
                 rows.append((result.get("training_iteration"), step, finite_metrics(result)))
         counts = counting([iteration for iteration, _, _ in rows])
         counted = [row for row, does in zip(rows, counts, strict=True) if does]
-        names = dict.fromkeys(name for _, _, row in counted for name in row)
+        results = without_repeats([result for _, _, result in counted])
+        names = dict.fromkeys(name for result in results for name in result)
         return {
             "step": [step for _, step, _ in counted],
-            "metrics": {name: [row.get(name) for _, _, row in counted] for name in names},
+            "metrics": {name: [result.get(name) for result in results] for name in names},
         }
 
     def _each_result(self) -> Iterator[Line]:

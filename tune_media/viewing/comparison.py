@@ -148,7 +148,7 @@ def success_of(trial: TrialFiles) -> tuple[float, float, float]:
 
 
 def success_over_runs(trials: Sequence[TrialFiles]) -> Estimate | None:
-    """Return the mean success rate of runs with its interval, see ``_with_chance``; of one run Wilson's.
+    """Return the mean success rate of runs with its interval, see ``with_chance``; of one run Wilson's.
 
     >>> success_over_runs([])
     """
@@ -156,10 +156,10 @@ def success_over_runs(trials: Sequence[TrialFiles]) -> Estimate | None:
     if len(rates) < 2:
         return Estimate(*rates[0]) if rates else None
     mean = estimate(np.array([[rate] for rate, *_ in rates]))
-    return mean if any(math.isnan(low) for _, low, _ in rates) else _with_chance(mean, rates)[0]
+    return mean if any(math.isnan(low) for _, low, _ in rates) else with_chance(mean, rates)[0]
 
 
-def _with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> tuple[Estimate, float, float]:
+def with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> tuple[Estimate, float, float]:
     """Return a mean success rate with room for the chance in the episodes, and how far that reaches down and up.
 
     Wilson's intervals of the runs are combined by the method of variance estimates recovery, as Newcombe combines two.
@@ -186,7 +186,7 @@ def _of_rates(ranking: Sequence[Judged], trials: Sequence[TrialFiles], metric: s
         if entry.n < 2 or len(rates) < len(runs):
             widened.append(entry)
             continue
-        mean, down, up = _with_chance(_exact(entry.mean), rates)
+        mean, down, up = with_chance(_exact(entry.mean), rates)
         behind = entry.behind and _exact(entry.behind)
         if behind is not None and best is not None:
             low, high = behind.value - math.hypot(best[0], up), behind.value + math.hypot(best[1], down)

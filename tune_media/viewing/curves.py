@@ -1,20 +1,50 @@
-"""One metric of all trials over training."""
+"""One metric over training: of each trial, and of each configuration as the mean over its runs, with an interval."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.viewing.comparison import is_rate, judged, with_chance
+from tune_media.viewing.configurations import Configuration
+from tune_media.viewing.statistics import Estimate, Scores, estimate, interquartile
 
 _MAX_POINTS = 200_000  # of all trials together
 _FEWEST = 50  # points of a trial that are kept in any case
 _THREADS = 16
 _MAX_METRICS = 12  # that are held of each trial
+_MOST_STEPS = 200  # at which a configuration has an interval
+_FEWEST_STEPS = 20  # of many configurations
+_MOST_INTERVALS = 4000  # of all configurations together
+_MOST_BOOTSTRAPS = 1000  # the same of interquartile means, each of which takes milliseconds
 
 Curve = tuple[list[float], list[float]]
+
+
+@dataclass(frozen=True)
+class MeanCurve:
+    """A metric of a configuration over training.
+
+    Attributes:
+        runs: The numbers of its trials that count and have the metric.
+        step: The steps, as far as all of its runs go: a mean over those that go further would be one of other runs.
+        mean: The mean at each step, with its interval.
+        longest: The last step of any of its runs.
+    """
+
+    configuration: Configuration
+    runs: Sequence[int]
+    step: Sequence[float]
+    mean: Sequence[Estimate]
+    longest: float
 
 
 class Curves:
@@ -29,7 +59,83 @@ class Curves:
         self._lock = threading.Lock()
 
     def of(self, trials: Sequence[TrialFiles], metric: str) -> dict[str, Any]:
-        """Return a metric over training: ``{"trials": [id, ...], "step": [[...], ...], "value": [[...], ...]}``.
+        """Return a metric over training: ``{"trials": [id, ...], "step": [[...], ...], "value": [[...], ...]}``."""
+        curves = self.each(trials, metric)
+        return {
+            "trials": [trial.id for trial in trials],
+            "step": [steps for steps, _ in curves],
+            "value": [values for _, values in curves],
+        }
+
+    def bands(
+        self, trials: Sequence[TrialFiles], statuses: Sequence[TrialStatus], metric: str, *, iqm: bool = False
+    ) -> list[dict[str, Any]]:
+        """Return the mean over the runs of each configuration that has several, and the ends of its 95 % interval.
+
+        Each is ``{"trials": [id, ...], "step": [...], "value": [...], "low": [...], "high": [...]}``.
+
+        Args:
+            statuses: What became of each trial; empty if not read yet.
+            iqm: Whether to take the interquartile mean.
+        """
+        if not trials:
+            return []
+        found = self.means(trials, statuses or [TrialStatus()] * len(trials), metric, iqm=iqm)
+        return [
+            {
+                "trials": [trials[number].id for number in one.runs],
+                "step": one.step,
+                "value": [mean.value for mean in one.mean],
+                "low": [mean.low for mean in one.mean],
+                "high": [mean.high for mean in one.mean],
+            }
+            for one in found
+            if one.step and all(math.isfinite(mean.high - mean.low) for mean in one.mean)
+        ]
+
+    def means(
+        self,
+        trials: Sequence[TrialFiles],
+        statuses: Sequence[TrialStatus],
+        metric: str,
+        *,
+        by: Sequence[str] | None = None,
+        iqm: bool = False,
+    ) -> list[MeanCurve]:
+        """Return a metric over training of each configuration that has it, the best last value first.
+
+        Args:
+            metric: Its whole name. An interval of success rates has room for the chance in the episodes, too.
+            by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
+            iqm: Whether to take the interquartile mean.
+
+        Raises:
+            ValueError: No trial has a hyperparameter of ``by``.
+        """
+        scores = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+        names = [metric, f"{metric}_low", f"{metric}_high"] if is_rate(metric) and not iqm else [metric]
+        curves, *ends = [self.each(trials, name) for name in names]
+        ranking = [
+            (entry.configuration, runs)
+            for entry in judged(trials, statuses, scores, by=by)
+            if (runs := [n for n in entry.configuration.trials if n not in entry.left_out and curves[n][0]])
+        ]
+        budget = _MOST_BOOTSTRAPS if iqm else _MOST_INTERVALS
+        most = max(_FEWEST_STEPS, min(_MOST_STEPS, budget // max(1, len(ranking))))
+        found = []
+        for configuration, runs in ranking:
+            with_ends = [curves, *ends] if all(of_end[n][0] for of_end in ends for n in runs) else [curves]
+            steps, values = _aligned([of[n] for of in with_ends for n in runs], most)
+            tables = values.reshape(len(with_ends), len(runs), -1)
+            means = [interquartile(column) if iqm else estimate(column) for column in tables[0].T]
+            if len(with_ends) > 1 and len(runs) > 1:
+                means = [with_chance(mean, tables[..., at].T.tolist())[0] for at, mean in enumerate(means)]
+            longest = max(curves[number][0][-1] for number in runs)
+            found.append(MeanCurve(configuration, runs, steps.tolist(), means, longest))
+        return found
+
+    def each(self, trials: Sequence[TrialFiles], metric: str) -> list[Curve]:
+        """Return the steps and values of a metric of each trial.
 
         Results without the metric, or that were rolled back, are left out. Long curves are thinned; the last value
         stays.
@@ -37,12 +143,7 @@ class Curves:
         with self._lock, ThreadPoolExecutor(_THREADS) as pool:
             curves = list(pool.map(lambda trial: self._curve(trial, metric), trials))
         most = max(_FEWEST, _MAX_POINTS // max(1, len(trials)))
-        thinned = [tuple(_thinned(values, most) for values in curve) for curve in curves]
-        return {
-            "trials": [trial.id for trial in trials],
-            "step": [steps for steps, _ in thinned],
-            "value": [values for _, values in thinned],
-        }
+        return [(_thinned(steps, most), _thinned(values, most)) for steps, values in curves]
 
     def _curve(self, trial: TrialFiles, metric: str) -> Curve:
         version, held = self._held.get(trial.path, (None, {}))
@@ -60,6 +161,23 @@ class Curves:
                 del held[next(iter(held))]
         self._held[trial.path] = trial.results_version, held
         return held[metric]
+
+
+def _aligned(curves: Sequence[Curve], most: int) -> tuple[Scores, Scores]:
+    """Return the steps of curves that lie in all of them, or evenly spread ones, and the values there, (curves, steps).
+
+    Between two points, a value is on the line through them.
+
+    >>> steps, values = _aligned([([1, 3, 5], [0, 4, 8]), ([2, 4], [1, 3])], 9)
+    >>> steps.tolist(), values.tolist()
+    ([2.0, 3.0, 4.0], [[2.0, 4.0, 6.0], [1.0, 2.0, 3.0]])
+    """
+    points = [np.array(sorted(dict(zip(*curve, strict=True)).items()), float) for curve in curves]  # one a step
+    first, last = max(own[0, 0] for own in points), min(own[-1, 0] for own in points)
+    every = np.unique(np.concatenate([own[:, 0] for own in points]))
+    steps = every[(every >= first) & (every <= last)]
+    steps = steps if len(steps) <= most else np.linspace(first, last, most)
+    return steps, np.stack([np.interp(steps, own[:, 0], own[:, 1]) for own in points])
 
 
 def _thinned(values: list[float], most: int) -> list[float]:

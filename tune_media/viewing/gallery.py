@@ -172,7 +172,13 @@ class Gallery:
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
         returns = known_returns(name for trial_metrics in metrics for name in trial_metrics)
-        yield "curves", json_content({name: curves.of(self.trials, name) for name in returns})
+        of_returns = {
+            name: curves.of(self.trials, name)
+            | {"bands": curves.bands(self.trials, self.statuses, name)}
+            | {"iqm": curves.bands(self.trials, self.statuses, name, iqm=True)}
+            for name in returns
+        }
+        yield "curves", json_content(of_returns)
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
         names = sorted({name for trial_metrics in metrics for name in trial_metrics}.difference(returns))
         others = names if len(names) * len(self.trials) <= _MAX_JUDGED else []

@@ -93,12 +93,20 @@ class TrialPages:
         version = [(trial.name, trial.results_version) for trial in trials], statuses, pending, unreadable
         return self._page("metrics", version, lambda: metrics_payload(trials, metrics, statuses, pending, unreadable))
 
-    def curves(self, metric: str) -> Page:
-        """Return a metric of all trials over training."""
+    def curves(self, metric: str, *, iqm: bool = False) -> Page:
+        """Return a metric of all trials over training, and its means over runs, see ``Curves.bands``."""
         trials = self._trials.all()
         self._trials.metrics_of(trials)  # it finds out which results have changed
-        version = metric, [(trial.name, trial.results_version) for trial in trials]
-        return self._page("curves", version, lambda: self._curves.of(trials, metric))
+        statuses = self._trials.statuses_of(trials)
+        version = metric, iqm, statuses, [(trial.name, trial.results_version) for trial in trials]
+        return self._page(
+            "curves",
+            version,
+            lambda: {
+                **self._curves.of(trials, metric),
+                "bands": self._curves.bands(trials, statuses, metric, iqm=iqm),
+            },
+        )
 
     def configurations(self, metric: str, section: str, sign: int) -> Page:
         """Return the configurations and their scores over their runs.

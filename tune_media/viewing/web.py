@@ -3,7 +3,8 @@
 static/<file>                               the front end
 data/first.json                             all trials, and the clips that the first view shows
 data/index.json, data/metrics.json          all trials with all clips; their last metrics
-data/curves.json?metric=NAME                a metric of all trials over training
+data/curves.json?metric=NAME&iqm=1          a metric of all trials over training; means over runs, or with iqm=1
+                                            interquartile means, with intervals
 data/configurations.json?metric=NAME&section=SECTION&mode=min|max
                                             configurations, with means and intervals over their runs
 data/episodes.json?where=FILTER&sort=COLUMN&descending=1&offset=N&limit=N&histogram=COLUMN&histogram_where=FILTER
@@ -141,7 +142,9 @@ class ViewerApp:
             "first.json": lambda request: self._all.first(),
             "index.json": lambda request: self._all.index(),
             "metrics.json": lambda request: self._all.metrics(),
-            "curves.json": lambda request: self._all.curves(request.args.get("metric", "")),
+            "curves.json": lambda request: self._all.curves(
+                request.args.get("metric", ""), iqm=bool(request.args.get("iqm"))
+            ),
             "configurations.json": lambda request: self._all.configurations(*_comparison(request)),
             "episodes.json": self._episodes,
             "trial.json": self._one_trial,

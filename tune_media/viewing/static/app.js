@@ -15,7 +15,7 @@
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false,
     filter: "", trial: "", clip: "", frame: 0, size: 280, cards: "",
     chart: true, brush: "", params: false, axes: "", ticked: "", seed: "", lines: "", terms: "", where: "", order: "",
-    hidden: "", orderDown: true, columns: "", folded: "",
+    hidden: "", orderDown: true, columns: "", folded: "", iqm: false,
   };
   const LINKED = Object.keys(DEFAULTS).filter((name) => name !== "size");
 
@@ -304,11 +304,12 @@
       const { state, data } = this;
       if (!data || state.view !== "grid" || !data.metricNames.includes(state.score)) return;
       if (typeof state.step !== "number" && !(this.expectsCurves && this.hasPicture)) return;
-      this.held.curves([state.score, data.metricsAt], () => this.attempt(async () => {
-        const found = await this.source.curves(state.score);
+      this.held.curves([state.score, state.iqm, data.metricsAt], () => this.attempt(async () => {
+        const found = await this.source.curves(state.score, state.iqm);
         this.withoutCurves = found ? "" : state.score; // a gallery has some only
         const curveOf = (id, at) => [id, { step: found.step[at], value: found.value[at] }];
-        this.curves = found && { metric: state.score, of: new Map(found.trials.map(curveOf)) };
+        const bands = found && new Map(found.bands.map((band) => [[...band.trials].sort().join(), band]));
+        this.curves = found && { metric: state.score, iqm: state.iqm, of: new Map(found.trials.map(curveOf)), bands };
       }).then(() => this.forceUpdate()));
     }
 

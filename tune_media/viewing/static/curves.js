@@ -1,4 +1,4 @@
-// The score of all configurations, or trials, over training on one chart: a line each, the range of its runs as a band.
+// The score of all configurations, or trials, over training on one chart: a line each, the mean's interval as a band.
 (function (tm) {
   "use strict";
 
@@ -25,10 +25,13 @@
     }));
   }
 
-  /** Return the value of a curve at a step: the last one up to it, or null before its first and after its last step. */
-  function valueAt({ step, value }, at) {
+  /** Return the value of a curve at a step, between two points on the line through them; null outside the curve. */
+  function valueAt(step, value, at) {
     if (!step.length || at < step[0] || at > step[step.length - 1]) return null;
-    return value[model.countUpTo(step, at) - 1];
+    const before = model.countUpTo(step, at) - 1;
+    if (step[before] === at) return value[before];
+    const part = (at - step[before]) / (step[before + 1] - step[before]);
+    return value[before] + part * (value[before + 1] - value[before]);
   }
 
   /** Return the steps of the chart: those of all curves, or evenly spread ones if there are too many. */
@@ -39,17 +42,24 @@
     return Array.from({ length: MOST_STEPS }, (_, at) => first + ((last - first) * at) / (MOST_STEPS - 1));
   }
 
-  /** Return the data of the chart: the steps, and for each line the mean and the range of its runs. */
-  function tableOf(lines, curves) {
-    const own = lines.map(({ trials }) => trials.map((trial) => curves.get(trial.id)).filter(Boolean));
+  /** Return the interval of a line's mean over training, or null: it is of exactly the runs that the line is of. */
+  function bandOf(line, { of, bands }) {
+    const ids = line.trials.map(({ id }) => id).filter((id) => of.get(id)?.step.length);
+    return bands.get(ids.sort().join()) || null;
+  }
+
+  /** Return the data of the chart: the steps, and for each line the mean of its runs and the ends of its interval. */
+  function tableOf(lines, { of, bands, iqm }) {
+    const own = lines.map(({ trials }) => trials.map((trial) => of.get(trial.id)).filter(Boolean));
     const steps = stepsOf(own.flat());
-    const columns = own.map((found) => steps.map((step) => {
-      const values = found.map((curve) => valueAt(curve, step)).filter((value) => value != null);
-      if (!values.length) return [null, null, null];
-      return [values.reduce((sum, value) => sum + value, 0) / values.length, Math.min(...values), Math.max(...values)];
+    const found = lines.map((line) => bandOf(line, { of, bands }));
+    const means = own.map((curves, line) => steps.map((at) => {
+      if (iqm && found[line]) return valueAt(found[line].step, found[line].value, at);
+      const values = curves.map(({ step, value }) => valueAt(step, value, at)).filter((value) => value != null);
+      return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
     }));
-    const part = (at) => columns.map((column) => column.map((values) => values[at]));
-    return { steps, means: part(0), lows: part(1), highs: part(2) };
+    const ends = (name) => found.map((band) => band && steps.map((at) => valueAt(band.step, band[name], at)));
+    return { steps, means, lows: ends("low"), highs: ends("high") };
   }
 
   /** Return whether a trial's curve, as a line through its points, passes through a box of the chart. */
@@ -102,12 +112,12 @@
       const box = brush && brush.split(" ").map(Number);
       const isMany = lines.length > MOST_COLORED;
       const isIn = ({ trials }) => !box || trials.some((trial) => passes(app.curves.of.get(trial.id), box));
-      const { steps, means, lows, highs } = tableOf(lines, app.curves.of);
+      const { steps, means, lows, highs } = tableOf(lines, app.curves);
       this.steps = steps;
       if (!steps.length) return null;
       const { axis } = this;
       const banded = lines.map((_, at) => at)
-        .filter((at) => (isMany ? lines[at].isBest : at < MOST_BANDS) && lines[at].trials.length > 1);
+        .filter((at) => (isMany ? lines[at].isBest : at < MOST_BANDS) && lows[at]);
       const [grey, gold] = [cssColor("--curve"), cssColor("--gold")];
       const colorOf = (line, at) => (!isMany ? line.color
         : line.isBest ? gold : at + 1 === this.focused ? line.color : grey);
@@ -220,12 +230,15 @@
       const best = lines.find(({ isBest }) => isBest);
       const label = `${title}, ${lines.length} lines; the best is ${best.label}`;
       const isMany = lines.length > MOST_COLORED;
+      const hasBands = lines.some((line) => bandOf(line, app.curves));
       return html`<section class="panel curves">
         <div class="panel-head"><h2>${title}</h2>
+          ${hasBands && html`<${tm.ui.Choice} label="Line" values=${["mean", "IQM"]} value=${state.iqm ? "IQM" : "mean"}
+            onChange=${(kind) => app.set({ iqm: kind === "IQM" })} />`}
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>
             only curves in the box ✕</button>`}
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
-            ${app.configurations ? "Line: mean, band: range of the runs. " : ""}
+            ${hasBands ? "Band: 95 % interval over the runs. " : app.configurations ? "Line: mean of the runs. " : ""}
             ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
             Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>
         </div>

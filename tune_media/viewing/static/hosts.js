@@ -32,7 +32,7 @@
       index: () => changed("index"),
       metrics: () => changed("metrics"),
       episodes: (wanted) => json(`data/episodes.json?${query(wanted)}`),
-      curves: (metric) => json(`data/curves.json?${query({ metric })}`),
+      curves: (metric, iqm) => json(`data/curves.json?${query({ metric, iqm: iqm ? "1" : "" })}`),
       configurations: (wanted) => json(`data/configurations.json?${comparison(wanted)}`),
       trial: (trial) => json(`data/trial.json?${query({ trial: trial.id })}`),
       config: (trial) => json(`data/config.json?${query({ trial: trial.id })}`),
@@ -72,14 +72,17 @@
         return { step: rows.map((row) => step[row]), value: rows.map((row) => values[row]) };
       });
       return { trials: trials.map(({ id }) => id), step: found.map(({ step }) => step),
-        value: found.map(({ value }) => value) };
+        value: found.map(({ value }) => value), bands: [] };
     }
     return {
       live: false,
       first: () => load("first"),
       index: once(() => load("index")),
       metrics: once(() => load("metrics")),
-      curves: async (metric) => new Map(Object.entries(await load("curves"))).get(metric) || curvesOf(metric),
+      curves: async (metric, iqm) => {
+        const found = new Map(Object.entries(await load("curves"))).get(metric);
+        return found ? { ...found, bands: iqm ? found.iqm : found.bands } : curvesOf(metric);
+      },
       configurations: async ({ key }) => new Map(Object.entries(await load("configurations"))).get(key) || null,
       trial: async (trial) => (await details(trial)).curves,
       config: async (trial) => (await details(trial)).config,

@@ -1,0 +1,194 @@
+"""Means over runs over training: on the page, and in the figure that ``tune-media figure`` draws."""
+
+import itertools
+import json
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import tune_media as tm
+from tests.support.browser import opened
+from tests.support.commands import command
+from tests.support.viewing import write_snapshot
+from tune_media.values.rates import wilson
+from tune_media.viewing.curves import Curves
+from tune_media.viewing.figure import write_figure
+from tune_media.viewing.statistics import interquartile
+
+RETURN = "evaluation/env_runners/episode_return_mean"
+RATE = "evaluation/env_runners/custom_metrics/success_rate"
+
+
+def write_run(folder, params, points, **more):
+    """Write a trial with returns at some steps, and with success rates of ten episodes if ``wins`` has counts."""
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text(json.dumps({"env": "E", **params}))
+    lines = []
+    for number, (step, value) in enumerate(points):
+        numbers = {"episode_return_mean": value}
+        if wins := more.get("wins"):
+            low, high = wilson(wins[number], 10)
+            rates = {"success_rate": wins[number] / 10, "success_rate_low": low, "success_rate_high": high}
+            numbers["custom_metrics"] = rates
+        lines.append(
+            {"training_iteration": number + 1, "timesteps_total": step, "evaluation": {"env_runners": numbers}}
+        )
+    (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Three configurations of five runs, which are evaluated at steps of their own, and a run that failed."""
+    experiment, noise = tmp_path_factory.mktemp("curves") / "exp", np.random.default_rng(0)
+    for lr in (0.1, 0.2, 0.3):
+        for seed in range(5):
+            steps = 100 * np.arange(1, 11) + noise.integers(0, 20, 10)
+            values = steps * lr + noise.normal(0, 20, 10)
+            points = list(zip(steps.tolist(), values.tolist(), strict=True))
+            write_run(experiment / f"{lr}_{seed}", {"lr": lr, "seed": seed}, points, wins=[9 + (lr > 0.1)] * 10)
+    write_run(experiment / "failed", {"lr": 0.1, "seed": 9}, [(100, 9e9), (1000, 9e9)])
+    write_snapshot(experiment, failed="ERROR")
+    return experiment
+
+
+def by_pandas(experiment, lr):
+    """Return the curves of the runs that count, a column each, on the lines between their points."""
+    runs = {}
+    for folder in sorted(experiment.glob(f"{lr}_*")):
+        results = pd.read_json(folder / "result.json", lines=True)
+        returns = [one["env_runners"]["episode_return_mean"] for one in results["evaluation"]]
+        runs[folder.name] = pd.Series(returns, index=results["timesteps_total"])
+    return pd.DataFrame(runs).interpolate("index", limit_area="inside").dropna()
+
+
+def test_the_mean_and_its_interval_are_those_of_scipy_at_the_steps_that_all_runs_have(sweep):
+    catalog = tm.load(sweep)
+    found = {one.configuration.params["lr"]: one for one in Curves().means(catalog.trials, catalog.statuses, RETURN)}
+    assert list(found) == [0.3, 0.2, 0.1]
+    for lr, one in found.items():
+        frame = by_pandas(sweep, lr)
+        assert one.step == frame.index.tolist()
+        assert [mean.value for mean in one.mean] == pytest.approx(frame.mean(axis=1).tolist())
+        low, high = stats.t.interval(0.95, 4, frame.mean(axis=1), frame.sem(axis=1))
+        assert [mean.low for mean in one.mean] == pytest.approx(low.tolist())
+        assert [mean.high for mean in one.mean] == pytest.approx(high.tolist())
+
+
+def test_the_interquartile_mean_is_that_of_scipy(sweep):
+    catalog = tm.load(sweep)
+    for one in Curves().means(catalog.trials, catalog.statuses, RETURN, iqm=True):
+        frame = by_pandas(sweep, one.configuration.params["lr"])
+        expected = stats.trim_mean(frame.to_numpy(), 0.25, axis=1)
+        assert [mean.value for mean in one.mean] == pytest.approx(expected.tolist())
+        assert one.mean[-1] == interquartile(frame.iloc[-1].to_numpy())
+
+
+def test_runs_that_all_succeed_leave_room_for_chance(sweep):
+    catalog = tm.load(sweep)
+    best, *_, worst = Curves().means(catalog.trials, catalog.statuses, RATE)
+    end = best.mean[-1]
+    last = catalog.compare(metric="success_rate").iloc[0]
+    assert (end.value, end.low, end.high) == (1.0, pytest.approx(last["low"]), 1.0)
+    assert end.low < 0.95
+    assert worst.mean[-1].value == pytest.approx(0.9)
+    assert worst.mean[-1].high <= 1
+
+
+def figure_text(path):
+    """Return the texts of an SVG, which matplotlib has as comments beside their glyphs."""
+    return re.findall(r"<!-- (.+?) -->", path.read_text())
+
+
+def test_the_figure_names_each_configuration_and_says_what_a_line_is(sweep, tmp_path):
+    for name in ("curves.pdf", "curves.png", "new/curves.svg"):
+        told = command("figure", sweep, "-o", tmp_path / name)
+        assert told == f"Mean over 5 runs, with its 95 % interval, of 3 configurations in {tmp_path / name}\n"
+    texts = figure_text(tmp_path / "new/curves.svg")
+    assert {"lr 0.1", "lr 0.2", "lr 0.3", "mean evaluation return"} <= set(texts)
+    assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
+    command("figure", sweep, "-o", tmp_path / "rate.svg", "--metric", "success_rate", "--by", "env", "--iqm")
+    assert {"env E", "success rate"} <= set(figure_text(tmp_path / "rate.svg"))
+    assert "Interquartile mean over 15 runs, with its 95 % interval" in figure_text(tmp_path / "rate.svg")
+
+
+def test_no_name_is_cut_or_covers_another(tmp_path, monkeypatch):
+    for number in range(30):  # all end at one value
+        params = {"lr": number, "a_hyperparameter_with_a_long_name": f"a value ${number}_that$ is long, too"}
+        write_run(tmp_path / "exp" / f"t{number}", params, [(1, 0.0), (2, 5.0)])
+    drawn = []
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **options: drawn.append((self, options)))
+    write_figure(tm.load(tmp_path / "exp"), tmp_path / "x.png")
+    ((figure, options),) = drawn
+    names = [text for text in figure.axes[0].texts if text.get_text()]
+    boxes = sorted((text.get_window_extent() for text in names), key=lambda box: box.y0)
+    assert len(boxes) == 30
+    assert all(above.y0 >= below.y1 - 1 for below, above in itertools.pairwise(boxes))
+    assert options["bbox_inches"] == "tight"
+    assert len({(line.get_color(), str(line._dash_pattern)) for line in figure.axes[0].lines}) > 20
+
+
+def test_a_mean_ends_where_its_first_run_ends_and_the_command_says_so(tmp_path):
+    for seed, last in enumerate((4, 10)):
+        write_run(tmp_path / "exp" / f"a{seed}", {"lr": 1, "seed": seed}, [(step, 1.0) for step in range(1, last + 1)])
+        write_run(tmp_path / "exp" / f"b{seed}", {"lr": 2, "seed": seed}, [(9 * seed + 1, 1.0), (9 * seed + 2, 2.0)])
+    catalog = tm.load(tmp_path / "exp")
+    shown, *lacking = write_figure(catalog, tmp_path / "x.png")
+    assert "of 1 configuration" in shown
+    assert [line.partition(":")[0] for line in sorted(lacking)] == [
+        "lr 1 is drawn up to step 4 of 10",
+        "lr 2 is drawn not at all",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-o", "x.jpg"), "a .pdf or .png or .svg file, not 'x.jpg'"),
+        (("-o", "x.pdf", "--metric", "loss"), "no trial has the metric 'loss'"),
+        (("-o", "x.pdf", "--by", "lrr"), "has 'lrr', which is no hyperparameter; did you mean 'lr'?"),
+    ],
+)
+def test_a_mistake_is_told(sweep, words, told):
+    assert told in command("figure", sweep, *words, code=2 if ".jpg" in words[1] else 1)
+
+
+def test_without_a_return_a_metric_must_be_chosen(tmp_path):
+    (tmp_path / "exp" / "t").mkdir(parents=True)
+    (tmp_path / "exp" / "t" / "params.json").write_text("{}")
+    (tmp_path / "exp" / "t" / "result.json").write_text('{"training_iteration": 1, "loss": 1.0, "other": 2.0}\n')
+    told = command("figure", tmp_path / "exp", "-o", tmp_path / "x.pdf", code=1)
+    assert "No trial reports a mean return: pass --metric, the name of a metric." in told
+    assert "of 1 configuration in" in command("figure", tmp_path / "exp", "-o", tmp_path / "x.pdf", "--metric", "loss")
+
+
+def test_without_matplotlib_the_command_says_how_to_install_it(sweep, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    told = command("figure", sweep, "-o", tmp_path / "x.pdf", code=1)
+    assert "pip install 'tune-media[figure]'" in told
+
+
+BANDS = """() => [...tuneMedia.app.instance.curves.bands.values()].map((band) =>
+  [band.step.at(-1), band.low.at(-1), band.high.at(-1)])"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", ["watch", "gallery"])
+def test_the_page_has_the_interval_as_a_band(browser, sweep, tmp_path, host):
+    catalog = tm.load(sweep)
+    with opened(browser, sweep, tmp_path, host=host) as viewer:
+        for name in ("mean", "IQM"):
+            viewer.wait("document.querySelector('.curves .choice')")
+            viewer.frame.click(f".curves .choice >> text={name}")
+            viewer.wait("(iqm) => tuneMedia.app.instance.curves.iqm === iqm", name == "IQM")
+            means = Curves().means(catalog.trials, catalog.statuses, RETURN, iqm=name == "IQM")
+            expected = [[one.step[-1], one.mean[-1].low, one.mean[-1].high] for one in means]
+            assert np.array(viewer.frame.evaluate(BANDS)) == pytest.approx(np.array(expected))
+            assert "95 % interval" in viewer.all(".curves .panel-head .muted")[0]
+        viewer.open(viewer.url, f"score={RETURN}&cards=trials")
+        viewer.wait("document.querySelector('.curves .u-over')")

@@ -1,0 +1,139 @@
+"""Learning curves of the configurations in one figure, for papers: ``tune-media figure``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tune_media.values.number import counted
+from tune_media.values.score import RETURNS, known_returns
+from tune_media.viewing.comparison import metric_named, scores_by
+from tune_media.viewing.configurations import titles
+from tune_media.viewing.curves import Curves, MeanCurve
+
+if TYPE_CHECKING:
+    from tune_media.viewing.catalog import Catalog
+
+FORMATS = (".pdf", ".png", ".svg")
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Those of Okabe and Ito, which the colour-blind tell apart, without yellow, which is too pale for a line."""
+_STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
+_WIDTH, _HEIGHT = 6.0, 3.8  # inches, without the names
+_TEXT = 9  # points
+_NAME_HEIGHT = 12  # points from a name to the next one
+_NAMES_AT = 1.06  # their left end; the axis ends at 1
+_INK, _PALE = "#222222", "#dddddd"
+_MUCH = 0.9  # of the training that is drawn
+
+
+def write_figure(
+    catalog: Catalog, path: Path, *, metric: str | None = None, by: Sequence[str] | None = None, iqm: bool = False
+) -> list[str]:
+    """Draw a metric over training: a line for each configuration, the mean over its runs, with its 95 % interval.
+
+    Args:
+        path: The .pdf, .png or .svg file to write.
+        metric: A metric of the results, or the last part of its name. None: the mean return that ranks the trials.
+        by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
+        iqm: Whether to draw the interquartile mean instead.
+
+    Returns:
+        What the figure shows, and what it lacks: sentences.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: There is no such metric or hyperparameter, or nothing to draw.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("The figure is drawn with matplotlib: pip install 'tune-media[figure]'") from error
+    returns = known_returns(name for trial in catalog.trials for name in trial.last_metrics)
+    if metric is None and not returns:
+        raise ValueError("No trial reports a mean return: pass metric=, the name of a metric.")
+    name = returns[0] if metric is None else metric_named(catalog.trials, metric)
+    scores_by(catalog.trials, name)  # or it says which metrics there are
+    found = Curves().means(catalog.trials, catalog.statuses, name, by=by, iqm=iqm)
+    lines = [line for line in found if line.step]
+    if not lines:
+        raise ValueError(f"Nothing to draw: in each configuration, a run has ended before another has {name!r}.")
+    runs = sorted({len(line.runs) for line in lines})
+    of_runs = counted(runs[0], "run") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} runs"
+    shown = f"{'Interquartile mean' if iqm else 'Mean'} over {of_runs}"
+    shown += ", with its 95 % interval" if runs[-1] > 1 else ""
+    with mpl.rc_context({"font.size": _TEXT, "pdf.fonttype": 42}):
+        figure = Figure(figsize=(_WIDTH, max(_HEIGHT, len(lines) * _NAME_HEIGHT / 72 + 0.9)))
+        _draw(figure, lines, RETURNS.get(name) or name.rpartition("/")[2].replace("_", " "), shown)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, bbox_inches="tight", dpi=200)  # tight: the figure grows, so that no name is cut
+    return [f"{shown}, of {counted(len(lines), 'configuration')} in {path}", *_lacking(found)]
+
+
+def _lacking(lines: Sequence[MeanCurve]) -> list[str]:
+    """Return which configurations are drawn in part only, because one of their runs ended before the others."""
+    names = titles([line.configuration for line in lines])
+    told = []
+    for name, line in zip(names, lines, strict=True):
+        last = line.step[-1] if line.step else -math.inf
+        if last < _MUCH * line.longest:
+            how = f"up to step {last:,.0f} of {line.longest:,.0f}" if line.step else "not at all"
+            told.append(f"{name} is drawn {how}: a mean is over all runs, and one of them has no later value.")
+    return told
+
+
+def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=_PALE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 160k
+    axes.set_xlabel("step", color=_INK)
+    axes.set_ylabel(label, color=_INK, parse_math=False)
+    axes.set_title(title, loc="left", fontsize=_TEXT, color=_INK)
+    looks = [(_COLORS[at % len(_COLORS)], _STYLES[at // len(_COLORS) % len(_STYLES)]) for at in range(len(lines))]
+    for at, (line, (color, style)) in enumerate(zip(lines, looks, strict=True)):
+        above = 3 + len(lines) - at  # the best one is drawn last
+        look = {"color": color, "ls": style, "lw": 1.6, "marker": "o", "ms": 3, "markevery": [-1], "clip_on": False}
+        axes.plot(line.step, [mean.value for mean in line.mean], zorder=above, **look)
+        if len(line.runs) > 1:
+            low, high = [m.low for m in line.mean], [m.high for m in line.mean]
+            alpha = max(0.07, 0.2 - 0.015 * len(lines))  # many bands hide each other
+            axes.fill_between(line.step, low, high, color=color, alpha=alpha, linewidth=0, zorder=2)
+    axes.autoscale_view()
+    axes.autoscale(enable=False)
+    height = axes.get_window_extent().height * 72 / figure.dpi  # points
+    ends = [axes.transLimits.transform((0, line.mean[-1].value))[1] * height for line in lines]
+    names = titles([line.configuration for line in lines])
+    for name, place, line, (color, style) in zip(names, spread(ends, _NAME_HEIGHT, height), lines, looks, strict=True):
+        end = axes.transLimits.transform((line.step[-1], line.mean[-1].value))
+        ways = [end[0], _NAMES_AT - 0.01], [end[1], place / height]
+        axes.plot(*ways, color=color, ls=style, lw=0.8, alpha=0.6, transform=axes.transAxes, clip_on=False)
+        axes.text(
+            _NAMES_AT, ways[1][1], name, transform=axes.transAxes, va="center_baseline", color=_INK, parse_math=False
+        )
+
+
+def spread(places: Sequence[float], apart: float, height: float) -> list[float]:
+    """Return the places nearest to those given that are at least ``apart`` from each other, from 0 to ``height``.
+
+    >>> spread([5, 5, 100], apart=10, height=100), spread([100, 100], apart=10, height=100)
+    ([10.0, 0.0, 100.0], [100.0, 90.0])
+    """
+    order = sorted(range(len(places)), key=lambda at: (places[at], -at))  # of two equal ones the best is above
+    blocks: list[tuple[float, int]] = []  # names that touch each other: where the first of them is at best
+    for number, at in enumerate(order):
+        start, count = places[at] - number * apart, 1
+        while blocks and blocks[-1][0] >= start:
+            before, names = blocks.pop()
+            start, count = (before * names + start * count) / (names + count), names + count
+        blocks.append((start, count))
+    most = height - (len(places) - 1) * apart
+    starts = [min(max(start, 0.0), most) for start, count in blocks for _ in range(count)]
+    found = {at: start + number * apart for number, (at, start) in enumerate(zip(order, starts, strict=True))}
+    return [float(found[at]) for at in range(len(places))]
