@@ -92,13 +92,23 @@
       <span class="muted">or tick any clips (x).</span></p>`;
   }
 
-  /** The link on a configuration's card that compares its best and its worst run. */
+  /** Return the clips of a trial, of every key, at the last step that the grid shows. */
+  function newestOf({ data, state: { section, step } }, trial) {
+    const clips = (data.sections[section] || []).flatMap((key) => model.clipsOf(trial, section, key))
+      .filter((clip) => clip.return != null && !clip.rolled_back && !(clip.step > step)); // "last" is no number
+    const newest = Math.max(...clips.map((clip) => clip.step));
+    return [...new Map(clips.filter((clip) => clip.step === newest).map((clip) => [clip.path, clip])).values()];
+  }
+
+  /** The link on a configuration's card to its worst, its median and its best clip: of the newest of all its runs. */
   function BestAndWorst({ app, one }) {
-    if (one.counting.length < 2) return null;
-    const sorted = [...one.counting].sort((a, b) => (app.state.smaller ? 1 : -1) * (a.score - b.score));
-    return html`<button class="link best-worst" tabindex="-1"
-      title="Compare the best and the worst run of this configuration"
-      onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>best ⇄ worst</button>`;
+    const clips = one.counting.flatMap((trial) => newestOf(app, trial)).sort((a, b) => a.return - b.return);
+    if (one.counting.length < 2 || clips.length < 2) return null;
+    const shown = [...new Set([clips[0], clips[clips.length >> 1], clips[clips.length - 1]])];
+    const names = ["worst", ...(shown.length > 2 ? ["median"] : []), "best"].join(" · ");
+    return html`<button class="link best-worst" tabindex="-1" title=${`The ${names.replace(/ ·/g, ",")} of the ${
+      clips.length} newest clips of all runs of this configuration, side by side (m)`}
+      onClick=${() => show(app, shown.map((clip) => [clip.trial, clip.path]))}>${names}</button>`;
   }
 
   /** The button of the clip's view that ticks it. */
@@ -318,7 +328,7 @@
               </dl></section>`)}</div>
         <section class="panel inside"><div class="panel-head"><h3>On one time line</h3>
             ${laid.difference && html`<button class="primary" onClick=${() => this.goTo(laid.difference.step)}
-              title="The first env step at which a value differs">
+              title="The first env step at which an action differs; if none does, an observation, a reward, or a value">
                 ◆ First difference: step ${number(laid.difference.step)}</button>${" "}
               <span class="muted">${differenceText(laid.difference)}</span>`}
             ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">
