@@ -111,7 +111,8 @@ def test_the_worst_the_median_and_the_best_clip_of_all_runs_are_in_one_row(viewe
     viewer.wait("document.querySelectorAll('.card.configuration video').length === 2")
     viewer.frame.click(".card[data-trial='lr=0.1_1'] .best-worst")
     viewer.wait("document.querySelectorAll('.side video').length === 3")
-    assert viewer.all(".side .big") == ["5", "15", "17"]  # of 5, 6, 7, 15, 16, 17
+    assert viewer.all(".side .big") == ["5", "7", "17"]  # of 5, 6, 7, 15, 16, 17
+    assert viewer.all(".side h3") == ["worst · seed 0", "median · seed 2", "best · seed 2"]
     assert len({box["top"] for box in viewer.all(".side", BOX)}) == 1
 
 

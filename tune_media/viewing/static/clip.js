@@ -129,8 +129,7 @@
           <section class="panel record" tabindex="0" aria-label="Record"><h3>Record</h3>
             <${Record} record=${details?.record || fallbackRecord(clip)}
               more=${{ ...details?.metrics, ...details?.values }} /></section>
-          ${details?.steps && html`<${Steps} details=${details} row=${stepOf(clip, frame)} />`}
-        </div>
+        </div><div class="clip-column">
         <section class="panel inside"><div class="panel-head"><h3>Over the episode</h3>
             ${hasStrip && html`<button class="save" title="Save the filmstrip as a picture"
               onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(app, clip))}>
@@ -146,7 +145,8 @@
             ...${plotted.chart} xLabel="env step" height=${CHART_HEIGHT} theme=${app.theme} span=${[0, lastStep(clip)]}
             label="Series of the episode" onPick=${(step) => this.goTo(step)} />`}
           ${details && !plotted.all.length && html`<${NoSteps} app=${app} />`}
-        </section></div>
+        </section>
+        ${details?.steps && html`<${Steps} details=${details} row=${stepOf(clip, frame)} />`}</div></div>
         <${tm.config.ConfigPanel} app=${app} trial=${trial} />
       </main>`;
     }

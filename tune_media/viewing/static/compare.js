@@ -14,7 +14,7 @@
   const [ANY, AUTO] = ["any", ""];
 
   const tickedOf = (app) => model.listed(app.state.ticked);
-  const textOf = (trial, path = "") => (path ? `${trial.name}\t${path}` : trial.name);
+  const textOf = (trial, path, label) => [trial.name, path, label].filter(Boolean).join("\t");
 
   /** Return what is ticked: [{text, trial, path}]. A trial without a path shows the clip that the choice above says. */
   function picksOf(app, state = app.state) {
@@ -52,7 +52,7 @@
     else app.toast("Tick two or more trials or clips to compare them (x ticks the one that has the focus)");
   }
 
-  /** Compare trials, [trial], or clips, [trial, path]. */
+  /** Compare trials, [trial], or clips, [trial, path] or [trial, path, label]. */
   function show(app, picks) {
     app.go({ view: "compare", trial: "", clip: "", seed: AUTO,
       ticked: picks.map((pick) => textOf(...pick)).join("\n") });
@@ -104,11 +104,11 @@
   function BestAndWorst({ app, one }) {
     const clips = one.counting.flatMap((trial) => newestOf(app, trial)).sort((a, b) => a.return - b.return);
     if (one.counting.length < 2 || clips.length < 2) return null;
-    const shown = [...new Set([clips[0], clips[clips.length >> 1], clips[clips.length - 1]])];
-    const names = ["worst", ...(shown.length > 2 ? ["median"] : []), "best"].join(" · ");
-    return html`<button class="link best-worst" tabindex="-1" title=${`The ${names.replace(/ ·/g, ",")} of the ${
-      clips.length} newest clips of all runs of this configuration, side by side (m)`}
-      onClick=${() => show(app, shown.map((clip) => [clip.trial, clip.path]))}>${names}</button>`;
+    const [worst, median, best] = [clips[0], clips[(clips.length - 1) >> 1], clips[clips.length - 1]];
+    const shown = [[worst, "worst"], ...(clips.length > 2 ? [[median, "median"]] : []), [best, "best"]];
+    return html`<button class="link best-worst" tabindex="-1"
+      title=${`The worst, the median and the best of the ${clips.length} newest clips of all its runs, side by side (m)`}
+      onClick=${() => show(app, shown.map(([clip, label]) => [clip.trial, clip.path, label]))}>worst … best</button>`;
   }
 
   /** The button of the clip's view that ticks it. */
@@ -368,7 +368,8 @@
     const texts = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
     const own = new Set(texts).size === trials.length && names.length ? texts : trials.map((trial) => trial.shownName);
     const nameOf = (trial) => tm.forks.titleOf(trial) || own[trials.indexOf(trial)];
-    let labels = rows.map(({ trial }) => (trials.length > 1 ? nameOf(trial) : ""));
+    let labels = rows.map(({ trial, text }) =>
+      [text.split("\t")[2], trials.length > 1 && nameOf(trial)].filter(Boolean).join(" · "));
     const facts = [({ clip }) => `step ${number(clip.step)}`,
       ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)),
       ({ clip }) => `${seedOf(clip) === clip.seed ? "seed" : "continuation"} ${clip.seed ?? "unknown"}`,
