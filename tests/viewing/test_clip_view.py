@@ -71,12 +71,15 @@ def test_a_clip_and_its_chart_are_side_by_side_and_in_step(viewer):
         else:
             assert chart["left"] >= video["right"] and chart["bottom"] <= dock["top"]
     viewer.frame.evaluate(f"{APP}.group.pause()")
+    line = "document.querySelector('.u-cursor-x')"
+    share = f"new DOMMatrix(getComputedStyle({line}).transform).e / {line}.parentElement.clientWidth"
     for frame in (3, 15):
         viewer.frame.evaluate(f"{APP}.group.showFrame({frame})")
         viewer.wait(f"document.querySelector('.frame').innerText === '{frame + 1}'")
-        shown = "(line) => new DOMMatrix(getComputedStyle(line).transform).e / line.parentElement.clientWidth"
-        (at,) = viewer.all(".u-cursor-x", f"({shown})(e)")
-        assert at == pytest.approx(frame / LENGTH, abs=0.01)
+        assert viewer.frame.evaluate(share) == pytest.approx(frame / LENGTH, abs=0.01)
+    viewer.frame.click(".chip:has-text('observation/1')")
+    viewer.wait("document.querySelector('.u-legend').innerText.includes('observation/1')")
+    viewer.wait(f"Math.abs({share} - {15 / LENGTH}) < 0.01")  # the chart was drawn anew
 
 
 def test_the_users_own_values_are_first_and_how_a_clip_was_recorded_is_behind_a_fold(viewer):
