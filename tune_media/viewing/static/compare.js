@@ -107,7 +107,7 @@
     const [worst, median, best] = [clips[0], clips[(clips.length - 1) >> 1], clips[clips.length - 1]];
     const shown = [[worst, "worst"], ...(clips.length > 2 ? [[median, "median"]] : []), [best, "best"]];
     return html`<button class="link best-worst" tabindex="-1"
-      title=${`The worst, the median and the best of the ${clips.length} newest clips of all its runs, side by side (m)`}
+      title=${`The worst, the median and the best of the ${clips.length} newest clips of its runs, side by side (m)`}
       onClick=${() => show(app, shown.map(([clip, label]) => [clip.trial, clip.path, label]))}>worst … best</button>`;
   }
 
