@@ -135,7 +135,7 @@ def test_an_episode_shows_its_reward_terms_its_moments_and_its_frames(browser, s
         assert "chosen by you" in viewer.all(".series-head .muted")[0]
         with viewer.page.expect_download() as saved:
             viewer.frame.click("text=Filmstrip as PNG")
-        assert saved.value.suggested_filename == "a_best_step10_filmstrip.png"
+        assert saved.value.suggested_filename == "exp_a_best_step10_filmstrip.png"
         viewer.frame.click("text=Fork here …")
         (at,) = (shlex.split(text) for text in viewer.all("[role=dialog] .command, dialog .command"))
         assert at[:2] == ["tune-media", "fork"] and at[2].startswith(f"{sweep.name}:")

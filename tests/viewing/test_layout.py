@@ -97,14 +97,6 @@ def test_all_dots_and_intervals_are_inside_the_axes(viewer):
             assert plot["top"] - 0.5 <= mark["top"] <= mark["bottom"] <= plot["bottom"] + 0.5
 
 
-def test_a_configurations_best_and_worst_run_are_compared(viewer):
-    viewer.open(viewer.url, "cards=configurations")
-    viewer.wait("document.querySelectorAll('.card.configuration').length === 5")
-    viewer.frame.click(".card.configuration .best-worst >> nth=0")
-    viewer.wait("document.querySelectorAll('.side video').length === 2")
-    assert viewer.all(".side", "e.dataset.trial") == ["t19", "t16"]
-
-
 TERMS = """() => {
   const { rewardTerms } = tuneMedia.steps;
   const x = Array.from({ length: 3000 }, (_, at) => at + 1);

@@ -139,9 +139,9 @@ def test_the_focus_and_the_place_on_the_page_come_back_and_a_card_is_one_stop(vi
     assert place > 0
     viewer.press("Enter")
     viewer.wait("document.activeElement.matches('.clip-view h2')")
-    assert viewer.all("a[download]", "e.download") == ["c_best_step20.mp4"]
+    assert viewer.all("a[download]", "e.download") == ["exp_c_best_step20.mp4"]
     viewer.press("Escape")
-    viewer.wait("document.activeElement.matches('.trial-view h2')")
+    viewer.wait("document.activeElement.matches('.trial-view .film[aria-current=true] button')")
     viewer.press("Escape")
     viewer.wait("document.activeElement.dataset.trial === 'c'")
     assert viewer.frame.evaluate("scrollY") == place

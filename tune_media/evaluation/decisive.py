@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.encoder import encode_video
 from tune_media.encoding.picture_files import jpeg_from_frame
@@ -25,6 +27,7 @@ from tune_media.viewing.taped_episodes import TapedEpisode
 _BEFORE = 1.0  # seconds of the clip before the first difference, and after the end of the shorter episode
 _MOST_FRAMES = 300
 _HEIGHT = 320  # pixels, at most
+_ROUNDING = 1e-6  # of the largest value of an action's element: steps.js has it, too
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,10 @@ def decisive(
 
 
 def first_difference(ours: Tape, theirs: Tape) -> int:
-    """Return the first step at which the actions of two tapes, or what their envs returned, differ.
+    """Return the first step at which the actions of two tapes differ by more than rounding.
 
-    Of most steps a tape has one byte of the checksum, which is the same of two other observations once in 256 times;
-    the next step tells.
+    If no action differs, it is the first step at which their envs returned something else. Of most steps a tape has one
+    byte of the checksum, which is the same of two other observations once in 256 times; the next step tells.
 
     >>> ours, theirs = Tape(seed=1), Tape(seed=1)
     >>> for tape, actions in ((ours, [0, 1]), (theirs, [0, 0])):
@@ -88,12 +91,23 @@ def first_difference(ours: Tape, theirs: Tape) -> int:
     2
     """
     shorter = min(len(ours), len(theirs))
-    for step in range(shorter + 1):
-        if step and not are_equal(ours.actions[step - 1], theirs.actions[step - 1]):
-            return step
-        if (ours.checks[step] ^ theirs.checks[step]) & 0xFF:
-            return step
-    return shorter
+    acted = _differ(*([tape.actions[step] for step in range(shorter)] for tape in (ours, theirs)))
+    returned = [bool((ours.checks[step] ^ theirs.checks[step]) & 0xFF) for step in range(shorter + 1)]
+    return 1 + acted.index(True) if any(acted) else returned.index(True) if any(returned) else shorter
+
+
+def _differ(ours: Sequence[Any], theirs: Sequence[Any]) -> list[bool]:
+    """Return of each step whether the actions differ: numbers by more than rounding, others at all."""
+    try:
+        tables = np.array([ours, theirs])
+    except ValueError:  # arrays of different lengths
+        tables = np.array(None)
+    if tables.dtype.kind not in "biuf" or not tables.size:
+        return [not are_equal(*both) for both in zip(ours, theirs, strict=True)]
+    numbers = tables.astype(float).reshape(2, len(ours), -1)
+    most = _ROUNDING * np.nan_to_num(np.abs(numbers), posinf=0).max(axis=(0, 1))
+    alike = np.isclose(numbers[0], numbers[1], rtol=0, atol=most, equal_nan=True)
+    return [not one for one in alike.all(axis=1)]
 
 
 def _video(episode: TapedEpisode, renderer: ClipRenderer) -> Video | None:

@@ -93,9 +93,20 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
             minibatch_size=250,
             num_epochs=6,
         )
-        .evaluation(evaluation_interval=2, evaluation_num_env_runners=0, evaluation_duration=4)
+        .evaluation(
+            evaluation_interval=2,
+            evaluation_num_env_runners=0,
+            evaluation_duration=4,
+            evaluation_config=PPOConfig.overrides(num_envs_per_env_runner=1),  # the first episode has the first seed
+        )
         .callbacks(
-            record_episodes(sections="evaluation", keep=("best", "worst"), collect=pole_and_cart, trajectories=True)
+            record_episodes(
+                sections="evaluation",
+                seeds=4,
+                keep=("best", "worst", "first"),
+                collect=pole_and_cart,
+                trajectories=True,
+            )
         )
     )
     folder = Path(storage).expanduser().resolve()

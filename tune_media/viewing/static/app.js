@@ -10,6 +10,7 @@
   const READING_MS = 500; // between two looks at trials that the server still reads; later up to four times as long
   const FIRST_PICTURE_MS = 3000; // the rest of the data waits for the first picture, but not longer
   const SLOW_MS = 8000; // of a long message
+  const LEFT_FROM = ".card, .to-episodes, .tray .primary"; // what leads from the grid to another view
   const SETTINGS = "tune_media.viewer";
   const DEFAULTS = {
     view: "grid", section: "", key: "", step: "last", sort: "score", descending: true, score: "", smaller: false,
@@ -209,7 +210,10 @@
     set(patch, push = false) {
       if ("score" in patch) this.touched = true;
       if (("key" in patch || "section" in patch) && !("seed" in patch)) patch.seed = ""; // it was one of the former key
-      if (patch.view && patch.view !== "grid" && this.state.view === "grid") this.scrolled = scrollY;
+      if (patch.view && patch.view !== "grid" && this.state.view === "grid") {
+        this.scrolled = scrollY;
+        this.leftFrom = [...document.querySelectorAll(LEFT_FROM)].indexOf(document.activeElement.closest(LEFT_FROM));
+      }
       if (patch.score && patch.score !== this.state.score) patch.brush = "";
       if (patch.score && patch.score !== this.state.score && !("smaller" in patch)) {
         patch.smaller = model.isSmallerBetter(patch.score);
@@ -236,9 +240,11 @@
       const place = isGrid ? this.scrolled || 0 : 0;
       scrollTo(0, place);
       if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown in between
-      const name = JSON.stringify(left.trial);
-      const former = `:is(.card[data-trial=${name}], [data-trial=${name}] .name)`;
-      document.querySelector(isGrid && left.trial ? former : "main h2")?.focus({ preventScroll: true });
+      const [name, clip] = [left.trial, left.clip].map((text) => JSON.stringify(text));
+      const former = isGrid ? document.querySelector(`:is(.card[data-trial=${name}], [data-trial=${name}] .name)`)
+        || document.querySelectorAll(LEFT_FROM)[this.leftFrom]
+        : this.state.view === "trial" && document.querySelector(`.film[data-clip=${clip}] .film-facts`);
+      (former || document.querySelector("main h2"))?.focus({ preventScroll: true });
     }
 
     componentDidUpdate(props, before) {

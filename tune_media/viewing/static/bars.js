@@ -27,7 +27,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
         onClick=${() => app.setState({ menu: !state.menu })}>${state.view === "grid" ? "☰ Filter" : "☰ More"}</button>
       <div class="folded" id="more-controls">
       ${state.view === "grid" && html`<${GridControls} app=${app} />`}
-      ${app.source.episodes && state.view !== "episodes" && html`<button
+      ${app.source.episodes && state.view !== "episodes" && html`<button class="to-episodes"
         onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })}
         title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>

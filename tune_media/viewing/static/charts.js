@@ -167,7 +167,8 @@
             value: (plot, value) => tm.ui.number(value),
           })),
         ],
-        hooks: { drawAxes: [(plot) => stacked && drawStack(plot, x, series)],
+        hooks: { ready: [() => this.cursor != null && this.setCursor(this.cursor)],
+          drawAxes: [(plot) => stacked && drawStack(plot, x, series)],
           draw: [(plot) => drawIntervals(plot, x, series),
             (plot) => this.props.mark != null && drawVertical(plot, this.props.mark, this.props.markColor)] },
       }, [x, ...series.map((line) => line.values)], this.base);
@@ -184,6 +185,7 @@
 
     /** Move the cursor to an x, as the video plays. */
     setCursor(x) {
+      this.cursor = x;
       if (!this.plot || !this.plot.over.clientHeight) return;
       this.plot.setCursor({ left: this.plot.valToPos(x, "x"), top: this.plot.over.clientHeight / 2 }, false);
       this.plot.setLegend({ idx: this.plot.posToIdx(this.plot.valToPos(x, "x")) });

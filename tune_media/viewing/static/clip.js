@@ -9,11 +9,10 @@
   const CHART_HEIGHT = 190;
   const SHOWN_SERIES = 3;
   const SERIES_COLORS = ["--accent", "--second", "--third", "--fourth"];
-  const RECORD = [
-    "episode_return", "episode_length", "step", "training_iteration", "terminated", "success", "seed", "task",
-    "explored", "weights_version", "rendered", "env_steps", "env_runner", "env_index", "agent", "view", "frames", "fps",
-    "frame_stride", "width", "height", "bytes", "compared", "note", "episode_id", "trial_id", "path",
-  ];
+  const RECORD = ["episode_return", "episode_length", "step", "training_iteration", "terminated", "success", "seed",
+    "task", "agent", "view", "note"];
+  const PLUMBING = ["explored", "weights_version", "rendered", "env_steps", "env_runner", "env_index", "frames", "fps",
+    "frame_stride", "width", "height", "bytes", "compared", "episode_id", "trial_id", "path"]; // behind a fold
 
   const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
 
@@ -110,13 +109,13 @@
             found=${tm.commands.forking(app, episode, Math.max(0, Math.min(stepOf(clip, frame), clip.length - 1)))} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button>
           ${!clip.isUnplayed && html`<a class="button" href=${clip.url}
-            download=${downloadName(clip) + clip.suffix}>Download</a>`}
+            download=${downloadName(app, clip) + clip.suffix}>Download</a>`}
         <//>
         ${isGone && html`<p class="notice" role="status">
           The files of this clip have been deleted since you opened it.${" "}
           <button class="link" onClick=${() => app.set({ clip: "", frame: 0 })}>
             Show the trial's newest clip</button></p>`}
-        <div class="clip-columns">
+        <div class="clip-columns"><div class="clip-column">
           <section class="stage" key=${clip.path}>
             ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip}
               group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} />`}
@@ -130,10 +129,10 @@
           <section class="panel record" tabindex="0" aria-label="Record"><h3>Record</h3>
             <${Record} record=${details?.record || fallbackRecord(clip)}
               more=${{ ...details?.metrics, ...details?.values }} /></section>
-        </div>
+        </div><div class="clip-column">
         <section class="panel inside"><div class="panel-head"><h3>Over the episode</h3>
             ${hasStrip && html`<button class="save" title="Save the filmstrip as a picture"
-              onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(clip))}>
+              onClick=${() => tm.timeline.savePicture(app, this.base, [{ clip }], downloadName(app, clip))}>
               Filmstrip as PNG</button>`}</div>
           ${hasStrip && html`<${tm.timeline.Timeline} key=${clip.url} app=${app} clips=${plotted.clips}
             moments=${plotted.moments} onGo=${(step) => this.goTo(step)} />`}
@@ -147,7 +146,7 @@
             label="Series of the episode" onPick=${(step) => this.goTo(step)} />`}
           ${details && !plotted.all.length && html`<${NoSteps} app=${app} />`}
         </section>
-        ${details?.steps && html`<${Steps} details=${details} row=${stepOf(clip, frame)} />`}
+        ${details?.steps && html`<${Steps} details=${details} row=${stepOf(clip, frame)} />`}</div></div>
         <${tm.config.ConfigPanel} app=${app} trial=${trial} />
       </main>`;
     }
@@ -198,12 +197,16 @@
     frames: clip.frames, fps: clip.fps, note: clip.note, path: clip.path,
   });
 
+  /** The user's own values of an episode, then what it is; how it was made is behind a fold. */
   function Record({ record, more }) {
-    const rows = RECORD.filter((name) => record[name] != null).map((name) => [name.replace(/_/g, " "), record[name]]);
+    const named = (names) => names.filter((name) => record[name] != null)
+      .map((name) => [name.replace(/_/g, " "), record[name]]);
     const text = (name, value) => (typeof value === "object" ? JSON.stringify(value)
       : typeof value === "number" && !NAMES.has(name) ? number(value) : String(value));
-    return html`<table><tbody>${[...rows, ...Object.entries(more || {})].map(([name, value]) => html`
+    const table = (rows) => html`<table><tbody>${rows.map(([name, value]) => html`
       <tr><th scope="row">${name}</th><td>${text(name, value)}</td></tr>`)}</tbody></table>`;
+    return html`${table([...Object.entries(more), ...named(RECORD)])}
+      <details><summary>How it was recorded</summary>${table(named(PLUMBING))}</details>`;
   }
 
   /** The trajectory's row of the frame that is shown. */

@@ -14,7 +14,7 @@
   const [ANY, AUTO] = ["any", ""];
 
   const tickedOf = (app) => model.listed(app.state.ticked);
-  const textOf = (trial, path = "") => (path ? `${trial.name}\t${path}` : trial.name);
+  const textOf = (trial, path, label) => [trial.name, path, label].filter(Boolean).join("\t");
 
   /** Return what is ticked: [{text, trial, path}]. A trial without a path shows the clip that the choice above says. */
   function picksOf(app, state = app.state) {
@@ -52,7 +52,7 @@
     else app.toast("Tick two or more trials or clips to compare them (x ticks the one that has the focus)");
   }
 
-  /** Compare trials, [trial], or clips, [trial, path]. */
+  /** Compare trials, [trial], or clips, [trial, path] or [trial, path, label]. */
   function show(app, picks) {
     app.go({ view: "compare", trial: "", clip: "", seed: AUTO,
       ticked: picks.map((pick) => textOf(...pick)).join("\n") });
@@ -92,13 +92,23 @@
       <span class="muted">or tick any clips (x).</span></p>`;
   }
 
-  /** The link on a configuration's card that compares its best and its worst run. */
+  /** Return the clips of a trial, of every key, at the last step that the grid shows. */
+  function newestOf({ data, state: { section, step } }, trial) {
+    const clips = (data.sections[section] || []).flatMap((key) => model.clipsOf(trial, section, key))
+      .filter((clip) => clip.return != null && !clip.rolled_back && !(clip.step > step)); // "last" is no number
+    const newest = Math.max(...clips.map((clip) => clip.step));
+    return [...new Map(clips.filter((clip) => clip.step === newest).map((clip) => [clip.path, clip])).values()];
+  }
+
+  /** The link on a configuration's card to its worst, its median and its best clip: of the newest of all its runs. */
   function BestAndWorst({ app, one }) {
-    if (one.counting.length < 2) return null;
-    const sorted = [...one.counting].sort((a, b) => (app.state.smaller ? 1 : -1) * (a.score - b.score));
+    const clips = one.counting.flatMap((trial) => newestOf(app, trial)).sort((a, b) => a.return - b.return);
+    if (one.counting.length < 2 || clips.length < 2) return null;
+    const [worst, median, best] = [clips[0], clips[(clips.length - 1) >> 1], clips[clips.length - 1]];
+    const shown = [[worst, "worst"], ...(clips.length > 2 ? [[median, "median"]] : []), [best, "best"]];
     return html`<button class="link best-worst" tabindex="-1"
-      title="Compare the best and the worst run of this configuration"
-      onClick=${() => show(app, [[sorted[0]], [sorted[sorted.length - 1]]])}>best ⇄ worst</button>`;
+      title=${`The worst, the median and the best of the ${clips.length} newest clips of its runs, side by side (m)`}
+      onClick=${() => show(app, shown.map(([clip, label]) => [clip.trial, clip.path, label]))}>worst … best</button>`;
   }
 
   /** The button of the clip's view that ticks it. */
@@ -318,7 +328,7 @@
               </dl></section>`)}</div>
         <section class="panel inside"><div class="panel-head"><h3>On one time line</h3>
             ${laid.difference && html`<button class="primary" onClick=${() => this.goTo(laid.difference.step)}
-              title="The first env step at which a value differs">
+              title="The first env step at which an action differs; if none does, an observation, a reward, or a value">
                 ◆ First difference: step ${number(laid.difference.step)}</button>${" "}
               <span class="muted">${differenceText(laid.difference)}</span>`}
             ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">
@@ -358,7 +368,8 @@
     const texts = trials.map((trial) => names.map((name) => `${lastPart(name)} ${trial.texts[name]}`).join(" · "));
     const own = new Set(texts).size === trials.length && names.length ? texts : trials.map((trial) => trial.shownName);
     const nameOf = (trial) => tm.forks.titleOf(trial) || own[trials.indexOf(trial)];
-    let labels = rows.map(({ trial }) => (trials.length > 1 ? nameOf(trial) : ""));
+    let labels = rows.map(({ trial, text }) =>
+      [text.split("\t")[2], trials.length > 1 && nameOf(trial)].filter(Boolean).join(" · "));
     const facts = [({ clip }) => `step ${number(clip.step)}`,
       ({ clip }) => (clip.tape ? "from a tape" : tm.app.keyLabel(clip.key)),
       ({ clip }) => `${seedOf(clip) === clip.seed ? "seed" : "continuation"} ${clip.seed ?? "unknown"}`,

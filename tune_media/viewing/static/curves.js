@@ -277,5 +277,5 @@
     return html`<${AllCurves} app=${app} lines=${lines} count=${all.length} />`;
   }
 
-  tm.curves = { CurvesPanel, passes };
+  tm.curves = { CurvesPanel, passes, MOST_COLORED };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -4,6 +4,8 @@
 
   const { html } = tm.ui;
 
+  let before = null; // what had the focus before the filter
+
   const KEYS = [
     [["Space"], "play or pause", (app) => app.group.toggle(), " "],
     [[","], "one frame back", (app) => app.group.stepFrame(-1)],
@@ -21,11 +23,17 @@
     [["k"], "next kind of clip: best, worst …", (app) => app.cycle("key")],
     [["s"], "training or evaluation", (app) => app.cycle("section")],
     [["r"], "reverse the order", (app) => app.set({ descending: !app.state.descending })],
-    [["/"], "filter", (app) => app.setState({ menu: true }, () => document.querySelector(".filter")?.focus())],
+    [["/"], "filter; Esc goes back to where the focus was", (app) => {
+      before = document.activeElement;
+      app.setState({ menu: true }, () => document.querySelector(".filter")?.focus());
+    }],
     [["["], "smaller cards", (app) => tm.bars.resize(app, -1)],
     [["]"], "larger cards", (app) => tm.bars.resize(app, 1)],
     [["x"], "tick a trial or a clip for comparing", (app) => tm.compare.toggleFocused(app)],
     [["v"], "compare what is ticked", (app) => tm.compare.open(app)],
+    [["o"], "the next run, or dot, of a configuration", () => pressOnCard("[aria-pressed=true] + .dot", ".dot")],
+    [["e"], "a card for each run of a configuration", () => pressOnCard(".runs .link:not(.best-worst)")],
+    [["m"], "worst, median and best clip of a configuration", () => pressOnCard(".best-worst")],
     [["n"], "next moment of the episode", (app) => app.timeline?.jump(1)],
     [["N"], "previous moment", (app) => app.timeline?.jump(-1)],
     [["Tab", "Enter"], "choose a trial, open it"],
@@ -43,11 +51,18 @@
     .map(([shown, , action, key]) => [key || shown[0], action]));
   const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
 
+  /** Press a button of the card that has the focus; the second one if there is no first. */
+  function pressOnCard(first, second = first) {
+    const card = document.activeElement.closest(".card");
+    (card?.querySelector(first) || card?.querySelector(second))?.click();
+  }
+
   function onKey(app, event) {
     if (event.ctrlKey || event.metaKey || event.altKey || !app.data || document.querySelector("dialog[open]")) return;
     const { target } = event;
     if (event.key === "Escape" && target.matches("input, select")) {
       target.blur();
+      if (target.matches(".filter")) before?.focus();
       return;
     }
     const typing = target.matches("input[type=search], input[type=text], textarea");

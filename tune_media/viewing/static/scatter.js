@@ -10,6 +10,7 @@
   const MOST_TICKS = 6;
   const CLOSEST_TICKS = 0.13; // of the axis
   const LOG_FROM = 20; // the largest value is so many times the smallest: the axis is logarithmic
+  const NONE = 0.2; // of the chart: the place of trials whose hyperparameter is None, before the numbers of the others
   const EDGE = 0.11; // of the chart, at each end of an axis: room for a dot that stands aside
   const FLOOR = 0.035; // of the chart: where a trial without a score is
   const NEAR = 28; // pixels from the pointer to a trial that it is on
@@ -28,21 +29,29 @@
       ...params])].slice(0, MOST_CHARTS);
   }
 
-  /** Return a function from values to shares of an axis. With `isLog` it is logarithmic if all are positive. */
-  function scaleOf(values, isLog) {
+  const nearOne = (value) => -Math.log(1 - value); // 0.9, 0.99 and 0.999, such as gamma, have equal distances
+  const linear = (value) => value;
+
+  /** Return how a hyperparameter's values are spread over an axis: by what tells them apart. */
+  function spreadingOf(values) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    if (low > 0 && high >= LOG_FROM * low) return Math.log;
+    return low >= 0.5 && high < 1 && 1 - low >= LOG_FROM * (1 - high) ? nearOne : linear;
+  }
+
+  /** Return a function from values to shares of an axis. */
+  function scaleOf(values, place) {
     const low = Math.min(...values);
-    const high = Math.max(...values);
-    const place = isLog && low > 0 ? Math.log : (value) => value;
-    const span = place(high) - place(low);
-    if (!span) return () => 0.5;
-    const share = (value) => EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span;
-    return (value) => Math.min(1, Math.max(0, share(value))); // 0 for a value without a logarithm
+    const span = place(Math.max(...values)) - place(low);
+    return (value) => (span ? EDGE + ((1 - 2 * EDGE) * (place(value) - place(low))) / span : 0.5);
   }
 
   /** Return round numbers between two others. */
-  function roundNumbers(low, high, isLog) {
+  function roundNumbers(low, high, spreading) {
     if (!(high > low)) return [low];
-    if (isLog && low > 0 && high / low >= 10) {
+    const toOne = (value) => Number((1 - value).toPrecision(12)); // 0.001 and no more, of 0.999
+    if (spreading === nearOne) return roundNumbers(toOne(high), toOne(low), Math.log).map(toOne);
+    if (spreading === Math.log && high / low >= 10) {
       const powers = Array.from({ length: Math.floor(Math.log10(high)) - Math.ceil(Math.log10(low)) + 1 },
         (_, at) => 10 ** (Math.ceil(Math.log10(low)) + at));
       const every = Math.ceil(powers.length / MOST_TICKS);
@@ -58,8 +67,8 @@
 
   /** Return the axis of a hyperparameter: where each trial is, and the ticks. */
   function axisOf(name, trials) {
-    const values = trials.map((trial) => trial.params[name]);
-    const isNumeric = values.every((value) => typeof value === "number");
+    const values = trials.map((trial) => trial.params[name]).filter((value) => value != null);
+    const isNumeric = values.length > 0 && values.every((value) => typeof value === "number");
     if (!isNumeric) {
       const texts = [...new Set(trials.map((trial) => trial.texts[name]))]
         .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
@@ -67,18 +76,21 @@
       return { name, at: (trial) => share(trial.texts[name]),
         ticks: spread(texts.map((text) => ({ text, at: share(text) }))) };
     }
-    const own = new Map(trials.map((trial) => [trial.params[name], trial.texts[name]]));
-    const isLog = values.every((value) => value > 0) && Math.max(...values) / Math.min(...values) >= LOG_FROM;
-    const { place, ticks } = numericAxis(values, isLog, own.size <= MOST_TICKS ? own : null);
-    return { name, at: (trial) => place(trial.params[name]), ticks };
+    const own = new Map(trials.filter((trial) => trial.params[name] != null)
+      .map((trial) => [trial.params[name], trial.texts[name]]));
+    const { place, ticks } = numericAxis(values, spreadingOf(values), own.size <= MOST_TICKS ? own : null);
+    if (values.length === trials.length) return { name, at: (trial) => place(trial.params[name]), ticks };
+    const moved = (share) => NONE + (1 - NONE) * share;
+    return { name, at: ({ params }) => (params[name] == null ? NONE / 2 : moved(place(params[name]))),
+      ticks: spread([{ text: "None", at: NONE / 2 }, ...ticks.map(({ text, at }) => ({ text, at: moved(at) }))]) };
   }
 
   /** Return an axis of numbers: {place(value): its share of the axis, ticks}. `own` has all values that get a tick. */
-  function numericAxis(values, isLog, own = null) {
+  function numericAxis(values, spreading, own = null) {
     const [low, high] = [Math.min(...values), Math.max(...values)];
-    const place = scaleOf(values, isLog);
+    const place = scaleOf(values, spreading);
     const ticks = own ? [...own].map(([value, text]) => ({ text, at: place(value) }))
-      : roundNumbers(low, high, isLog).map((value) => ({ text: number(value), at: place(value) }));
+      : roundNumbers(low, high, spreading).map((value) => ({ text: number(value), at: place(value) }));
     return { place, ticks: spread(ticks) };
   }
 
@@ -123,19 +135,22 @@
     const means = (configurations?.all || []).filter((one) => one.rank != null);
     const scores = [...scored.map((trial) => trial.score),
       ...means.flatMap((one) => one.mean.filter((value) => value != null))];
-    const { place: height, ticks } = numericAxis(scores, false);
+    const { place: height, ticks } = numericAxis(scores, linear);
     const charts = scored.length ? shownNames(app).map((name) => {
       const axis = axisOf(name, trials);
       const aside = asides(trials, axis);
       return {
         ...axis, means: means.filter((one) => one.names.includes(name))
-          .map((one) => ({ one, x: axis.at(one.typical), color: app.colorOf(one.trials[0]) })),
+          .map((one) => ({ one, x: axis.at(one.typical) })),
         points: new Map(trials.map((trial) => [trial,
           { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? FLOOR : height(trial.score) }])),
       };
     }) : [];
-    const colors = new Map(trials.map((trial) => [trial, app.colorOf(trial)]));
-    for (const one of means) for (const trial of one.trials) colors.set(trial, app.colorOf(one.trials[0]));
+    const units = means.length ? means : trials.map((trial) => ({ trials: [trial], rank: trial.rank }));
+    const colorOf = (one) => (units.length <= tm.curves.MOST_COLORED ? app.colorOf(one.trials[0])
+      : `var(${one.rank === 1 ? "--gold" : "--muted"})`); // more colours than people can tell apart mean nothing
+    const colors = new Map(trials.map((trial) => [trial, "var(--muted)"]));
+    for (const one of units) for (const trial of one.trials) colors.set(trial, colorOf(one));
     return { trials, passing, charts, ticks, height, colors, hasMeans: means.length > 0,
       failed: trials.filter(model.isFailed).length };
   }
@@ -153,7 +168,8 @@
           y2=${percent(1 - at)} /><text class="y" x="-6" y=${percent(1 - at)}>${text}</text>`)}
         ${chart.ticks.map(({ text, at }) => html`<line class="grid-line" x1=${percent(at)} x2=${percent(at)} y1="0"
           y2="100%" /><text class="x" x=${percent(at)} y="100%" dy="16">${shortened(text)}</text>`)}
-        ${chart.means.map(({ one: { mean: [value, low, high] }, x, color }) => html`<g style=${{ "--color": color }}>
+        ${chart.means.map(({ one: { mean: [value, low, high], trials: [first] }, x }) => html`<g
+          style=${{ "--color": colors.get(first) }}>
           ${low != null && html`<line class="interval" x1=${percent(x)} x2=${percent(x)} y1=${percent(1 - height(low))}
             y2=${percent(1 - height(high))} />`}
           <g style=${{ transform: "translateX(-16px)" }}><svg x=${percent(x)} y=${percent(1 - height(value))}

@@ -12,6 +12,8 @@
   const FEWEST_AT_LIMIT = 3; // steps in a row
   const FEWEST_STILL = 5;
   const STILL_SHARE = 0.05; // of the episode
+  const ROUNDING = 1e-6; // of a series' largest value: what differs by less is equal; decisive.py has it, too
+  const ROLES = ["action", "observation", "reward", "value", "info"]; // what tells most of a difference comes first
   const CONTROLS = /(^|[/_.])(action|torque|thrust|throttle|steer\w*|control|ctrl|force)s?([/_.]|$)/i;
   const TERMS = /reward|cost|penalty|bonus/i;
 
@@ -40,15 +42,17 @@
   const lastStep = (clip) => clip.length || stepOf(clip, Math.max(0, (clip.frames || 1) - 1));
 
   /**
-   * Return all series of an episode: [{name, kind, x: [env step], y: [number or null]}], what was collected first.
-   * Kinds: "reward", "value" (collected), "info", "action", "observation", and "derived".
+   * Return all series of an episode, what was collected first: [{name, kind, role, x: [env step], y: [number, null]}].
+   * Kinds: "reward", "value" (collected), "info", "action", "observation", and "derived". The role of a collected value
+   * is "action" or "observation" if it is one. What was collected and is in the trajectory, too, is there once.
    */
   function seriesOf(details, clip) {
     const found = new Map();
     const add = (name, kind, x, y) => {
       if (found.has(name) || !y.some((value) => typeof value === "number")
         || !y.every((value) => value == null || typeof value === "number")) return;
-      found.set(name, { name, kind, x, y });
+      const role = kind === "value" && CONTROLS.test(name) ? "action" : kind;
+      found.set(name, { name, kind, role, x, y });
     };
     for (const [name, values] of Object.entries(details?.series || {})) {
       const stride = details.every?.[name] || 1;
@@ -66,6 +70,13 @@
     for (const [name, values] of Object.entries(details?.actions || {})) {
       add(name, "action", values.map((_, at) => at + 1), values);
     }
+    for (const value of [...found.values()].filter(({ kind }) => kind === "value")) {
+      for (const own of found.values()) {
+        if (!["info", "action", "observation"].includes(own.kind) || !isDouble(own, value)) continue;
+        found.delete(own.name);
+        if (own.kind !== "info") value.role = own.kind;
+      }
+    }
     const reward = found.get(REWARD);
     if (reward && isWhole(reward, clip)) {
       let sum = 0;
@@ -76,6 +87,17 @@
 
   /** Return whether a series has a value for each step: a sum over a thinned one would be wrong. */
   const isWhole = ({ x }, clip) => !clip.length || x.length >= clip.length;
+
+  /** Return whether values of a trajectory are the collected ones; constants with two names are not. */
+  function isDouble(own, { name, x, y }) {
+    const [at, most] = [byStep(own), ROUNDING * sizeOf([own])];
+    return (y.some((value) => value !== y[0]) || tm.model.lastPart(own.name) === tm.model.lastPart(name))
+      && x.every((step, place) => at.has(step) && !differ(at.get(step), y[place], most));
+  }
+
+  /** Return whether two values, which may be missing, differ by more than an amount. */
+  const differ = (a, b, most) => (a == null || b == null ? a !== b : Math.abs(a - b) > most);
+  const sizeOf = (all) => all.reduce((most, { y }) => y.reduce((size, one) => Math.max(size, Math.abs(one)), most), 0);
 
   /** Add a column of a trajectory: numbers, or vectors, each element of which is a series. */
   function addColumn(add, name, kind, x, values) {
@@ -204,8 +226,8 @@
   /** Actions that never change, and continuous ones that stay at their largest or smallest value: the longest times. */
   function limitsOf(series) {
     const found = [];
-    for (const { name, kind, x, y } of series) {
-      if (kind !== "action" && !(kind === "value" && CONTROLS.test(name))) continue;
+    for (const { name, role, x, y } of series) {
+      if (role !== "action") continue;
       const values = y.filter((value) => value != null);
       if (values.length >= FEWEST_AT_LIMIT && values.every((value) => value === values[0])) {
         found.push({ step: x[0], until: x[x.length - 1], kind: "limit", length: values.length,
@@ -227,9 +249,9 @@
 
   /** The longest time in which the state does not change: the observation, or else the collected values. */
   function standstillsOf(series, terms, clip) {
-    const observed = series.filter(({ kind }) => kind === "observation");
-    const states = (observed.length ? observed : series.filter(({ name, kind }) =>
-      kind === "value" && !CONTROLS.test(name) && !TERMS.test(name) && !terms.includes(name)))
+    const observed = series.filter(({ role }) => role === "observation");
+    const states = (observed.length ? observed : series.filter(({ name, role }) =>
+      role === "value" && !TERMS.test(name) && !terms.includes(name)))
       .map((own) => ({ at: byStep(own), range: Math.max(...own.y) - Math.min(...own.y) }))
       .filter(({ range }) => range > 0);
     if (!states.length) return [];
@@ -245,28 +267,23 @@
   }
 
   /**
-   * Return the first env step at which episodes differ: {step, name, values}, by the series that all of them have; null
-   * if there is none. Of what differs at the same step, the action is named first.
+   * Return the first env step at which the actions of episodes differ: {step, name, values}, by the series that all of
+   * them have. If no action differs, it is the first step at which an observation does, or else a reward, or another
+   * value; null if none does.
    */
   function firstDifference(episodes) {
-    const order = { action: 0, observation: 1, value: 2, reward: 3, info: 4 };
-    const rank = ({ name, kind }) => (CONTROLS.test(name) ? 0 : order[kind]);
     let first = null;
-    for (const { name, kind } of episodes[0]?.series || []) {
-      if (kind === "derived") continue;
-      const own = episodes.map(({ series }) => series.find((other) => other.name === name));
-      if (!own.every(Boolean)) continue;
-      const maps = own.map(byStep);
-      const end = Math.min(...own.map(({ x }) => x[x.length - 1]));
-      for (const step of own[0].x) {
-        if (step > end) break;
-        if (first && (step > first.step || (step === first.step && rank({ name, kind }) >= rank(first)))) break;
-        const values = maps.map((at) => at.get(step));
-        if (values.some((value) => value === undefined)) continue; // one of them keeps fewer steps
-        if (values.every((value) => value === values[0])) continue;
-        first = { step, name, kind, values };
-        break;
+    for (const wanted of ROLES) {
+      for (const { name } of (episodes[0]?.series || []).filter(({ role }) => role === wanted)) {
+        const own = episodes.map(({ series }) => series.find((other) => other.name === name));
+        if (!own.every(Boolean)) continue;
+        const maps = own.map(byStep);
+        const most = ROUNDING * sizeOf(own);
+        const step = own[0].x.find((at) => maps.every((map) => map.has(at)) // one of them may keep fewer steps
+          && maps.some((map) => differ(map.get(at), maps[0].get(at), most)));
+        if (step != null && !(first?.step <= step)) first = { step, name, values: maps.map((map) => map.get(step)) };
       }
+      if (first) break;
     }
     return first;
   }

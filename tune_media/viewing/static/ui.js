@@ -8,6 +8,7 @@
   const FIRST_LOADS = 4; // clips that are loaded before the first of them can be seen; more would make it wait
   const FEW_PIXELS = 160; // a clip that is narrower is enlarged pixel by pixel
   const FIRST_CARDS = 12; // taken to be on the screen until the browser has told which are
+  const WIDE = 3; // from this ratio on, a card's badges would hide much of a clip
   const PEEK_AFTER_MS = 120;
   const MANY_NAMES = 15; // from which on one searches
   const FIRST_MS = 500; // after this long, the others no longer wait for it
@@ -63,9 +64,13 @@
   /** Return a clip's aspect ratio as CSS has it. */
   const ratioOf = (clip) => (clip?.width && clip?.height ? `${clip.width} / ${clip.height}` : "3 / 2");
 
-  /** Return the name under which a browser saves a clip, without a suffix: its trial, its key and its step. */
-  const downloadName = (clip) =>
-    `${clip.trial.shownName}_${lastPart(clip.key)}_step${clip.step}`.replace(/[^\w.,=+-]+/g, "_").slice(0, 180);
+  /** The classes of a clip's screen. Badges lie on a clip, but above a wide one: they would hide half of it. */
+  const screenOf = (clip, more = "") => `screen${more}${clip?.width > WIDE * clip?.height ? " wide" : ""}`;
+
+  /** Return the name under which a browser saves a clip, without a suffix: experiment, trial, key and step. */
+  const downloadName = (app, { trial, key, step }) =>
+    [lastPart(trial.name.split("/").slice(0, -1).join("/") || app.data.title), trial.shownName, lastPart(key),
+      `step${step}`].join("_").replace(/[^\w.,=+-]+/g, "_").slice(-180);
 
   /** One observer for all that wants to know whether it is on the screen. */
   class Sight {
@@ -190,7 +195,7 @@
         ? html`<img alt=${label} />`
         : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label}
           disablepictureinpicture></video>`;
-      return html`<div class=${`screen${clip.width && clip.width < FEW_PIXELS ? " pixels" : ""}`}
+      return html`<div class=${screenOf(clip, clip.width && clip.width < FEW_PIXELS ? " pixels" : "")}
         style=${{ aspectRatio: ratioOf(clip) }} onClick=${onOpen}
         onPointerEnter=${() => this.props.group.choose(this.base.querySelector("video"))}>
         ${picture}
@@ -238,7 +243,7 @@
         ${isVisible && html`<${tm.compare.Tick} app=${app} trial=${trial} />`}
         ${isVisible && clip
           ? html`<${Player} clip=${clip} group=${app.group} label=${captionOf(clip)} onOpen=${open} isVisible />`
-          : html`<div class="screen empty" style=${{ aspectRatio: ratioOf(clip) }}>
+          : html`<div class=${screenOf(clip, " empty")} style=${{ aspectRatio: ratioOf(clip) }}>
             ${!clip && html`<${tm.tape.NoClip} app=${app} trial=${trial} />`}</div>`}
         <div class="facts">${isVisible && facts()}</div>
       </article>`;
