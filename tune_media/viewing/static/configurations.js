@@ -75,7 +75,7 @@
     return html`<div class="dots">
       ${low != null && html`<i class="interval" style=${{ left: at(low), right: `calc(100% - ${at(high)})` }}></i>`}
       <i class="mean" style=${{ left: at(mean) }}></i>
-      ${one.counting.map((trial) => html`<button class="dot" key=${trial.id}
+      ${one.counting.map((trial) => html`<button class="dot" tabindex="-1" key=${trial.id}
         aria-current=${trial === typical} style=${{ left: at(trial.score), "--color": color }}
         title=${`${seedText(trial, one)}: ${number(trial.score)}. Click to open it.`}
         aria-label=${`${seedText(trial, one)}: ${number(trial.score)}`} onClick=${() => onOpen(trial)}></button>`)}

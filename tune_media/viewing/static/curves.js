@@ -269,7 +269,8 @@
     }
     const all = linesOf(app, tm.grid.filteredRows(app)); // also those that are not in the box
     if (!all.length) return null;
-    const best = all.reduce((first, line) => (line.rank < first.rank ? line : first));
+    const best = all.find((line) => line.trials.includes(app.winner))
+      || all.reduce((first, line) => (line.rank < first.rank ? line : first));
     const shown = all.length > MOST_LINES ? [...all].sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES) : all;
     const marked = shown.map((line) => ({ ...line, isBest: line === best }));
     // the last one is drawn above the others

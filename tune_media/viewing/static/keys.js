@@ -31,7 +31,7 @@
     [["]"], "larger cards", (app) => tm.bars.resize(app, 1)],
     [["x"], "tick a trial or a clip for comparing", (app) => tm.compare.toggleFocused(app)],
     [["v"], "compare what is ticked", (app) => tm.compare.open(app)],
-    [["o"], "the next run, or dot, of a configuration", () => pressOnCard("[aria-pressed=true] + .dot", ".dot")],
+    [["o"], "the next run, or dot, of a configuration; Enter opens it", nextDot],
     [["e"], "a card for each run of a configuration", () => pressOnCard(".runs .link:not(.best-worst)")],
     [["m"], "worst, median and best clip of a configuration", () => pressOnCard(".best-worst")],
     [["n"], "next moment of the episode", (app) => app.timeline?.jump(1)],
@@ -51,10 +51,14 @@
     .map(([shown, , action, key]) => [key || shown[0], action]));
   const SCROLLING = ["ArrowUp", "ArrowDown", "Home", "End"];
 
-  /** Press a button of the card that has the focus; the second one if there is no first. */
-  function pressOnCard(first, second = first) {
-    const card = document.activeElement.closest(".card");
-    (card?.querySelector(first) || card?.querySelector(second))?.click();
+  /** Press a button of the card that has the focus. */
+  const pressOnCard = (button) => document.activeElement.closest(".card")?.querySelector(button)?.click();
+
+  /** Give the focus to the next dot of the card that has it; after the last one to the first. */
+  function nextDot() {
+    const { activeElement } = document;
+    const dots = [...(activeElement.closest(".card")?.querySelectorAll(".dot") || [])];
+    dots[(dots.indexOf(activeElement) + 1) % dots.length]?.focus();
   }
 
   function onKey(app, event) {
