@@ -24,6 +24,7 @@ def drop_what_nobody_reads() -> None:
     """Let the command do its work, and end with its own exit code, when nobody reads its output any more."""
     for name in ("stdout", "stderr"):
         if (stream := getattr(sys, name)) is not None:
-            buffer = io.BufferedWriter(_Stream(stream.fileno(), "w", closefd=False))
+            file = _Stream(stream.fileno(), "w", closefd=False)
+            buffer: Any = file if stream.write_through else io.BufferedWriter(file)  # as Python does
             options = ("encoding", "errors", "line_buffering", "write_through")
             setattr(sys, name, io.TextIOWrapper(buffer, **{option: getattr(stream, option) for option in options}))
