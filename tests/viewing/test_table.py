@@ -50,7 +50,7 @@ def test_columns_that_a_terminal_has_no_room_for_are_named(tmp_path):
     catalog = tm.load(tmp_path / "exp")
     for table in (trial_table(catalog, width=80), configuration_table(catalog, width=80, always=True)):
         assert max(map(len, table.split("\n"))) <= 80
-        assert "a_long_parameter_h'" in table and table.endswith("--csv has all.")
+        assert "a_long_parameter_h'" in table and " ".join(table.split()).endswith("`| cat` shows all.")
 
 
 def test_a_failed_trial_says_so_and_why(tmp_path):

@@ -223,7 +223,7 @@ def laid_out(
     ]
     rows = ["  ".join(row).rstrip() for row in zip(*laid, strict=True)]
     if left_out:
-        rows.append(in_lines(f"No room for {name_some(left_out)}; --csv has all.", space))
+        rows.append(in_lines(f"No room for {name_some(left_out)}; a wider terminal or `| cat` shows all.", space))
     return "\n".join(rows)
 
 
