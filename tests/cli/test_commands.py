@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -209,3 +210,19 @@ def test_messages_name_options_and_no_arguments_of_python(experiment):
     assert wrong.startswith("Error: --policy needs --env, a function of the env_config")
     row = json.loads(command("list", "--json", "--config", experiment).splitlines()[0])
     assert (row["params"], row["config"]) == ({}, {"lr": 0.1})
+
+
+def test_a_command_ends_with_its_own_exit_code_if_nobody_reads_its_output(sweep, tmp_path):
+    for arguments, code in {
+        ("list", sweep): 0,
+        ("list", "--json", sweep): 0,
+        ("gallery", sweep, "-o", tmp_path / "gallery.html"): 0,
+        ("grid", sweep, "--key", "missing", "-o", tmp_path / "grid.mp4"): 1,
+        ("list", "--no-such-option", sweep): 2,
+    }.items():
+        reader, writer = os.pipe()
+        os.close(reader)
+        ended = subprocess.run([sys.executable, "-m", "tune_media.cli", *arguments], stdout=writer, stderr=writer)
+        os.close(writer)
+        assert ended.returncode == code, arguments
+    assert (tmp_path / "gallery.html").exists()

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -244,3 +247,14 @@ def test_the_autoreset_mode_of_a_batch_is_compared_with_its_infos(batch, stated,
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == (said is not None)
     assert said is None or said in messages[0]
+
+
+def test_a_closed_vector_env_is_not_closed_again_when_python_ends(tmp_path):
+    script = (
+        "import gymnasium as gym, tune_media as tm\n"
+        "env = tm.gym.RecordEpisodes(gym.make_vec('CartPole-v1', num_envs=2, render_mode='rgb_array'), 'videos')\n"
+        "env.reset(seed=0)\n"
+        "env.close()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "Exception ignored" not in ended.stderr

@@ -52,6 +52,28 @@ def test_an_env_that_cannot_be_made_or_rendered_is_named_with_its_remedy(name, c
     assert words in problem
 
 
+class LateWindow(gym.Wrapper):
+    """Its window is white until a step is taken."""
+
+    def reset(self, **arguments):
+        self.has_drawn = False
+        return super().reset(**arguments)
+
+    def step(self, action):
+        self.has_drawn = True
+        return super().step(action)
+
+    def render(self):
+        frame = super().render() // 2
+        return frame if self.has_drawn else np.full_like(frame, 255)
+
+
+def test_a_window_that_draws_only_after_the_reset_is_told():
+    late = examine(lambda: LateWindow(make_env("CartPole-v1", {"render_mode": "rgb_array"})))
+    assert late.problems == [] and "nothing of the frames after it" in late.text()
+    assert "first frame" not in examine(lambda: make_env("CartPole-v1", {"render_mode": "rgb_array"})).text()
+
+
 @pytest.mark.parametrize(
     ("picture", "words"),
     [

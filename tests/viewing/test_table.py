@@ -3,7 +3,7 @@ import re
 import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
 from tests.support.viewing import write_snapshot
-from tune_media.viewing.table import cell_width, media_table, trial_table
+from tune_media.viewing.table import cell_width, configuration_table, media_table, trial_table
 
 
 def test_one_line_a_trial_the_winner_first(tmp_path):
@@ -35,11 +35,22 @@ def test_names_that_are_cut_are_told_apart_and_numbers_are_not_cut(tmp_path):
         params = {"lr": float(lr), "size": int(size), "note": f"a text that says much {number}"}
         make_trial(tmp_path / "exp" / name, params, {10: -number})
     catalog = tm.load(tmp_path / "exp")
-    for width in (20, 120):
-        lines = trial_table(catalog, width=width).split("\n")[-3:]
+    for width in (100, 120):
+        lines = trial_table(catalog, width=width).split("\n")
+        lines = [line for line in lines if line.startswith("…")]
         assert [line[:9] for line in lines] == [f"…{number}_{number}_lr=0" for number in range(3)]
         assert all(re.search(rf"  {lr} .* {size} ", line) for line, (lr, size) in zip(lines, numbers, strict=True))
     assert max(map(len, lines)) <= 120
+
+
+def test_columns_that_a_terminal_has_no_room_for_are_named(tmp_path):
+    for number in range(3):
+        params = {f"a_long_parameter_{letter}": 10.0**number for letter in "abcdefgh"} | {"seed": number // 2}
+        make_trial(tmp_path / "exp" / f"{'x' * 40}_{number}", params, {10: -number, 20: 5.5})
+    catalog = tm.load(tmp_path / "exp")
+    for table in (trial_table(catalog, width=80), configuration_table(catalog, width=80, always=True)):
+        assert max(map(len, table.split("\n"))) <= 80
+        assert "a_long_parameter_h'" in table and " ".join(table.split()).endswith("`| cat` shows all.")
 
 
 def test_a_failed_trial_says_so_and_why(tmp_path):

@@ -16,9 +16,10 @@ from tune_media.cli.listing import list_media
 from tune_media.cli.pages import gallery, watch
 from tune_media.cli.pictures import figure, filmstrip, grid
 from tune_media.cli.policies import evaluate, fork, gate
+from tune_media.cli.standard_streams import drop_what_nobody_reads
 from tune_media.cli.tapes import render
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 
 @click.group(invoke_without_command=True, epilog=EXIT_CODES_HELP)
@@ -37,3 +38,9 @@ for _command in (
     *(render, evaluate, gate, fork, export, deliver),
 ):
     main.add_command(_command)
+
+
+def run() -> None:
+    """Run the command that a shell has given, and end the process with its exit code."""
+    drop_what_nobody_reads()
+    main(prog_name="tune-media")

@@ -1,5 +1,5 @@
 """``python -m tune_media.cli``."""
 
-from tune_media.cli import main
+from tune_media.cli import run
 
-main(prog_name="tune-media")
+run()

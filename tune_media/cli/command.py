@@ -31,8 +31,6 @@ class Command(click.Command):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
-        except BrokenPipeError:  # Click ends quietly
-            raise
         except (ImportError, OSError, ValueError) as error:
             raise Failure(error) from error
 

@@ -92,7 +92,7 @@ def _print_tables(catalog: Catalog, of: str) -> None:
     from tune_media.viewing import table
 
     if of == "configurations":
-        click.echo(table.laid_out(table.lines_of_configurations(catalog)))
+        click.echo(table.configuration_table(catalog, always=True))
         return
     if of == "media":
         click.echo(table.media_table(catalog))
@@ -101,12 +101,12 @@ def _print_tables(catalog: Catalog, of: str) -> None:
             click.echo(f"{configurations}\n")
         click.echo(table.trial_table(catalog))
         if (said := catalog.verdict) is not None:
-            click.echo(table.printable(said.sentence))
+            click.echo(table.in_lines(table.printable(said.sentence)))
         if importance := table.importance_line(catalog):
-            click.echo(importance)
+            click.echo(table.in_lines(importance))
     for line in table.lost_lines(catalog):
-        click.echo(line)
+        click.echo(table.in_lines(line))
     # episodes without a clip, and media that were lost, are recorded, too
     has_media = bool(len(catalog)) or any(len(trial.reports) or trial.lost for trial in catalog.trials)
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
-    click.echo(table.printable(media if has_media else nothing_recorded(catalog.path)))
+    click.echo(table.in_lines(table.printable(media if has_media else nothing_recorded(catalog.path))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,6 +119,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         if hasattr(self, "_recording"):  # Gymnasium also closes an env whose arguments were refused
             self._recording.close()
         super().close(**options)
+        with contextlib.suppress(AttributeError):  # not every vector env is Gymnasium's
+            self.closed = True  # CartPole's does not say so, and would be closed again while the interpreter ends
 
     def _seed_of(self, index: int, seed: int | Sequence[int | None] | None) -> int | None:
         """Return the seed that a sub-env is reset with; None: not known.

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import os
 import platform
 import re
@@ -41,7 +42,8 @@ class Diagnosis:
     Attributes:
         facts: What a recording would be, by name: ``versions``, ``environment``, ``render_mode``, ``width``,
             ``height``, ``dtype``, ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``,
-            ``bytes_per_frame``, ``replay``, ``auto``. Those after a problem are missing.
+            ``bytes_per_frame``, ``replay``, ``auto``, and if the first frame is odd, ``first_frame``. Those after a
+            problem are missing.
         problems: What is wrong, each with its remedy. Empty: a recording works.
     """
 
@@ -71,6 +73,8 @@ class Diagnosis:
             rows["render"] = f"{facts['render_ms']:.2f} ms a frame (median of {FRAMES})"
             rows["encode"] = f"{facts['encode_ms']:.2f} ms a frame, {facts['codec']}"
             rows["clip"] = f"{facts['bytes_per_frame']:.0f} bytes a frame"
+        if "first_frame" in facts:
+            rows["first frame"] = facts["first_frame"]
         return rows | {name: facts[name] for name in ("replay", "auto") if name in facts}
 
 
@@ -212,6 +216,11 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
         "bytes_per_frame": len(video.data) / video.frames,
     }
     report.problems.extend(_look_at(pictures))
+    if _starts_with_another_picture(pictures):
+        report.facts["first_frame"] = (
+            "it has nothing of the frames after it: the window may not have drawn yet when reset() returns (sumo-rl). "
+            "Let a wrapper's reset() call render() once, and if that does not help, take a step"
+        )
     if shown:
         report.facts["replay"] = _try_replay(make, *max(shown.values(), key=lambda pair: len(pair[1])))
     _close(env)
@@ -280,6 +289,14 @@ def _look_at(pictures: list[Any]) -> list[str]:
             "picture, or the env may not move"
         ]
     return []
+
+
+def _starts_with_another_picture(pictures: list[Any]) -> bool:
+    """Return whether nearly all pixels change after the first frame, and less than half after most later ones."""
+    if len({picture.shape for picture in pictures}) > 1:
+        return False
+    first, *later = (np.mean(np.any(a != b, axis=-1)) for a, b in itertools.pairwise(pictures))
+    return bool(first > 0.9 and np.median(later) < 0.5)
 
 
 def _told(error: Exception) -> str:

@@ -7,6 +7,7 @@ import posixpath
 import re
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,14 +36,16 @@ _NUMBERS = re.compile(r"([-+\d.,/\[\] ]|e[-+]\d|inf|nan)*")  # one, an interval,
 def trial_table(catalog: Catalog, width: float | None = None) -> str:
     """Lay out one line a trial, the highest score first: its hyperparameters that differ, its score, its best clip.
 
-    If the lines do not fit, they have no column for the clip's file. The errors of failed trials stand below. If
-    nothing was recorded, a line has what became of the trial, and its last metrics.
+    If the lines do not fit, they have no column for the clip's file, and then fewer others. The errors of failed trials
+    stand below. If nothing was recorded, a line has what became of the trial, and its last metrics.
     """
     failed = [trial for trial in catalog.trials if trial.status.word == TRIAL_FAILED]
     errors = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
+    lines = lines_of_trials(catalog)
+    score = catalog.scores.label if catalog.scores.label in lines[0] else "best return"
+    optional = [name for name in reversed(lines[0]) if name not in ("trial", "status", score, "best clip")]
     # A path that is cut is of no use; `--all` and `--json` have it.
-    optional = -1 if len(catalog) else None
-    return "\n".join([laid_out(lines_of_trials(catalog), width, optional=optional), *map(printable, errors)])
+    return "\n".join([laid_out(lines, width, uncut="best clip", optional=optional), *map(printable, errors)])
 
 
 def lines_of_trials(catalog: Catalog) -> list[list[str]]:
@@ -112,12 +115,13 @@ def _rate(trial: TrialFiles) -> str:
     return with_interval(*success_of(trial), digits=3)
 
 
-def configuration_table(catalog: Catalog, width: float | None = None) -> str:
+def configuration_table(catalog: Catalog, width: float | None = None, *, always: bool = False) -> str:
     """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing."""
     table = catalog.compare()
-    if len(table) < 2 or table["n"].max() < 2:
+    if not always and (len(table) < 2 or table["n"].max() < 2):
         return ""
-    return laid_out(_lines_of(table, catalog), width, optional=-2)  # the interquartile mean
+    params = [name.removeprefix("config/") for name in table.columns if name.startswith("config/")]
+    return laid_out(_lines_of(table, catalog), width, uncut="iqm", optional=[*reversed(params)])
 
 
 def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
@@ -197,20 +201,32 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def laid_out(lines: Sequence[Sequence[str]], width: float | None = None, *, optional: int | None = None) -> str:
+def laid_out(
+    lines: Sequence[Sequence[str]],
+    width: float | None = None,
+    *,
+    uncut: str | None = None,
+    optional: Sequence[str] = (),
+) -> str:
     """Return lines of cells in columns. If they do not fit, headers take several lines, and names lose their middle.
 
     Args:
         lines: The cells, the header first.
         width: Characters a line. None: as many as the terminal has; without a terminal, as many as it takes.
-        optional: The column to leave out if the lines do not fit.
+        uncut: The header of the column to leave out if the lines do not fit as they are.
+        optional: Headers of columns to leave out, one after the other, if the lines do not fit with cut names, either.
+            A last line names these.
     """
-    space = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf)
+    space = width or _terminal_width()
     columns = [list(map(printable, column)) for column in zip(*lines, strict=True)]
     widths = [max(map(cell_width, column)) for column in columns]
-    if optional is not None and sum(widths) + 2 * (len(widths) - 1) > space:
-        del columns[optional], widths[optional]
     least = [max([*map(cell_width, _pieces(head)), *map(_least, cells)]) for head, *cells in columns]
+    left_out = []
+    for name, needed in [(uncut, widths), *((name, least) for name in optional)]:
+        if name is not None and name in lines[0] and sum(needed) + 2 * (len(needed) - 1) > space:
+            at = [head for head, *_ in columns].index(printable(name))
+            del columns[at], widths[at], least[at]
+            left_out += [name] if needed is least else []
     while sum(widths) + 2 * (len(widths) - 1) > space and widths != least:
         _, at = max((wide, at) for at, wide in enumerate(widths) if wide > least[at])
         widths[at] -= 1
@@ -220,7 +236,22 @@ def laid_out(lines: Sequence[Sequence[str]], width: float | None = None, *, opti
         [*(line.ljust(width) for line in [""] * (height - len(lines)) + lines), *_column(column, width)[1:]]
         for lines, column, width in zip(heads, columns, widths, strict=True)
     ]
-    return "\n".join("  ".join(row).rstrip() for row in zip(*laid, strict=True))
+    rows = ["  ".join(row).rstrip() for row in zip(*laid, strict=True)]
+    if left_out:
+        rows.append(in_lines(f"No room for {name_some(left_out)}; a wider terminal or `| cat` shows all.", space))
+    return "\n".join(rows)
+
+
+def in_lines(text: str, width: float | None = None) -> str:
+    """Return a sentence in lines that fit the terminal; a path or name that is longer stays whole."""
+    space = width or _terminal_width()
+    whole = space == math.inf
+    return text if whole else textwrap.fill(text, int(space), break_long_words=False, break_on_hyphens=False)
+
+
+def _terminal_width() -> float:
+    """Return how many characters a line may have; without a terminal, any number."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
 
 
 def is_numeric(cell: str) -> bool:
