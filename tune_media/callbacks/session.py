@@ -41,6 +41,7 @@ from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import DROPPED
 from tune_media.storage.filesystem import for_small_files, place_name
 from tune_media.storage.known_media import KnownMedia
+from tune_media.storage.log import delivered_to, note_delivered
 from tune_media.values.checks import first_names
 from tune_media.values.number import counted
 from tune_media.values.options import MediaOptions
@@ -98,7 +99,7 @@ class MediaSession:
         self._last_media: dict[str, int] = dict(before.get("media") or {})  # the last row of each trial
         self._summary.had_media = bool(before.get("has_media"))
         if not outbox.is_adopted:
-            self._name_gaps(before.get("behind") or {})
+            self._name_gaps(before.get("behind") or {}, int(before.get("last", 0)))
         self.storage = StorageWriter(self.services, {} if outbox.is_adopted else self._last_media)
         self._maker = Maker(self.services)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
@@ -108,6 +109,7 @@ class MediaSession:
         self._members: list[Member] = []
         self._load_patience = _LOAD_SECONDS
         self._is_settled = True
+        self._was_behind = False  # when a snapshot was taken
         self._last: Report | None = None  # Tune shows a result to all callbacks, then the next one
         if any(row.seq > outbox.position(STORAGE) for row in outbox.read_kinds(0, ("media",))):
             self._summary.has_new = True
@@ -340,11 +342,16 @@ class MediaSession:
             running = set(self._outbox.trials_without_end())  # a restore looks for the media of these
             late = self._outbox.trials_behind(STORAGE, ("media", "episodes"))
             behind[STORAGE] = [trial for trial in late if trial not in running]
+        behind = {key: trials for key, trials in behind.items() if trials}
+        self._was_behind |= bool(behind)
         state = {"last": self._outbox.last, "media": dict(self._last_media), "has_media": self._summary.has_media}
-        return {"outbox": {**state, "behind": {key: trials for key, trials in behind.items() if trials}}}
+        return {"outbox": {**state, "behind": behind}}
 
-    def _name_gaps(self, behind: dict[str, list[str]]) -> None:
-        """Warn of what waited for a reader when Tune took its snapshot, in an outbox that is lost."""
+    def _name_gaps(self, behind: dict[str, list[str]], last: int) -> None:
+        """Warn of what waited for a reader when Tune took its snapshot at row ``last``, in an outbox that is lost."""
+        services = self.services
+        if behind and delivered_to(services.filesystem, services.experiment) >= last:
+            return  # it was delivered after the snapshot, and the outbox was removed
         for reader, trials in behind.items():
             text = (
                 f"the {reader} may lack the last data of {counted(len(trials), 'trial')} from before the restore "
@@ -408,14 +415,17 @@ class MediaSession:
             _SESSIONS.pop(self.key, None)
         atexit.unregister(self.end_now)
         self.end_all_trials([])
+        are_readers_done = all(reader.is_done for reader in self._readers.values())
+        are_readers_done &= self._renderer is None or self._renderer.is_empty
+        if are_readers_done and self._was_behind:
+            self.storage.put_chore("noting that all is delivered", self._note_delivered)
         self.storage.begin()
         begun = time.monotonic()
         is_stored = self.storage.close(self.services.time_left())
         if not is_stored:
             self.storage.count_unwritten()
         self.services.waited += time.monotonic() - begun
-        is_all_delivered = is_stored and all(reader.is_done for reader in self._readers.values())
-        is_all_delivered &= (self._renderer is None or self._renderer.is_empty) and not self._outbox.has_parked
+        is_all_delivered = is_stored and are_readers_done and not self._outbox.has_parked
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
                 self._summary.lost(read_media_row(row.kind, row.data).path, is_listed=False)
@@ -423,6 +433,10 @@ class MediaSession:
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)
         self.services.faults.raise_first()
+
+    def _note_delivered(self) -> None:
+        if not self._outbox.has_parked:
+            note_delivered(self.services.filesystem, self.services.experiment, self._outbox.last)
 
     def _adopt_options(self, member: Member) -> None:
         """Take over a member's options, if it was given any and is the first."""
