@@ -19,7 +19,7 @@ import pyarrow.fs
 
 import tune_media as tm
 from tests.kills.driver import OLD, OLD_TIMESTAMP, RAW, TAPED, TRIALS, Places, filesystem_of
-from tests.kills.trackers import check_trackers, is_blind
+from tests.kills.trackers import check_trackers, is_blind, names_loss
 from tests.kills.truth import Stored, TrialThere, Truth
 from tests.support.json_lines import read_lines, write_line
 from tune_media.callbacks.deliver import deliver
@@ -126,7 +126,7 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     for trial in TRIALS:
         inside = [path.removeprefix(f"{trial}/") for path in everything if path.startswith(f"{trial}/")]
         there = TrialThere(filesystem, f"{experiment}/{trial}", inside)
-        found = _check_storage(truth, trial, there, rows[trial], counts)
+        found = _check_storage(places, truth, trial, there, rows[trial], counts)
         found += check_trackers(places, truth, trial, there, counts)
         problems += [f"{trial}: {problem}" for problem in found]
     problems += _check_calls(places, truth, counts)
@@ -153,9 +153,11 @@ def _check_old_outbox(places: Places, *, has_outbox: bool, counts: Counter[str])
     return problems
 
 
-def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any], counts: Counter[str]) -> list[str]:
+def _check_storage(
+    places: Places, truth: Truth, trial: str, there: TrialThere, rows: list[Any], counts: Counter[str]
+) -> list[str]:
     filesystem, folder, files, lines = there.filesystem, there.folder, there.files, there.lines
-    problems = []
+    problems, is_named = [], names_loss(places, trial)
     doubled = Counter((line["id"], line["section"], line["key"]) for line in lines)
     problems += [f"listed {count} times: {key}" for key, count in doubled.items() if count > 1]
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -175,6 +177,8 @@ def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any],
                 problems.append(f"{len(found)} lines of {key} {path} (reports {_numbers(having)})")
             elif not found:
                 counts["lost with the machine"] += 1
+                if not is_named and not all(truth.is_gone[report["number"]] for report in having):
+                    problems.append(f"the storage lacks {key} {path}, and nothing says so")
             continue
         (line,) = found
         if line["status"] != "stored":
@@ -192,7 +196,11 @@ def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any],
         if not own or any(map(truth.must_be_there, (report for report in having if report not in own))):
             problems.append(f"{key} {path} has the id {line['id']} (reports {_numbers(having)})")
             continue
-        if bool(line.get("rolled_back")) != truth.is_gone[own[-1]["number"]]:
+        is_right = bool(line.get("rolled_back")) == truth.is_gone[own[-1]["number"]]
+        was_lost = is_named and not any(map(truth.must_be_there, having))  # that the trial went back was lost, too
+        if not is_right and was_lost:
+            counts["rolled back in an outbox that was lost"] += 1
+        elif not is_right:
             problems.append(f"{key} {path}: rolled_back is {line.get('rolled_back')} (reports {_numbers(own)})")
         if line["training_iteration"] != own[0]["iteration"]:
             problems.append(f"{key} {path} has iteration {line['training_iteration']}, not {own[0]['iteration']}")

@@ -45,6 +45,13 @@ def is_blind(places: Places, process: int | str = "*") -> bool:
     return any("'tune_media storage' did not start" in log.read_text() for log in logs)
 
 
+def names_loss(places: Places, trial: str) -> bool:
+    """Return whether a driver has said that the storage lacks something of a trial."""
+    said = [line for log in places.folder.glob("driver-*.log") for line in log.read_text().splitlines()]
+    hole = f"the last media of trial {trial} before its driver was lost"
+    return any(hole in line or ("storage may lack" in line and trial in line) for line in said)
+
+
 def _unnamed(
     places: Places, truth: Truth, tracker: str, trial: str, lacks: list[str], counts: Counter[str]
 ) -> list[str]:
