@@ -105,6 +105,24 @@ def test_what_a_killed_driver_had_taken_is_delivered_by_the_next_one(tmp_path, o
     assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def test_an_outbox_that_another_machine_has_gone_on_from_is_left_and_named(outboxes, caplog):
+    """Its rows were delivered beside those of that machine, and what was lost with that machine was not named."""
+    rows = [NewRow("t1", "end")]
+    first = Outbox.open(outbox_root(), "/results/sweep", "1")
+    last = first.append(rows)
+    first.close(remove=False)
+    again = Outbox.open(outbox_root(), "/results/sweep", "1", last)
+    assert again.is_adopted
+    assert not caplog.text
+    again.close(remove=False)
+    elsewhere = Outbox.open(outbox_root(), "/results/sweep", "1", last + 1)
+    assert not elsewhere.is_adopted
+    assert "another machine went on with the experiment in /results/sweep" in caplog.text
+    last = elsewhere.append(rows)
+    elsewhere.close(remove=False)
+    assert Outbox.open(outboxes, "/results/sweep", "1", last).folder == elsewhere.folder
+
+
 def test_a_second_driver_of_an_experiment_has_an_outbox_of_its_own_and_says_so(tmp_path, outboxes, caplog):
     state = kill_at(tmp_path, "append")
     (killed,) = outboxes.iterdir()

@@ -166,7 +166,14 @@ def run_round(
 
 
 def _kill_and_check(
-    places: Places, rng: random.Random, *, machine_lost: bool, no_threads: bool, old_outbox: bool, counts: Counter[str]
+    places: Places,
+    rng: random.Random,
+    *,
+    machine_lost: bool,
+    machine_back: bool,
+    no_threads: bool,
+    old_outbox: bool,
+    counts: Counter[str],
 ) -> list[str]:
     """Kill drivers, with somebody who looks at the experiment all the time; return what is wrong."""
     folder, (lost, stored) = places.folder, (-1, {})
@@ -196,9 +203,7 @@ def _kill_and_check(
         problems += [f"after kill {process} ({where}): {problem}" for problem in found]
         if machine_lost:
             counts["machines lost"] += 1
-            shutil.rmtree(folder / "outbox", ignore_errors=True)  # W&B's process may still write below
-            shutil.rmtree(folder / "driver", ignore_errors=True)
-            (folder / "outbox").mkdir(exist_ok=True)
+            counts["machines that came back"] += _lose_machine(folder, machine_back)
             lost, stored = process, there
     found, own = result_of(lambda: _checked(places, lost, stored), folder)
     counts.update(own)
@@ -211,6 +216,22 @@ def _kill_and_check(
     counts["looks"] += len(looks)
     problems += [f"a look has rows that the next one lacks: {missing[:4]}" for missing in looks if missing]
     return problems + found
+
+
+def _lose_machine(folder: Path, comes_back: bool) -> bool:
+    """Go on with an empty machine, or with the one that was lost before; return whether it is that one."""
+    gone, before = folder / "gone", sorted(folder.glob("gone/*"))  # W&B's process may still write there
+    now = gone / str(len(before))
+    now.mkdir(parents=True)
+    (folder / "outbox").rename(now / "outbox")
+    (folder / "driver").rename(now / "driver")
+    is_back = comes_back and len(before) % 2 == 1
+    if is_back:
+        (before[-1] / "outbox").rename(folder / "outbox")
+        (before[-1] / "driver").rename(folder / "driver")
+    else:
+        (folder / "outbox").mkdir()
+    return is_back
 
 
 def _run(places: Places, process: int, seed: int, refused: tuple[bool, int], kill: tuple[str, float, float]) -> int:
@@ -288,6 +309,8 @@ def main() -> int:
     share = {"type": float, "metavar": "SHARE"}
     parser.add_argument("--machine-lost", nargs="?", const=1.0, default=0.0, help=lost, **share)
     parser.add_argument("--tapes", default=0.3, help="rounds with clips that are rendered", **share)
+    back = "a machine that was lost is there again after the next kill; in all rounds, or in a share of them"
+    parser.add_argument("--machine-back", nargs="?", const=1.0, default=0.0, help=back, **share)
     refused = "no thread starts until some results are reported; in all rounds, or in a share of them"
     parser.add_argument("--no-threads", nargs="?", const=1.0, default=0.0, help=refused, **share)
     old = "an earlier experiment of the same name left its outbox; in all rounds, or in a share of them"
@@ -311,6 +334,7 @@ def main() -> int:
                 while len(running) < given.jobs and counts["kills"] < given.kills and time.monotonic() < until:
                     mode = modes[seed % len(modes)]
                     shares = {"machine_lost": given.machine_lost, "has_tapes": given.tapes}
+                    shares |= {"machine_back": given.machine_back}
                     shares |= {"no_threads": given.no_threads, "old_outbox": given.old_outbox}
                     running[_round_in_process(home, seed, server, mlflow_server, mode, shares)] = seed
                     seed += 1

@@ -99,13 +99,16 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     problems = [] if truth.over else ["the last driver did not come to its end"]
     # An outbox without tables is of a driver that was killed while it made it: it has nothing, and expires.
     made = [outbox for outbox in (folder / "outbox").iterdir() if any(map(has_tables, outbox.glob("*.sqlite")))]
-    of_this = [outbox for outbox in made if not is_old(outbox)]
+    said = "".join(log.read_text() for log in folder.glob("driver-*.log"))
+    named = {outbox for outbox in made if f"after the outbox in {outbox} was left" in said}  # of a machine that is back
+    counts["outboxes of machines that came back, left and named"] += len(named)
+    of_this = [outbox for outbox in made if not is_old(outbox) and outbox not in named]
     left = [str(path.relative_to(folder)) for outbox in of_this for path in outbox.iterdir()]
     left += [path.name for path in (folder / "driver/tmp").glob("tune_media-*")]
     problems += [f"left on the driver: {left[:5]}"] if left else []
     if (folder / "old.jsonl").exists():
-        problems += _check_old_outbox(places, has_outbox=len(of_this) < len(made), counts=counts)
-        problems += ["the old outbox is gone"] if of_this == made and truth.lost < 0 else []
+        problems += _check_old_outbox(places, has_outbox=any(map(is_old, made)), counts=counts)
+        problems += ["the old outbox is gone"] if not any(map(is_old, made)) and truth.lost < 0 else []
     everything = files_below(filesystem, experiment)
     halves = [path for path in everything if path.endswith(".partial")]
     of_log = [path for path in halves if path.startswith(".tune_media_log/")][: truth.over.get("process", 0)]
@@ -118,7 +121,8 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
             with filesystem.open_input_stream(f"{experiment}/{path}") as stream:
                 done |= {f".tune_media_log/{name}" for name in json.loads(stream.read())}
     for path in logs:
-        if path.endswith(".jsonl") and path not in done:
+        is_left = any(f"-{outbox.name}-" in path for outbox in named)  # it may be of a driver that runs
+        if path.endswith(".jsonl") and path not in done and not is_left:
             with filesystem.open_input_stream(f"{experiment}/{path}") as stream:
                 of = {json.loads(line)["trial"] for line in stream.read().splitlines()}
             problems += [f"the log {path} is not done"] if of != {OLD} else []  # that trial has not ended

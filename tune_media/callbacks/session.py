@@ -89,12 +89,13 @@ class MediaSession:
 
     def __init__(self, key: str, trial: Trial, state: dict[str, Any]) -> None:
         self.key = key
-        outbox, filesystem = _opened_outbox(trial), for_small_files(trial.storage.storage_filesystem)
+        before = state.get("outbox") or {}
+        outbox = _opened_outbox(trial, int(before.get("last", 0)))
+        filesystem = for_small_files(trial.storage.storage_filesystem)
         experiment = trial.storage.experiment_fs_path
         self.services = Services(outbox, filesystem, experiment, Path(key), trial.experiment_dir_name)
         self._outbox, self._summary = outbox, self.services.summary
         self.running: dict[str, Trial] = {}
-        before = state.get("outbox") or {}
         outbox.raise_to(int(before.get("last", 0)))
         self._last_media: dict[str, int] = dict(before.get("media") or {})  # the last row of each trial
         self._summary.had_media = bool(before.get("has_media"))
@@ -489,7 +490,7 @@ def _has_recorder(config: Any) -> bool:
     return any(getattr(type(callback), "records_episodes", False) for callback in callbacks)
 
 
-def _opened_outbox(trial: Trial) -> Outbox:
+def _opened_outbox(trial: Trial, last: int) -> Outbox:
     """Return the outbox of a trial's experiment: that of a killed process, or a new one.
 
     Raises:
@@ -497,7 +498,7 @@ def _opened_outbox(trial: Trial) -> Outbox:
     """
     root, storage = outbox_root(), trial.storage
     place = place_name(storage.storage_filesystem, storage.experiment_fs_path)
-    outbox = Outbox.open(root, place, experiment_timestamp(trial))
+    outbox = Outbox.open(root, place, experiment_timestamp(trial), last)
     remove_expired(root)  # not before: this one may have waited longer
     outbox.add_reader(STORAGE)
     return outbox
