@@ -121,8 +121,8 @@ def main() -> None:
     shape = (gates, SEEDS)
     print(
         "| | at the margin: passes, % | says worse, % | a group-sequential t test passes, % | equal: passes, % | twice "
-        "the margin worse: says so, % | better by the margin: passes, % | seeds of a fixed test with 80 % | ours with 80 % "
-        "| mean of ours, % of the fixed test's |\n|---|---|---|---|---|---|---|---|---|---|"
+        "the margin worse: says so, % | better by the margin: passes, % | seeds of a fixed test with 80 % | ours with "
+        "80 % | mean of ours, % of the fixed test's |\n|---|---|---|---|---|---|---|---|---|---|"
     )
     for name, draw in RETURNS.items():
         random = np.random.default_rng(0)
