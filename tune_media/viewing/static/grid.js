@@ -141,7 +141,7 @@
         <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis}
           clip=${clipOf(one.typical, app.state)} clips=${`${app.state.section}|${app.state.key}|${app.state.step}`}
           clipOf=${(trial) => clipOf(trial, app.state)} ticked=${app.state.ticked} ...${app.meanAt(one)}
-          color=${app.colorOf(one.trials[0])} />`);
+          color=${app.colorOf(one.trials[0], one.color)} />`);
   }
 
   tm.grid = { GridView, gridRows, filteredRows, clipOf };
