@@ -273,6 +273,7 @@
       }
       const strips = rows.filter(({ clip }) => (rows.length > MOST_STRIPS ? clip === this.master : !clip.isUnplayed));
       return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length),
+        hasActions: episodes.every(({ series }) => series.some(({ role }) => role === "action")),
         moments: moments.sort((a, b) => a.step - b.step), strips };
     }
 
@@ -333,7 +334,8 @@
               <span class="muted">${differenceText(laid.difference)}</span>`}
             ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">
               ${laid.names.length ? "No value that they have in common differs, as long as both go on."
-                : "They have no recorded values in common."}</span>`}
+                : "They have no recorded values in common."}
+              ${!laid.hasActions && " To see where actions differ, record with trajectories=True."}</span>`}
             ${strips.length > 0 && html`<button class="save" title="Save the filmstrips as a picture"
               onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")}>
               Filmstrips as PNG</button>`}</div>
