@@ -323,7 +323,8 @@
                   <dt>clip</dt><dd class="side-key">
                     ${clip.tape ? "from its tape" : tm.app.keyLabel(clip.key)}</dd></div>`}
                 ${seed == null && clip.seed != null && html`<div>
-                  <dt>${seedOf(clip) == null ? "continuation" : "episode seed"}</dt><dd>${String(clip.seed)}</dd></div>`}
+                  <dt>${seedOf(clip) == null ? "continuation" : "episode seed"}</dt>
+                  <dd>${String(clip.seed)}</dd></div>`}
                 <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}
                   ${step >= lastStep(clip) ? html` <em>${endOf(this.detailsOf(clip)?.record)}</em>` : ""}</dd></div>
               </dl></section>`)}</div>

@@ -109,7 +109,8 @@
             ${one.leftOut.length > failed && html`<span class="muted">
               ${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of"
-              title=${`${trial.name}: the run whose score is nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
+              title=${`${trial.name}: the run whose score is nearest to the mean`}>
+              clip: ${seedText(trial, one)}</span>`}</p>
           <${Dots} one=${one} axis=${axis} typical=${trial} color=${color} onOpen=${(own) => app.open(own)} />
           <dl>
             <div class="score"><dt title=${app.state.score}>${model.scoreLabel(app.state.score)}
