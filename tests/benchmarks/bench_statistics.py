@@ -73,7 +73,7 @@ def over_runs(tables: Sequence[Scores]) -> list[bool]:
 def shares(
     draws: Callable[[np.random.Generator], Scores], means: Sequence[float], sweeps: int, how: Sequence[Callable]
 ) -> list[str]:
-    """Return of each method how often it is wrong, in percent, «best / worse», or right if means differ."""
+    """Return of each method how often it is wrong, «best / worse» in percent; of unequal means, how often right."""
     cells = []
     for method in how:
         random, wrong_best, wrong_worse, right = np.random.default_rng(1), 0, 0, 0
