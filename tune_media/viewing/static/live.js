@@ -72,7 +72,7 @@
         ${iterations.length > 0 && html`<span>iteration <b>
           ${first === last ? number(first) : `${number(first)} to ${number(last)}`}</b>
           ${end && html` of <b>${number(end)}</b>`}</span>`}
-        ${left != null && html`<span>about <b>${ageText(left)}</b> left</span>`}
+        ${left != null && !isOld && html`<span>about <b>${ageText(left)}</b> left</span>`}
         ${age != null && html`<span class=${isOld ? "problem" : ""}>
           newest result <b>${ageText(age)}</b> ago${isOld ? ": has the driver stopped?" : ""}</span>`}</p>`;
     }
