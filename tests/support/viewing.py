@@ -92,14 +92,10 @@ def write_trial(
     return folder
 
 
-def write_snapshot(experiment: Path, iterations: int = 0, **statuses: str) -> None:
-    """Write Tune's snapshot of an experiment; ``statuses`` are Tune's words for the trials, by folder.
-
-    ``iterations`` is Tune's ``stop``; 0: it has none.
-    """
-    stops = {"stopping_criterion": {"training_iteration": iterations} if iterations else {}}
+def write_snapshot(experiment: Path, **statuses: str) -> None:
+    """Write Tune's snapshot of an experiment; ``statuses`` are Tune's words for the trials, by folder."""
     rows = [
-        [json.dumps({"trial_id": f"tune_{name}", "relative_logdir": name, "status": status} | stops), "{}"]
+        [json.dumps({"trial_id": f"tune_{name}", "relative_logdir": name, "status": status}), "{}"]
         for name, status in statuses.items()
     ]
     (experiment / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps({"trial_data": rows}))

@@ -210,19 +210,6 @@ def test_a_running_sweep_says_how_many_run_how_far_they_are_and_how_old_its_resu
 
 
 @pytest.mark.slow
-def test_a_running_sweep_says_how_many_iterations_and_how_much_time_are_left(browser, tmp_path):
-    for number in range(3):
-        results = write_trial(tmp_path / "exp" / f"t{number}", number, steps=(10 * (number + 1),)) / "result.json"
-        results.write_text(json.dumps(json.loads(results.read_text()) | {"time_total_s": 60.0 * (number + 1)}))
-    write_snapshot(tmp_path / "exp", 40, t0="RUNNING", t1="RUNNING", t2="TERMINATED", t3="PENDING")
-    with opened(browser, tmp_path / "exp", tmp_path) as viewer:
-        viewer.wait("document.querySelector('.live')?.innerText.includes('left')")
-        told = " ".join(viewer.all(".live")[0].split())  # 30, 20 and 40 iterations of 6 seconds by two trials
-        assert "iteration 10 to 20 of 40 about 4 min left newest result" in told
-        assert viewer.axe_violations() == {}
-
-
-@pytest.mark.slow
 def test_a_verdict_says_how_many_runs_may_still_change_it(browser, tmp_path):
     experiment = tmp_path / "exp"
     for number in range(4):

@@ -30,7 +30,6 @@ class TrialState:
     folder: str  # the name of its folder; empty if the snapshot does not say
     status: str  # ``PENDING``, ``RUNNING``, ``PAUSED``, ``TERMINATED`` or ``ERROR``
     searched: Mapping[str, Any]  # what Tune chose for it, see ``nested_choice``
-    iterations: int = 0  # after which Tune stops it; 0: Tune's ``stop`` does not say
 
 
 @dataclass(frozen=True)
@@ -136,13 +135,7 @@ def _trial(row: Any) -> TrialState | None:
         folder=folder,
         status=str(values.get("status") or ""),
         searched={name: _plain(value) for name, value in chosen.items()},
-        iterations=_iterations(values.get("stopping_criterion")),
     )
-
-
-def _iterations(stop: Any) -> int:
-    last = stop.get("training_iteration") if isinstance(stop, dict) else None
-    return last if isinstance(last, int) else 0
 
 
 def trial_name(folder: str, trial_id: str) -> str:

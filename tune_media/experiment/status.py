@@ -31,7 +31,6 @@ class TrialStatus:
     # ``pending``, ``running``, ``paused``, ``terminated``, ``error``; empty if no snapshot knows the trial
     word: str = ""
     error: str = ""  # the last line of its last traceback if it failed, without keys and passwords
-    iterations: int = 0  # after which Tune stops it; 0: not known
 
 
 def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:

@@ -241,8 +241,8 @@ def metrics_payload(
     """Return what changes with each result: the last metrics, and what follows from them.
 
     It is ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "main": [name, ...], "params": [name, ...],
-    "newest": seconds, "pending": number, "status": [[word, error, iterations], ...],
-    "unreadable": [[path, reason], ...]}``: ``main`` are the metrics that matter most,
+    "newest": seconds, "pending": number, "status": [[word, error], ...], "unreadable": [[path, reason], ...]}``:
+    ``main`` are the metrics that matter most,
     ``params`` the hyperparameters with those first that matter most, ``newest`` is when the last result was written,
     since 1970.
 
@@ -271,7 +271,7 @@ def metrics_payload(
     if unreadable:
         payload["unreadable"] = unreadable
     if statuses:
-        payload["status"] = [[status.word, status.error, status.iterations] for status in statuses]
+        payload["status"] = [[status.word, status.error] for status in statuses]
     return payload
 
 

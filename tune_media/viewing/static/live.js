@@ -29,22 +29,6 @@
     return ACTIVE.some((word) => found[word]);
   }
 
-  /** Whether a trial may have more results. */
-  const isUnended = ({ status }) => ACTIVE.includes(status);
-
-  /** Return after how many iterations Tune stops the trials, and how many seconds are left; null if that is unknown. */
-  function endOf({ trials, pending }, running) {
-    const unended = trials.filter((trial) => isUnended(trial) && !trial.abandoned);
-    const last = Math.max(0, ...unended.map(({ iterations }) => iterations || 0));
-    const done = running.map(({ metrics }) => metrics.training_iteration || 0).reduce((sum, own) => sum + own, 0);
-    const seconds = running.map(({ metrics }) => metrics.time_total_s || 0).reduce((sum, own) => sum + own, 0);
-    const isKnown = last > 0 && unended.every(({ iterations }) => iterations > 0);
-    if (!isKnown || !done || !seconds) return { last: isKnown ? last : null, left: null };
-    const todo = ({ iterations, metrics }) => Math.max(0, iterations - (metrics.training_iteration || 0));
-    const iterations = unended.reduce((sum, trial) => sum + todo(trial), pending * last);
-    return { last, left: (iterations * seconds) / done / running.length };
-  }
-
   /** The line above all others while trials run; nothing if all have ended, or in a gallery. */
   class Live extends Component {
     componentDidMount() {
@@ -64,19 +48,19 @@
       const [first, last] = [Math.min(...iterations), Math.max(...iterations)];
       const age = data.newest ? (Date.now() - source.ahead()) / 1000 - data.newest : null;
       const isOld = age > LONG_S;
-      const { last: end, left } = endOf(data, running);
       return html`<p class="live">
         <span class=${`pulse${isOld || !running.length ? " old" : ""}`} aria-hidden="true"></span>
         ${WORDS.filter(([word]) => found[word]).map(([word, text]) =>
           html`<span class=${word === "error" ? "problem" : ""}><b>${number(found[word])}</b> ${text}</span>`)}
         ${iterations.length > 0 && html`<span>iteration <b>
-          ${first === last ? number(first) : `${number(first)} to ${number(last)}`}</b>
-          ${end && html` of <b>${number(end)}</b>`}</span>`}
-        ${left != null && !isOld && html`<span>about <b>${ageText(left)}</b> left</span>`}
+          ${first === last ? number(first) : `${number(first)} to ${number(last)}`}</b></span>`}
         ${age != null && html`<span class=${isOld ? "problem" : ""}>
           newest result <b>${ageText(age)}</b> ago${isOld ? ": has the driver stopped?" : ""}</span>`}</p>`;
     }
   }
+
+  /** Whether a trial may have more results. */
+  const isUnended = ({ status }) => ACTIVE.includes(status);
 
   tm.live = { Live, isActive, isUnended };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -212,7 +212,7 @@
       trial.metrics = byName();
       if (at == null) continue;
       for (const name of model.metricNames) trial.metrics[name] = metrics[name][at];
-      if (status) [trial.status, trial.error, trial.iterations] = status[at];
+      if (status) [trial.status, trial.error] = status[at];
     }
   }
 
