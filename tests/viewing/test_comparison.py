@@ -70,6 +70,8 @@ def test_a_failed_trial_never_wins(tmp_path):
         ({0.1: [1, 1], 0.2: [5, 5]}, "Best so far: lr 0.2. All its runs are equal."),
         ({0.1: [1, 2, 3], 0.2: [50]}, "Best so far: lr 0.2. One run cannot tell."),
         ({0.1: [1, 2], 0.2: [2, 3], 0.3: [3, 4]}, "Best so far: lr 0.3. 2 others may be as good."),
+        ({0.1: [5], 0.2: [9], 0.3: [9], 0.4: [9]}, "Best so far: lr 0.2. 2 others have the same score."),
+        ({0.1: [9, 9, 9, 9], 0.2: [9, 9, 9, 9]}, "Best so far: lr 0.1. Another one has the same score."),
         ({0.1: [1, 2], 0.2: []}, None),
     ],
 )
@@ -83,13 +85,13 @@ def test_the_verdict_is_one_short_sentence(tmp_path, returns, said):
 
 
 def test_runs_of_two_kinds_are_told(tmp_path):
-    for lr, values in {0.1: [500, 490, 495, 20, 498], 0.2: [10, 20, 15, 12, 8]}.items():
+    runs = {0.1: [500, 490, 495, 20, 498], 0.2: [390, 400, 410, 420, 395], 0.3: [450, 455, 460, 445, 9]}
+    for lr, values in runs.items():
         for seed, value in enumerate(values):
             make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
     said = [line for line in tm.load(tmp_path / "exp").verdict.why if "far from the others" in line]
-    assert said == [
-        "1 of the 5 runs of #1 lies far from the others: the mean describes neither kind, and its interval may miss."
-    ]
+    rest = "lies far from the others: the mean describes neither kind, and its interval may miss."
+    assert said == [f"1 of the 5 runs of #{place} {rest}" for place in (2, 3)]
 
 
 def test_the_grouping_and_the_metric_can_be_chosen(sweep):

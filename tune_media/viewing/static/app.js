@@ -492,11 +492,12 @@
     }
 
     /** The trial's color in TensorBoard, unless TensorBoard has one color for several trials. */
-    colorOf(trial) {
+    /** Return a trial's color, or that of a configuration, whose first trial it is. */
+    colorOf(trial, color = trial.color) {
       const { trials } = this.data;
       const isToldApart = this.held.isToldApart([trials],
         () => new Set(trials.map(({ name }) => this.host.colorOf(name))).size === trials.length);
-      return (isToldApart && this.host.colorOf(trial.name)) || trial.color;
+      return (isToldApart && this.host.colorOf(trial.name)) || color;
     }
 
     toggleTheme() {

@@ -7,19 +7,16 @@
   const TABLE = "table";
   const [CARD_EDGE, CHARACTER, BETWEEN] = [72, 8, 5]; // of a title: pixels; characters between hyperparameters
 
-  /** Return an estimate's value and the ends of its interval as texts, with the digits that its width allows. */
+  /**
+   * Return an estimate's value and the ends of its interval as texts, with the digits that its width allows, and
+   * without separators: "[-1,107, 1,316]" would look like four numbers.
+   */
   function estimateTexts([value, low, high], digits) {
     if (low == null || value == null) return [number(value)];
     const decimals = Math.min(12, Math.max(0, digits - 1 - Math.floor(Math.log10(high - low || Math.abs(value) || 1))));
     const text = (end) => (Number(end.toFixed(decimals)) + 0).toLocaleString("en-US",
-      { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+      { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: false });
     return [value, low, high].map(text);
-  }
-
-  /** Return an estimate as one text: its value, and its interval if it has one. */
-  function estimateText(estimate) {
-    const [value, low, high] = estimateTexts(estimate, 3);
-    return low == null ? value : `${value} [${low}, ${high}]`;
   }
 
   /** A success rate on a card, in percent: [rate, low, high], or nothing. */
@@ -54,22 +51,17 @@
     return found.sort((a, b) => model.compare(value(a), value(b), sign) || (a.rank ?? Infinity) - (b.rank ?? Infinity));
   }
 
-  /** The range of the scores of all runs, so that the dots of all cards have one scale. */
-  function axisOf(configurations) {
-    let [low, high] = [Infinity, -Infinity];
-    for (const one of configurations.all) {
-      for (const value of [...one.counting.map((trial) => trial.score), one.mean[1], one.mean[2]]) {
-        if (value == null) continue;
-        low = Math.min(low, value);
-        high = Math.max(high, value);
-      }
-    }
+  /** The range of the scores of all runs, so that the dots of all cards have one scale, and as much of intervals. */
+  function axisOf({ all }) {
+    const { rangeOf } = model;
+    const [low, high] = model.roomy(rangeOf(all.flatMap(({ counting }) => counting.map(({ score }) => score))),
+      rangeOf(all.flatMap(({ counting, mean }) => [...mean, ...counting.map(({ score }) => score)])));
     return { low, span: high - low || 1 };
   }
 
   /** The score of each run as a dot, the mean as a line, its interval as a bar. A click on a dot opens its run. */
   function Dots({ one, axis, typical, color, onOpen }) {
-    const at = (value) => `${(3 + (94 * (value - axis.low)) / axis.span).toFixed(2)}%`;
+    const at = (value) => `${Math.min(100, Math.max(0, 3 + (94 * (value - axis.low)) / axis.span)).toFixed(2)}%`;
     const [mean, low, high] = one.mean;
     if (mean == null) return html`<div class="dots"></div>`;
     return html`<div class="dots">
@@ -117,7 +109,8 @@
             ${one.leftOut.length > failed && html`<span class="muted">
               ${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of"
-              title=${`${trial.name}: the run whose score is nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
+              title=${`${trial.name}: the run whose score is nearest to the mean`}>
+              clip: ${seedText(trial, one)}</span>`}</p>
           <${Dots} one=${one} axis=${axis} typical=${trial} color=${color} onOpen=${(own) => app.open(own)} />
           <dl>
             <div class="score"><dt title=${app.state.score}>${model.scoreLabel(app.state.score)}

@@ -17,7 +17,7 @@
     if (app.configurations) {
       return tm.configurations.configurationRows(app, rows).filter((one) => one.rank != null).map((one) => ({
         label: model.configurationTitle(one), trials: one.counting, typical: one.typical,
-        color: app.colorOf(one.trials[0]), rank: one.rank,
+        color: app.colorOf(one.trials[0], one.color), rank: one.rank,
       }));
     }
     return [...shown].filter((trial) => trial.rank != null).map((trial) => ({
@@ -126,6 +126,8 @@
       const series = [{}, ...lines.map((line, at) => ({ stroke: strokeOf(line, at),
         width: isMany ? (line.isBest ? 3 : 1.25) : 2, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
       const data = [steps, ...means];
+      const runs = lines.flatMap(({ trials }) => trials).map(({ id }) => app.curves.of.get(id));
+      const ofRuns = model.rangeOf(runs.flatMap((curve) => curve?.value || []));
       const bands = [];
       for (const at of banded) {
         bands.push({ series: [data.length, data.length + 1],
@@ -136,7 +138,8 @@
       const plot = new window.uPlot({
         ...this.size,
         padding: [6, tm.charts.LABEL_RIGHT, 0, 0],
-        scales: { x: { time: false } },
+        scales: { x: { time: false },
+          y: { range: (_, ...all) => window.uPlot.rangeNum(...model.roomy(ofRuns, all), 0.1, true) } },
         axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 },
           { ...axis, size: 60 }],
         legend: { show: false },

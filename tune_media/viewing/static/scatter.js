@@ -146,9 +146,10 @@
           { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? FLOOR : height(trial.score) }])),
       };
     }) : [];
-    const units = means.length ? means : trials.map((trial) => ({ trials: [trial] }));
-    const colorOf = (one) => (units.length <= tm.curves.MOST_COLORED ? app.colorOf(one.trials[0])
-      : `var(${one.trials.includes(app.winner) ? "--gold" : "--muted"})`); // more colours than people can tell apart mean nothing
+    const units = means.length ? means : trials.map((trial) => ({ trials: [trial], color: trial.color }));
+    // more colours than people can tell apart mean nothing
+    const colorOf = (one) => (units.length <= tm.curves.MOST_COLORED ? app.colorOf(one.trials[0], one.color)
+      : `var(${one.trials.includes(app.winner) ? "--gold" : "--muted"})`);
     const colors = new Map(trials.map((trial) => [trial, "var(--muted)"]));
     for (const one of units) for (const trial of one.trials) colors.set(trial, colorOf(one));
     return { trials, passing, charts, ticks, height, colors, hasMeans: means.length > 0,
