@@ -75,6 +75,7 @@ def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, tmp_path)
         assert download.value.suggested_filename == "sweep.csv"
         assert list(table["last/episode_return_mean"]) == list(frame["episode_return_mean"][table.index])
         assert list(table["config/zeta_lr"]) == [settings_of(int(name[-2:]))["zeta_lr"] for name in table.index]
+        viewer.frame.click("text=Charts")
         viewer.frame.click("text=Hyperparameters")
         viewer.wait("document.querySelector('.scatter')?.innerText.includes('to see its trial')")
         viewer.frame.click("text=All episodes")
