@@ -142,7 +142,7 @@
             ${one.leftOut.length > failed && html`<span class="muted">
               ${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of"
-              title=${`${trial.name}: the run whose score is nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
+              title=${`${trial.name} is the nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
           <${Dots} one=${one} axis=${axis} typical=${trial} color=${color}
             width=${app.state.size - CARD_EDGE / 2} onOpen=${(own) => app.open(own)} />
           <dl>
@@ -189,7 +189,6 @@
     const hasCurves = data.trials.length > 1 && data.metricNames.includes(state.score);
     const hasBands = hasCurves && state.chart && app.configurations && curves?.bands?.size > 0;
     return html`<button class="more-shown" aria-expanded=${state.more}
-        title="Which charts are shown, and how large the cards are"
         onClick=${() => app.setState({ more: !state.more })}>Charts ${state.more ? "▴" : "▾"}</button>
       ${state.more && html`
         ${hasCurves && html`<button aria-pressed=${state.chart} onClick=${() => app.set({ chart: !state.chart })}

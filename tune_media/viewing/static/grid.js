@@ -50,8 +50,8 @@
     }
   }
 
-  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "isWinner", "score", "color", "scoreName", "scoreStep", "scale", "status",
-    "ticked", "size", "params"];
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "isWinner", "score", "color", "scoreName", "scoreStep", "scale",
+    "status", "ticked", "size", "params"];
 
   /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
@@ -126,8 +126,9 @@
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />`
           : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard}
             key=${trial.id} app=${app} trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale}
-            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} isWinner=${trial === app.winner} size=${state.size} params=${data.params}
-            ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
+            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} isWinner=${trial === app.winner}
+            size=${state.size} params=${data.params} ...${app.scoreAt(trial)} color=${app.colorOf(trial)}
+            scoreName=${state.score} />`)}
       </div>`}
     </main>`;
   }

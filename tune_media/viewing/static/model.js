@@ -289,7 +289,8 @@
   function rank(trials, name, section, smallerIsBetter) {
     const sign = smallerIsBetter ? 1 : -1;
     for (const trial of trials) trial.score = scoreOf(trial, name, section);
-    const scored = trials.filter((trial) => trial.score != null && !isFailed(trial)).sort((a, b) => sign * (a.score - b.score));
+    const scored = trials.filter((trial) => trial.score != null && !isFailed(trial));
+    scored.sort((a, b) => sign * (a.score - b.score));
     for (const trial of trials) trial.rank = null;
     scored.forEach((trial, place) => {
       trial.rank = place && scored[place - 1].score === trial.score ? scored[place - 1].rank : place + 1;

@@ -148,7 +148,7 @@
     }) : [];
     const units = means.length ? means : trials.map((trial) => ({ trials: [trial] }));
     const colorOf = (one) => (units.length <= tm.curves.MOST_COLORED ? app.colorOf(one.trials[0])
-      : `var(${one.trials.includes(app.winner) ? "--gold" : "--muted"})`); // more colours than people can tell apart mean nothing
+      : `var(${one.trials.includes(app.winner) ? "--gold" : "--muted"})`); // nobody tells more colours apart
     const colors = new Map(trials.map((trial) => [trial, "var(--muted)"]));
     for (const one of units) for (const trial of one.trials) colors.set(trial, colorOf(one));
     return { trials, passing, charts, ticks, height, colors, hasMeans: means.length > 0,
