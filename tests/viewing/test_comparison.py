@@ -12,6 +12,7 @@ from tests.support.recorded import make_trial
 from tests.support.viewing import write_snapshot
 from tune_media.values.episodes import success_rate
 from tune_media.values.rates import wilson
+from tune_media.viewing.comparison import success_over_runs
 from tune_media.viewing.table import configuration_table
 
 RETURNS = {0.1: [10.0, 12.0, 11.0, 30.0], 0.2: [20.0, 21.0, 19.0, 22.0]}  # the best run has the worse configuration
@@ -173,6 +174,20 @@ def test_list_shows_configurations_if_there_are_several_runs(sweep, tmp_path):
     for number in range(2):
         make_trial(tmp_path / "other" / str(number), {"lr": number}, {10: 1.0})
     assert configuration_table(tm.load(tmp_path / "other")) == ""
+
+
+def test_list_has_the_success_rate_of_a_configuration_as_the_page(tmp_path):
+    for number in range(4):
+        folder = make_trial(tmp_path / str(number), {"lr": number // 2, "seed": number % 2}, {10: 1.0 + number})
+        rate = success_rate([won < 10 + number for won in range(20)]) if number > 1 else {}
+        result = {"training_iteration": 1, "episode_return_mean": float(number), "custom_metrics": rate}
+        (folder / "result.json").write_text(json.dumps(result) + "\n")
+    catalog = tm.load(tmp_path)
+    head, best, other = configuration_table(catalog, width=200).split("\n")
+    assert head.split()[-1] == "success"
+    rate = success_over_runs(catalog.trials[2:])
+    assert f"{rate.value:.3g} [{rate.low:.3g}, {rate.high:.3g}]  best" in best
+    assert "[" not in other
 
 
 def test_the_frame_has_its_columns_without_trials(tmp_path):

@@ -31,7 +31,8 @@
       this.problem = null;
       this.reading = null; // [trials that the server has read, trials that there are], until it has read all
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, dialog: null, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, more: false,
+        dialog: null, toast: "" };
       this.touched = false;
       const held = ["axis", "scale", "steps", "ranked", "asked", "curves", "isToldApart"];
       this.held = Object.fromEntries(held.map((name) => [name, model.memo()]));
@@ -474,16 +475,6 @@
 
     close() {
       this.setState({ dialog: null });
-    }
-
-    /** Have a metric chosen from the long list, to sort by or as the score. */
-    pickMetric(name) {
-      const onPick = (metric) => {
-        this.close();
-        this.set(name === "sort" ? { sort: `metric:${metric}` } : { score: metric });
-      };
-      this.show(tm.ui.Picker, { title: name === "sort" ? "Sort by a metric" : "Winner by a metric",
-        names: this.data.metricNames, label: model.scoreLabel, onPick });
     }
 
     addFilter(name, value) {

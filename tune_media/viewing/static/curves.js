@@ -236,12 +236,11 @@
       const hasBands = lines.some((line) => bandOf(line, app.curves));
       return html`<section class="panel curves">
         <div class="panel-head"><h2>${title}</h2>
-          ${hasBands && html`<${tm.ui.Choice} label="Line" values=${["mean", "IQM"]} value=${state.iqm ? "IQM" : "mean"}
-            onChange=${(kind) => app.set({ iqm: kind === "IQM" })} />`}
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>
             only curves in the box ✕</button>`}
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
-            ${hasBands ? "Band: 95 % interval over the runs. " : app.configurations ? "Line: mean of the runs. " : ""}
+            ${hasBands ? `${state.iqm ? "Interquartile mean" : "Mean"} and 95 % interval of the runs. `
+              : app.configurations ? "Line: mean of the runs. " : ""}
             ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
             Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>
         </div>

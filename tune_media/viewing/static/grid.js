@@ -119,7 +119,6 @@
           ${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush
             ? " and the box on the chart" : ""}.${meant ? ` Did you mean “${meant}”?` : ""}`}</p>
         <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}
-          ${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} />`}
           <${tm.configurations.CardsChoice} app=${app} /></span></div>
       ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div
         class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}${data.rates?.length ? " with-success"
@@ -141,8 +140,8 @@
       .map((one, place) => html`
         <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis}
           clip=${clipOf(one.typical, app.state)} clips=${`${app.state.section}|${app.state.key}|${app.state.step}`}
-          clipOf=${(trial) => clipOf(trial, app.state)} ticked=${app.state.ticked} ...${app.meanAt(one)}
-          color=${app.colorOf(one.trials[0], one.color)} />`);
+          clipOf=${(trial) => clipOf(trial, app.state)} size=${app.state.size} ticked=${app.state.ticked}
+          ...${app.meanAt(one)} color=${app.colorOf(one.trials[0], one.color)} />`);
   }
 
   tm.grid = { GridView, gridRows, filteredRows, clipOf };

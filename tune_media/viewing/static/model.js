@@ -196,10 +196,11 @@
 
   /** Take in the last metrics of trials, and what follows from them, see `metrics_payload` in payload.py. */
   function addMetrics(model, payload) {
-    const { trials, metrics, status, main = [], params = [], newest = null, pending = 0, unreadable = [] } = payload;
+    const { trials, metrics, status, main = [], params = [], newest = null, pending = 0, unreadable = [],
+      iterations = null } = payload;
     const place = new Map(trials.map((id, at) => [id, at]));
     const metricNames = Object.keys(metrics);
-    Object.assign(model, { metricNames, metricsAt: ++changes, main, newest, pending, unreadable });
+    Object.assign(model, { metricNames, metricsAt: ++changes, main, newest, pending, unreadable, iterations });
     model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE)
       .sort((a, b) => Number(b.startsWith("evaluation/")) - Number(a.startsWith("evaluation/")));
     const isKnown = new Set(model.params);

@@ -294,7 +294,7 @@
       <p class="muted">${others.length
         ? html`Trials can be ranked by ${others.slice(0, 3).map((name) => html`<button class="chip"
           onClick=${() => app.set({ score: name })}>${model.scoreLabel(name)}</button> `)}${others.length > 3
-            && html`<button class="chip" onClick=${() => app.pickMetric("score")}>another metric …</button>`}`
+            && html`<button class="chip" onClick=${() => app.show(tm.bars.Ranking)}>another metric …</button>`}`
         : html`Report a number in the trial, such as <code>tune.report({"episode_return_mean": 12.5})</code>, or record
           episodes: their returns are scores.`}
         ${isGoing && " This page shows the first score as soon as it is there."}</p></div>`;
