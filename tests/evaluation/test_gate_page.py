@@ -50,11 +50,11 @@ def test_the_page_says_what_the_gate_says_and_plays_both_clips_in_step(browser, 
         stored = json.loads(Path(gated.path, "gate.json").read_text())["conditions"]
         assert viewer.all("h1 .word") == [gated.verdict.upper()]
         assert viewer.all(".sentence") == [sentence(verdict, "return") for verdict in gated.verdicts]
-        assert viewer.all("h2") == ["wind=0", "wind=9"]
+        assert viewer.all("h2") == ["Against the base, wind=0", "Against the base, wind=9"]
         told = viewer.all(".gain", "e.getAttribute('aria-label')")
         assert told == [
-            f"A gain of {facts['difference']:.5g}, interval {facts['low']:.5g} to {facts['high']:.5g}, "
-            f"margin {facts['margin']:.5g}"
+            f"{facts['difference']:.5g}, interval {facts['low']:.5g} to {facts['high']:.5g}, "
+            f"margin {-facts['margin']:.5g}, equal 0"
             for facts in stored
         ]
         for facts, line in zip(stored, viewer.all(".won-and-lost"), strict=True):
@@ -107,9 +107,26 @@ def test_names_are_texts_and_no_secret_is_on_the_page(tmp_path):
     assert "<script>alert" not in page and str(folder) in texts(page, "<dd>(.*?)</dd>")[0]
     assert "interval not yet to not yet" in page
     assert texts(page, r'<dl class="facts-of-gate">.*?</dl>') == [
-        f"Base{sides[0]}Candidate{sides[1]}Metricmean return, larger is better"
-        "Playedboth on the same seeds; as the loaded policies act"
+        f"Base{sides[0]}Candidate{sides[1]}Metricmean return, larger is betterPlayedAs the loaded policies act."
     ]
+
+
+def test_a_floor_is_shown_in_the_units_of_the_metric(tmp_path):
+    sides = [aim.saved(tmp_path, well) for well in (1, 0)]
+    alone = tm.gate(sides[1], at_least=30, seeds="0:40", output=str(tmp_path / "alone"), clips=2, **FUNCTIONS)
+    page, (verdict,) = page_of(alone), alone.verdicts
+    low, high = (30 + end for end in (verdict.standing.low, verdict.standing.high))
+    assert f'"{verdict.candidate:.5g}, interval {low:.5g} to {high:.5g}, floor 30"' in page
+    assert texts(page, "<dt>(.*?)</dt>") == ["Candidate", "Metric", "Played"]
+    assert f"Below the floor: {len(verdict.lost)}, of {verdict.standing.seeds} seeds" in page
+    assert texts(page, "<h3>(.*?)</h3>") == [f"Seed {seed}" for seed in verdict.lost[:2]]
+    assert page.count("<video ") == 2
+    both = tm.gate(*sides, at_least=20, margin=9, output=str(tmp_path / "both"), clips=1, **FUNCTIONS)
+    page = page_of(both)
+    assert texts(page, "<h2>(.*?)</h2>") == ["Against the base", "At least 20"]
+    assert texts(page, r'<span class="sentence">(.*?)</span>') == [sentence(one, "return") for one in both.verdicts]
+    assert page.count("<path ") == sum(one.standing.seeds for one in both.verdicts)
+    assert page.count("<video ") == 2  # both clips of one seed
 
 
 def test_a_page_that_cannot_be_made_is_a_problem_and_leaves_no_older_one(tmp_path, monkeypatch):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import html
+import itertools
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tune_media.evaluation.decisive import CutClip, decisive, decisive_seeds
+from tune_media.evaluation.decisive import CutClip, decisive
 from tune_media.evaluation.drawings import dot_plot, interval, short
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.pairs import ROLES, Pairs
@@ -22,7 +23,6 @@ from tune_media.viewing.single_page import single_page
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 PAGE = "index.html"
-_EXPLORES = {True: "exploring", False: "not exploring", None: "as the loaded policies act"}
 
 Compared = tuple[Pairs, Sequence[EvaluationPart]]
 """What was played under a condition: the pairs of scores, and the parts of both sides."""
@@ -43,7 +43,8 @@ def write_page(
     path = posixpath.join(place.path, PAGE)
     try:
         content = "".join(_content(request, decided, compared, clips))
-        title = f"{decided['verdict'].upper()}: {_name(decided['candidate'])} against {_name(decided['base'])}"
+        names = " against ".join(_name(decided[role]) for role in reversed(ROLES) if decided[role])
+        title = f"{decided['verdict'].upper()}: {names}"
         text = single_page("gate.html", title, content)
         write_atomically(place.filesystem, path, text.encode("utf-8", "replace"))
     except Exception as error:  # of a file, or of a clip: the verdict stays
@@ -56,27 +57,35 @@ def write_page(
 def _content(
     request: Mapping[str, Any], decided: Mapping[str, Any], compared: Sequence[Compared], clips: int
 ) -> Iterator[str]:
-    conditions = decided["conditions"]
-    passed = sum(facts["verdict"] == "pass" for facts in conditions)
-    has_one = len(conditions) == 1
-    head = _verdict(conditions[0]) if has_one else f"{_word(decided)} {passed} of {len(conditions)} conditions pass."
-    yield f"<h1>{head}</h1>"
+    verdicts = decided["conditions"]
+    passed = sum(facts["verdict"] == "pass" for facts in verdicts)
+    has_one = len(verdicts) == 1
+    yield f"<h1>{_verdict(verdicts[0]) if has_one else f'{_word(decided)} {passed} of {len(verdicts)} verdicts pass.'}</h1>"
     better = "larger" if request["sign"] > 0 else "smaller"
     texts = {
         "Base": decided["base"],
         "Candidate": decided["candidate"],
         "Metric": f"mean {decided['metric']}, {better} is better",
-        "Played": _played([part for _, parts in compared for part in parts]),
+        "Played": verdicts[0]["played"] or "As the loaded policies act.",
     }
-    rows = "".join(f"<dt>{name}</dt><dd>{_text(text)}</dd>" for name, text in texts.items())
+    rows = "".join(f"<dt>{name}</dt><dd>{_text(text)}</dd>" for name, text in texts.items() if text)
     yield f'<dl class="facts-of-gate">{rows}</dl>'
-    for facts, (pairs, parts) in zip(conditions, compared, strict=True):
-        title = "" if has_one else f"<h2>{_text(facts['condition'])}</h2><p>{_verdict(facts)}</p>"
-        shown = "".join(_section(facts, pairs, parts, request, clips, 2 if has_one else 3))
-        yield f"<section>{title}{shown}</section>" if title or shown else ""
+    shown: Pairs | None = None
+    for facts, (pairs, parts) in zip(verdicts, compared, strict=True):
+        title = "" if has_one else f"<h2>{_title(facts)}</h2><p>{_verdict(facts)}</p>"
+        count = 0 if pairs is shown else clips  # a floor besides a base: the clips are shown with the base
+        shown = pairs
+        content = "".join(_section(facts, pairs, parts, request, count, 2 if has_one else 3))
+        yield f"<section>{title}{content}</section>" if title or content else ""
     if decided["problems"]:
         problems = "".join(f"<li>{_text(problem)}</li>" for problem in decided["problems"])
-        yield f'<section><h2>What is missing</h2><ul class="notes">{problems}</ul></section>'
+        yield f'<section><h2>What to know besides</h2><ul class="notes">{problems}</ul></section>'
+
+
+def _title(facts: Mapping[str, Any]) -> str:
+    """Return what a verdict is on, if there are several."""
+    against = "Against the base" if facts["at_least"] is None else f"At least {facts['at_least']:g}"
+    return _text(f"{against}, {facts['condition']}" if facts["condition"] else against)
 
 
 def _section(
@@ -87,60 +96,83 @@ def _section(
     clips: int,
     level: int,
 ) -> Iterator[str]:
-    """Yield what is shown of a condition; ``level`` is that of the headings."""
+    """Yield what is shown of a verdict; ``level`` is that of the headings."""
+    floor = facts["at_least"]
+    base, lines = (0.0, {"margin": 0.0 - facts["margin"]}) if floor is None else (floor, {"floor": floor})
+    lines |= {"equal": 0.0} if floor is None and facts["margin"] else {}
     if facts["seeds"]:
-        yield f"<h{level}>Gain of the candidate</h{level}><p>The interval holds however many seeds are played. If "
-        yield "all of it is right of the dashed line, the margin, the candidate passes.</p>"
-        yield interval(*(float(facts[name]) for name in ("difference", "low", "high", "margin")))
+        name, least = ("Gain of the candidate", "margin") if floor is None else ("Mean of the candidate", "floor")
+        yield f"<h{level}>{name}</h{level}><p>The interval holds however many seeds are played. To pass, all of it "
+        yield f"must be right of the dashed line, the {least}.</p>"
+        value, low, high = (base + facts[name] for name in ("difference", "low", "high"))
+        yield interval(value, low, high, lines)
     if notes := [*facts["notes"], *_chosen_by(pairs, parts)]:
         items = "".join(f"<li>{_text(note[:1].upper() + note[1:])}.</li>" for note in notes)
         yield f'<ul class="notes">{items}</ul>'
     if facts["seeds"]:
-        yield from _seeds(facts, pairs, request, level)
-    yield from _decisive(pairs, parts, request["sign"], 0 if pairs.error else clips, level)
+        yield from _seeds(facts, pairs, request, lines, level)
+    yield from _decisive(pairs, parts, request["sign"], clips, level)
 
 
-def _seeds(facts: Mapping[str, Any], pairs: Pairs, request: Mapping[str, Any], level: int) -> Iterator[str]:
-    """Yield the differences by seed as dots and as a table."""
-    within = facts["seeds"] - facts["won"] - facts["lost"]
-    gains = {seed: theirs - ours for seed, (ours, theirs) in pairs.scores.items()}
-    told = f"won {facts['won']}, lost {facts['lost']}, within the margin {within}"
-    yield f'<h{level}>Seeds won and lost</h{level}><p class="won-and-lost">By more than the margin: {told}, of '
-    yield f"{counted(facts['seeds'], 'seed')}; at most {len(request['seeds'])} were allowed.</p>"
-    yield dot_plot(gains, facts["margin"], f"The candidate's gain on each seed: {told}")
+def _seeds(
+    facts: Mapping[str, Any], pairs: Pairs, request: Mapping[str, Any], lines: Mapping[str, float], level: int
+) -> Iterator[str]:
+    """Yield the differences by seed, or the values that a floor is asked of, as dots and as a table."""
+    scores, roles = dict(itertools.islice(pairs.scores.items(), facts["seeds"])), _roles(pairs)
+    if facts["at_least"] is None:
+        heading, won, values = (
+            "Seeds won and lost",
+            facts["margin"],
+            {seed: of[1] - of[0] for seed, of in scores.items()},
+        )
+        within = facts["seeds"] - facts["won"] - facts["lost"]
+        told = f"By more than the margin: won {facts['won']}, lost {facts['lost']}, within the margin {within}"
+        columns = [*roles, "better by"]
+    else:
+        heading, won, values = "Seeds above and below", facts["at_least"], {seed: of[-1] for seed, of in scores.items()}
+        told, columns = f"Below the floor: {facts['lost']}", ["candidate"]
+    yield f'<h{level}>{heading}</h{level}><p class="won-and-lost">{told}, of {counted(facts["seeds"], "seed")}; '
+    yield f"at most {len(request['seeds'])} were allowed.</p>{dot_plot(values, lines, won, told)}"
     yield '<details><summary>All seeds</summary><div class="wide" tabindex="0" role="region" aria-label="All seeds">'
     yield "<table><thead><tr>"
-    yield "".join(f'<th scope="col">{name}</th>' for name in ("seed", *ROLES, "better by"))
+    yield "".join(f'<th scope="col">{name}</th>' for name in ("seed", *columns))
     yield "</tr></thead><tbody>"
-    for seed, gain in gains.items():
-        cells = "".join(f"<td>{short(value)}</td>" for value in (*_metrics(pairs, seed, request["sign"]), gain))
+    for seed, value in values.items():
+        shown = (*_metrics(pairs, seed, request["sign"]), value)[-len(columns) :]
+        cells = "".join(f"<td>{short(number)}</td>" for number in shown)
         yield f'<tr><th scope="row">{seed}</th>{cells}</tr>'
     yield "</tbody></table></div></details>"
 
 
 def _decisive(pairs: Pairs, parts: Sequence[EvaluationPart], sign: int, count: int, level: int) -> Iterator[str]:
-    """Yield both clips of the seeds that differ most."""
-    seeds = decisive_seeds(pairs.scores)[:count]
+    """Yield both clips of the seeds that differ most; of one policy, the clips of those furthest below the floor."""
+    seeds, roles = pairs.decisive(count), _roles(pairs)
     if not seeds:
         return
     taped = [{episode.row["seed"]: episode for episode in part.taped()} for part in parts]
-    yield f"<h{level}>The seeds that differ most</h{level}>"
-    yield "<p>Both play a seed in step: from just before they differ, the mark on the time line, to just after the end "
-    yield 'of the shorter episode.</p><div class="seeds">'
+    if len(roles) > 1:
+        yield f"<h{level}>The seeds that differ most</h{level}><p>Both play a seed in step: from just before they "
+        yield "differ, the mark on the time line, to just after the end of the shorter episode.</p>"
+    else:
+        yield f"<h{level}>The seeds furthest below the floor</h{level}>"
+    yield '<div class="seeds">'
     for seed in seeds:
-        shown = decisive(*(of.get(seed) for of in taped))
-        ours, theirs = pairs.scores[seed]
-        result = f"{'won' if theirs > ours else 'lost'} by {short(abs(theirs - ours))}"
-        differ = "Where they begin to differ is not known."
-        if shown.differs_at is not None:
-            differ = f"They first differ at step {shown.differs_at}."
-        yield f'<div class="seed"><h{level + 1}>Seed {seed}: {result}</h{level + 1}><p class="differ">{differ}</p>'
+        episodes = [of.get(seed) for of in taped]
+        shown = decisive(*[None, *episodes][-2:])
+        *base, score = pairs.scores[seed]
+        result = [f": {'won' if score > other else 'lost'} by {short(abs(score - other))}" for other in base]
+        yield f'<div class="seed"><h{level + 1}>Seed {seed}{"".join(result)}</h{level + 1}>'
+        if base:
+            at = shown.differs_at
+            differ = "Where they begin to differ is not known." if at is None else f"They first differ at step {at}."
+            yield f'<p class="differ">{differ}</p>'
         yield '<div class="both">'
-        for role, clip, value in zip(ROLES, shown.clips, _metrics(pairs, seed, sign), strict=True):
+        clips = shown.clips[-len(roles) :]
+        for role, clip, value in zip(roles, clips, _metrics(pairs, seed, sign), strict=True):
             steps = "" if clip is None else f", {counted(clip.length, 'step')}"
             yield f"<figure><figcaption><b>{role}</b><span>{short(value)}{steps}</span></figcaption>"
             yield f'<div class="frame">{_clip(clip, f"{role}, seed {seed}")}</div></figure>'
-        yield f"</div>{_controls([clip for clip in shown.clips if clip], shown.differs_at, seed)}</div>"
+        yield f"</div>{_controls([clip for clip in clips if clip], shown.differs_at, seed)}</div>"
     yield "</div>"
 
 
@@ -169,7 +201,7 @@ def _controls(clips: Sequence[CutClip], differs_at: int | None, seed: int) -> st
 
 def _chosen_by(pairs: Pairs, parts: Sequence[EvaluationPart]) -> list[str]:
     """Return which evaluations had some of these seeds, and may have chosen the candidate by them."""
-    trial, condition = parts[ROLES.index("candidate")].trial, parts[0].condition
+    trial, condition = parts[-1].trial, parts[-1].condition
     experiment, name = posixpath.split(trial.path.rstrip("/"))
     folders = Folder(trial.filesystem, evaluations_of(experiment))
     notes = []
@@ -184,12 +216,9 @@ def _chosen_by(pairs: Pairs, parts: Sequence[EvaluationPart]) -> list[str]:
     return notes
 
 
-def _played(parts: Sequence[EvaluationPart]) -> str:
-    """Return how both were played."""
-    known = [part.played_as for part in parts if part.played_as is not None]
-    texts = [_EXPLORES[explore] for explore in dict.fromkeys(played.explore for played in known)]
-    notes = dict.fromkeys(played.note for played in known if played.note)
-    return "; ".join(["both on the same seeds", *texts, *notes])
+def _roles(pairs: Pairs) -> Sequence[str]:
+    """Return who played: the base and the candidate, or the candidate alone."""
+    return ROLES if False in pairs.standings else ROLES[1:]
 
 
 def _metrics(pairs: Pairs, seed: int, sign: int) -> list[float]:
