@@ -21,9 +21,11 @@ import tune_media as tm
 from tests.support import aim
 from tests.support.browser import served, viewer_page
 from tests.support.experiment import media_files
+from tests.support.recorded import make_trial
 from tune_media.cli import main
 from tune_media.evaluation import jobs
 from tune_media.evaluation.gate import GateProgress, sentence
+from tune_media.evaluation.sides import Side, check_same_env
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
 
@@ -409,3 +411,14 @@ def test_the_page_of_a_gate_says_its_verdict(browser, policies, tmp_path):
         assert viewer.all(".verdict") == [f"WORSE {sentence(found.verdicts[0], 'return')}"]
         assert viewer.axe_violations() == {}
         assert viewer.errors == []
+
+
+def test_how_an_env_is_rendered_makes_it_no_other_env(tmp_path):
+    sides = []
+    configs = {"a": {"gravity": 1, "render_mode": "rgb_array"}, "b": {"gravity": 1}, "c": {"gravity": 2}}
+    for name, env_config in configs.items():
+        folder = make_trial(tmp_path / name, {"env": "E-v0", "env_config": env_config}, {10: 1.0})
+        sides.append(Side(name, tm.load(folder).trials[0], None))
+    check_same_env(*sides[:2], {}, is_given=False)
+    with pytest.raises(ValueError, match="gravity=1 in its env_config"):
+        check_same_env(*sides[1:], {}, is_given=False)

@@ -60,7 +60,8 @@ def _content(
     verdicts = decided["conditions"]
     passed = sum(facts["verdict"] == "pass" for facts in verdicts)
     has_one = len(verdicts) == 1
-    yield f"<h1>{_verdict(verdicts[0]) if has_one else f'{_word(decided)} {passed} of {len(verdicts)} verdicts pass.'}</h1>"
+    head = _verdict(verdicts[0]) if has_one else f"{_word(decided)} {passed} of {len(verdicts)} verdicts pass."
+    yield f"<h1>{head}</h1>"
     better = "larger" if request["sign"] > 0 else "smaller"
     texts = {
         "Base": decided["base"],

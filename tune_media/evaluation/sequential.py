@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tune_media.viewing.statistics import Scores
 
@@ -179,9 +180,41 @@ def fewest_for_pass(gains: Scores, base: Scores, candidate: Scores, slack: Score
     return np.where(largest > 0, 1 - goal / np.log1p(-share), math.inf)
 
 
+def verdicts(
+    base: Scores,
+    candidate: Scores,
+    margin: Margin | None,
+    bounds: tuple[float, float] | None = None,
+    level: float = LEVEL,
+    after: int = 0,
+) -> tuple[list[str], list[int]]:
+    """Return the verdict of each of some gates, and the seeds that it took.
+
+    Args:
+        base, candidate: The scores, of shape (gates, seeds); of a floor, ``base`` has the floor.
+        margin: As of ``standing``; None: a floor is asked for.
+        bounds, level, after: As of ``standing``.
+
+    >>> verdicts(np.full((2, 20), 9.0), np.full((2, 20), [[9.0], [1.0]]), Margin(5.0))
+    (['pass', 'worse'], [14, 14])
+    """
+    gates, count = base.shape
+    said, taken = [UNDECIDED] * gates, [count] * gates
+    left = np.arange(gates)
+    for seeds in range(max(1 if bounds is not None else FIRST, after + 1), count + 1):
+        if not len(left):
+            break
+        look = _Look(base[left, :seeds], candidate[left, :seeds], margin, bounds, _goal(level))
+        worse, passes = look.has_won(-1), look.passes
+        for number in np.flatnonzero(worse | passes):
+            said[left[number]], taken[left[number]] = WORSE if worse[number] else PASS, seeds
+        left = left[~(worse | passes)]
+    return said, taken
+
+
 @dataclass(frozen=True)
 class _Look:
-    """What some seeds bring, of shape (1, seeds): how much better than allowed the candidate is on each."""
+    """What some seeds bring, of shape (gates, seeds): how much better than allowed the candidate is on each."""
 
     base: Scores
     candidate: Scores
@@ -200,52 +233,50 @@ class _Look:
             return np.zeros_like(self.base)
         if not self.margin.is_share:
             return np.full_like(self.base, self.margin.amount)
-        return np.asarray(self.margin.amount * np.sign(np.mean(self.base)) * self.base)
+        signs = np.sign(np.mean(self.base, axis=1, keepdims=True))
+        return np.asarray(self.margin.amount * signs * self.base)
 
     @property
-    def slack(self) -> float:
+    def slack(self) -> Scores:
         """How much worse the candidate may be on average: the margin."""
         if self.margin is None or self.margin.is_share:
-            return float(np.mean(self.allowed))
-        return self.margin.amount
+            return np.asarray(np.mean(self.allowed, axis=1))
+        return np.full(len(self.base), self.margin.amount)
 
-    def has_won(self, sign: int, shift: float = 0.0) -> bool:
+    def has_won(self, sign: int, shift: float = 0.0) -> npt.NDArray[np.bool_]:
         """Return whether a gambler has won against «the mean gain less ``shift`` is at most zero»; -1: at least."""
         cost = None
         if self.bounds is not None:
             low, high = self.bounds
-            at_worst = high if self.margin is not None else float(self.base[0, 0])  # what the base has at most
-            at_best = low if self.margin is not None else at_worst
-            most = at_worst - low - self.slack if sign > 0 else high - at_best + self.slack
-            cost = max(most + sign * shift, _TINY)
-        return bool(evidence(sign * (self.gains - shift), cost)[0] >= self.goal)
+            is_floor = self.margin is None
+            most = (
+                (self.base[:, 0] if is_floor else high) - low
+                if sign > 0
+                else (high - (self.base[:, 0] if is_floor else low))
+            )
+            cost = np.maximum(most - sign * self.slack + sign * shift, _TINY)
+        return np.asarray(evidence(sign * (self.gains - shift), cost) >= self.goal)
 
     @property
-    def verdict(self) -> str:
-        if self.has_won(-1):
-            return WORSE
-        return PASS if self.has_won(1) and self.seeds >= self.fewest else UNDECIDED
+    def passes(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.has_won(1) & (self.gains.shape[1] >= self.fewest))
 
     @property
-    def seeds(self) -> int:
-        return int(self.base.shape[1])
-
-    @property
-    def fewest(self) -> float:
+    def fewest(self) -> Scores:
         """How many seeds a pass takes at least."""
         if self.bounds is not None:
-            return 0.0
-        slack = np.maximum(np.mean(self.gains, axis=1), _TINY) if self.margin is None else np.array([self.slack])
+            return np.zeros(len(self.base))
+        slack = np.maximum(np.mean(self.gains, axis=1), _TINY) if self.margin is None else self.slack
         base = self.candidate if self.margin is None else self.base
-        return float(fewest_for_pass(self.gains, base, self.candidate, slack, self.goal)[0])
+        return fewest_for_pass(self.gains, base, self.candidate, slack, self.goal)
 
     def end(self, sign: int) -> float:
-        """Return the lower end of the interval of the difference (-1: the upper one), by bisection."""
-        middle = float(np.mean(self.gains))
-        width = 2 * max(float(cost_of(sign * self.gains)[0]), abs(middle), self.slack, _TINY)
+        """Return the lower end of the interval of the first gate's difference (-1: the upper one), by bisection."""
+        middle, slack = float(np.mean(self.gains[0])), float(self.slack[0])
+        width = 2 * max(float(cost_of(sign * self.gains)[0]), abs(middle), slack, _TINY)
         inside, outside = middle, middle - sign * width
         for _ in range(_HALVINGS):
-            if self.has_won(sign, outside):
+            if self.has_won(sign, outside)[0]:
                 break
             width *= 2
             outside = middle - sign * width
@@ -253,17 +284,18 @@ class _Look:
             return -sign * math.inf
         for _ in range(_HALVINGS):
             halfway = (inside + outside) / 2
-            inside, outside = (inside, halfway) if self.has_won(sign, halfway) else (halfway, outside)
-        return outside - self.slack
+            inside, outside = (inside, halfway) if self.has_won(sign, halfway)[0] else (halfway, outside)
+        return outside - slack
 
     def expected(self) -> float:
         """Return about how many seeds equal policies take, as the first ones show."""
-        if self.margin is None or self.seeds < FORECAST or not self.slack > 0:
+        if self.margin is None or self.gains.shape[1] < FORECAST:
             return math.nan
         base, candidate = self.base[:, :FORECAST], self.candidate[:, :FORECAST]
         first = _Look(base, candidate, self.margin, self.bounds, self.goal)
-        spread = float(np.var(first.gains, ddof=1)) / first.slack**2 if first.slack > 0 else math.inf
-        return max(float(FIRST), first.fewest, _FORECAST * (1 + spread))
+        slack = float(first.slack[0])
+        spread = float(np.var(first.gains[0], ddof=1)) / slack**2 if slack > 0 else math.inf
+        return max(float(FIRST), float(first.fewest[0]), _FORECAST * (1 + spread))
 
 
 def _decided(
@@ -278,26 +310,17 @@ def _decided(
     count = len(base)
     if not count:
         return Standing(UNDECIDED, 0)
-
-    def look(seeds: int) -> _Look:
-        return _Look(base[None, :seeds], candidate[None, :seeds], margin, bounds, _goal(level))
-
-    first = 1 if bounds is not None else FIRST
-    for seeds in range(max(first, after + 1), count + 1):
-        verdict = look(seeds).verdict
-        if verdict != UNDECIDED:
-            return _standing(look(seeds), verdict)
-    return _standing(look(count), UNDECIDED, is_early=count < first)
-
-
-def _standing(look: _Look, verdict: str, *, is_early: bool = False) -> Standing:
+    (verdict,), (seeds,) = verdicts(base[None], candidate[None], margin, bounds, level, after)
+    look = _Look(base[None, :seeds], candidate[None, :seeds], margin, bounds, _goal(level))
+    is_early = bounds is None and count < FIRST
+    slack = float(look.slack[0])
     low, high = (-math.inf, math.inf) if is_early else (look.end(1), look.end(-1))
     if verdict != PASS:
-        low = min(low, -look.slack)  # a collapse may not have shown yet
+        low = min(low, -slack)  # a collapse may not have shown yet
     sign = -1 if verdict == WORSE else 1
-    cost = float(cost_of(sign * look.gains)[0]) + sign * look.slack
+    cost = float(cost_of(sign * look.gains)[0]) + sign * slack
     means = float(np.mean(look.base)), float(np.mean(look.candidate))
-    return Standing(verdict, look.seeds, *means, look.slack, low, high, cost, look.expected())
+    return Standing(verdict, seeds, *means, slack, low, high, cost, look.expected())
 
 
 def _goal(level: float) -> float:
