@@ -155,6 +155,8 @@ def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **o
         _print_verdicts(decided)
         folder = shell_word(decided.path, options["output"])
         click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
+        if decided.page is not None:
+            click.echo(f"A page to mail: {shell_word(decided.page, options['output'])}")
     sys.exit(decided.exit_code)
 
 

@@ -6,8 +6,9 @@ import contextlib
 import functools
 import itertools
 import math
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.gate_page import PAGE, write_page
 from tune_media.evaluation.gate_request import VERSION, GateRequest, default_seeds, folder_of, write_request
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
@@ -103,6 +105,7 @@ class Gate:
         path: The folder of its episodes and clips, an experiment with the trials ``base`` and ``candidate``.
         verdicts: One for each condition of the env.
         problems: What is missing besides, such as clips.
+        page: The path of the page, one HTML file; None: it could not be made, see ``problems``.
 
     >>> Gate("a", "b", "return", "gate").exit_code
     2
@@ -114,6 +117,7 @@ class Gate:
     path: str
     verdicts: Sequence[GateVerdict] = ()
     problems: Sequence[str] = ()
+    page: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -237,9 +241,9 @@ def gate(
         connectors, env, policy, success: As of ``tune_media.evaluate``; the same for both.
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
-        output: The folder for the episodes, the clips and ``gate.json``. None: ``gates/<candidate>-<digest>`` here. A
-            gate that was interrupted is continued if it has the same folder.
-        clips: From how many of the seeds that the candidate loses or wins by most clips of both are made.
+        output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None:
+            ``gates/<candidate>-<digest>`` here. A gate that was interrupted is continued if it has the same folder.
+        clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
         progress: Called while it plays.
@@ -277,7 +281,7 @@ def gate(
     fewest = None if at_least is None else fewest_seeds(at_least, measure.bounds, level)
     if fewest is not None:
         progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
-    verdicts = []
+    verdicts, compared = [], []
     with contextlib.closing(ClipRenderer((), video)) as renderer:
         for condition in request.conditions:
             parts = gate_request.parts(condition, place)
@@ -290,13 +294,19 @@ def gate(
                     is_told = is_told or _tell(progress, pairs, len(request.seeds))
             found = [_verdict(condition.label, pairs, measure, of_floor) for of_floor in pairs.standings]
             verdicts += found
-            renderer.selectors = _of_seeds(found[0], clips)
+            compared += [(pairs, parts) for _ in found]
+            renderer.selectors = _of_seeds(pairs, clips)
             for part in parts:
                 if part.rows():
                     part.add_clips(renderer)
                     part.write_result()
         names = ["", *map(str, given)][-2:]
         decided = Gate(names[0], names[1], metric, place.path, verdicts, [*_same(sides), *renderer.problems])
+    write_request(place, facts, decided.facts())
+    problem = write_page(place, facts, decided.facts(), compared, clips)
+    if problem is None:
+        return replace(decided, page=posixpath.join(place.path, PAGE))
+    decided = replace(decided, problems=[*decided.problems, problem])
     write_request(place, facts, decided.facts())
     return decided
 
@@ -380,11 +390,12 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     )
 
 
-def _of_seeds(verdict: GateVerdict, count: int) -> tuple[Selector, ...]:
-    """Return what chooses the episodes of the seeds on which both differ most."""
-    chosen = {"lost": verdict.lost[:count], "won": verdict.won[: max(0, count - len(verdict.lost))]}
-    if verdict.verdict == ERROR:
-        return ()
+def _of_seeds(pairs: Pairs, count: int) -> tuple[Selector, ...]:
+    """Return what chooses the episodes whose clips are made."""
+    chosen: dict[str, list[int]] = {"lost": [], "won": []}
+    for seed in pairs.decisive(count):
+        *base, candidate = pairs.scores[seed]
+        chosen["won" if base and candidate > base[0] else "lost"].append(seed)
     return tuple(Selector(name, functools.partial(_with_seeds, seeds), None) for name, seeds in chosen.items() if seeds)
 
 

@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tune_media.evaluation.decisive import decisive_seeds
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Played
 from tune_media.evaluation.measure import Measure
@@ -63,6 +64,15 @@ class Pairs:
         as_played = [part.played_as for part in self._parts if part.played_as is not None]
         words = {None: "", True: "The policies explored.", False: "The policies did not explore."}
         return words[as_played[-1].explore] if as_played else ""
+
+    def decisive(self, count: int) -> list[int]:
+        """Return the seeds on which both differ most; of one policy, those on which it is furthest below the floor."""
+        of_floor, standing = next(iter(self.standings.items()))
+        scores = dict(itertools.islice(self.scores.items(), 0 if self.error else standing.seeds))
+        if not of_floor:
+            return decisive_seeds({seed: (ours, theirs) for seed, (ours, theirs) in scores.items()})[:count]
+        below = [seed for seed, (score,) in scores.items() if score < standing.base]
+        return sorted(below, key=lambda seed: scores[seed])[:count]
 
     @property
     def _has_enough(self) -> bool:
