@@ -25,7 +25,9 @@ def experiment(tmp_path):
 
 def test_table_grid_catalog_and_viewer_rank_by_the_mean_return_of_the_last_evaluation(experiment):
     catalog = tm.load(experiment)
-    assert catalog.scores == Scores("mean evaluation return", [10.0, 40.0, 20.0])
+    assert catalog.scores == Scores(
+        "mean evaluation return", [10.0, 40.0, 20.0], "evaluation/env_runners/episode_return_mean"
+    )
     assert catalog.best()["trial"] == "b"
     assert catalog.best("episode_return")["trial"] == "a"
     assert catalog.best(mode="min")["trial"] == "a"
@@ -50,8 +52,8 @@ def test_without_results_the_best_clip_ranks_and_evaluation_comes_before_trainin
 
 
 def test_a_clip_that_was_rolled_back_is_the_best_only_if_there_is_no_other(tmp_path):
-    folder = make_trial(tmp_path / "a", {}, {10: 9.0, 20: 5.0, 30: 99.0})
-    make_trial(tmp_path / "b", {}, {10: 50.0})
+    folder = make_trial(tmp_path / "a", {"lr": 0}, {10: 9.0, 20: 5.0, 30: 99.0})
+    make_trial(tmp_path / "b", {"lr": 1}, {10: 50.0})
     for path in tmp_path.glob("*/result.json"):
         path.unlink()
 
