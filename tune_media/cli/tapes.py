@@ -78,7 +78,7 @@ def _taped(catalog: Catalog, names: Sequence[str]) -> list[list[TapedEpisode]]:
 
     by_trial: dict[str, list[TapedEpisode]] = {}
     for name in names:
-        trials = [trial for trial, *_ in catalog.best_first()] if name == "best" else catalog.trials
+        trials = catalog.winner_first() if name == "best" else catalog.trials
         by_trial |= {episodes[0].trial.name: episodes for episodes in of_trial(trials, name) if episodes}
     return list(by_trial.values())
 

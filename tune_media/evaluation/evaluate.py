@@ -209,7 +209,7 @@ def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialF
         elif kind == "best" and not any(trial.name == name for trial in there):
             if count and not (count.isdecimal() and int(count)):
                 raise ValueError(f"evaluate(trials=...) takes a number after best:, such as best:5, got {name!r}.")
-            ranked = [trial for trial, _, _ in catalog.best_first() if not trial.is_abandoned]
+            ranked = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
             chosen += ranked[: int(count or 1)]
         else:
             chosen += trials_named(str(name), there)

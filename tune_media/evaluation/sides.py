@@ -121,7 +121,7 @@ def side_of(
         if name or not is_foreign:
             raise
         return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
-    trials = [trial for trial, _, _ in catalog.best_first() if not trial.is_abandoned]
+    trials = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
     chosen = trials_named(name, trials)[0] if name or not trials else trials[0]
     if posixpath.basename(posixpath.dirname(folder.path.rstrip("/"))) == EVALUATIONS:
         if len(trials) > 1 and not name:

@@ -180,6 +180,11 @@ class Catalog(Sequence[CatalogRow]):
     def _best_first(self, sign: int = 1) -> list[int]:
         return sorted(self.scores.best_first(sign), key=lambda number: self.trials[number].status.word == TRIAL_FAILED)
 
+    def winner_first(self, sign: int = 1) -> list[TrialFiles]:
+        """Return the trials: the winner, then the others by their scores."""
+        winner = self._winner(sign)
+        return [self.trials[number] for number in sorted(self._best_first(sign), key=lambda number: number != winner)]
+
     @property
     def winner(self) -> TrialFiles | None:
         """The run of the best configuration whose score is nearest to its mean; None if no trial has a score."""
@@ -220,9 +225,8 @@ class Catalog(Sequence[CatalogRow]):
         one_of("max", "min").check("best(mode=...)", mode)
         sign = 1 if mode == "max" else -1
         if by is None:
-            winner = self._winner(sign)
-            numbers = [*([] if winner is None else [winner]), *self._best_first(sign)]
-            return next((row for number in numbers if (row := self._best_of(number, sign)) is not None), None)
+            rows = (self._best_of(self.trials.index(trial), sign) for trial in self.winner_first(sign))
+            return next((row for row in rows if row is not None), None)
         return data_frames.best_row(self, by, sign)
 
     def compare(

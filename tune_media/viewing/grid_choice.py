@@ -95,12 +95,10 @@ def choose_tiles(
     if over_training:
         marked, mark = max(chosen, key=clip_rank), "best"
     else:
-        order = {trial.name: place for place, (trial, *_) in enumerate(catalog.best_first())}
+        order = {trial.name: place for place, trial in enumerate(catalog.winner_first())}
         chosen = sorted(chosen, key=lambda row: order[row["trial"]])
         winner = catalog.winner
-        of_winner = [row for row in chosen if winner is not None and row["trial"] == winner.name]
-        chosen = [*of_winner, *(row for row in chosen if row not in of_winner)]
-        marked, mark = chosen[0], "winner" if of_winner else ""
+        marked, mark = chosen[0], "winner" if winner is not None and chosen[0]["trial"] == winner.name else ""
     tiles = [(row, _title(row, catalog, over_training)) for row in chosen[:MAX_TILES]]
     return [Tile(row, title, mark if row is marked and len(chosen) > 1 else "") for row, title in tiles]
 

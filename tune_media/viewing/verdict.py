@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.values.number import counted
-from tune_media.viewing.configurations import Judged, short, titles
+from tune_media.values.secrets import without_secret
+from tune_media.viewing.configurations import Configuration, Judged, short, titles
 from tune_media.viewing.statistics import Estimate, Scores
 
 _FAR = 3.0  # times the range of the other runs
@@ -63,7 +64,7 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
     if len(scored) < 2:
         return None
     best, second, *_ = scored
-    names = [_cut(title) for title in titles([entry.configuration for entry in scored])]
+    names = [_cut(title) for title in titles([_masked(entry.configuration) for entry in scored])]
     counting = [number for entry in scored for number in entry.configuration.trials if number not in entry.left_out]
     unended = sum(statuses[number].word in UNENDED for number in counting) if statuses else 0
     close = [place for place, entry in enumerate(scored, 1) if entry.is_not_surely_worse]
@@ -151,6 +152,11 @@ def _is_alone(estimate: Estimate | None) -> bool:
 def _text(estimate: Estimate) -> str:
     value = short(estimate.value, digits=4)
     return value if _is_alone(estimate) else f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
+
+
+def _masked(configuration: Configuration) -> Configuration:
+    """Return a configuration without keys and passwords."""
+    return replace(configuration, params={n: without_secret(n, value) for n, value in configuration.params.items()})
 
 
 def _cut(title: str) -> str:
