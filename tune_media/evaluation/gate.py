@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,7 +15,8 @@ import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named
-from tune_media.evaluation.gate_request import VERSION, GateRequest, default_seeds, folder_of, write_request
+from tune_media.evaluation.gate_file import VERSION, GateFile
+from tune_media.evaluation.gate_request import GateRequest, default_seeds, folder_of
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
@@ -95,6 +97,7 @@ class Gate:
         path: The folder of its episodes and clips, an experiment with the trials ``base`` and ``candidate``.
         verdicts: One for each condition of the env.
         problems: What is missing besides, such as clips.
+        is_answered: Nothing was played: an earlier gate in the folder was the same, and has the verdict.
 
     >>> Gate("a", "b", "return", "gate").exit_code
     2
@@ -106,6 +109,7 @@ class Gate:
     path: str
     verdicts: Sequence[GateVerdict] = ()
     problems: Sequence[str] = ()
+    is_answered: bool = False
 
     @property
     def verdict(self) -> str:
@@ -121,11 +125,12 @@ class Gate:
     def facts(self) -> dict[str, Any]:
         """Return what ``--json`` prints and ``gate.json`` has.
 
-        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
-        ``conditions``: for each ``condition`` its ``verdict``, ``seeds`` (that it took), the means ``base`` and
-        ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``, ``lost`` and
-        ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won`` (the first
-        100), ``sentence``, ``error`` and ``notes``.
+        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``answered`` (from the
+        folder, and nothing was played; false in ``gate.json``), ``problems``, and ``conditions``: for each
+        ``condition`` its ``verdict``, ``seeds`` (that it took), the means ``base`` and ``candidate``, ``difference``
+        (how much better the candidate is), ``low``, ``high``, ``margin``, ``lost`` and ``won`` (numbers of seeds that
+        differ by more than the margin), ``seeds_lost`` and ``seeds_won`` (the first 100), ``sentence``, ``error`` and
+        ``notes``.
         """
         return {
             "v": VERSION,
@@ -135,6 +140,7 @@ class Gate:
             "candidate": self.candidate,
             "metric": self.metric,
             "path": self.path,
+            "answered": self.is_answered,
             "conditions": [
                 {**verdict.facts(), "sentence": sentence(verdict, self.metric)} for verdict in self.verdicts
             ],
@@ -154,6 +160,8 @@ class Gate:
             for kind, of in _OF_JUNIT.items():
                 if verdict.verdict in of:
                     ElementTree.SubElement(case, kind, message=sentence(verdict, self.metric)).text = verdict.error
+        if self.is_answered:
+            ElementTree.SubElement(suite, "system-out").text = f"Answered from {self.path}, nothing was played."
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
@@ -166,11 +174,27 @@ class GateProgress:
     def plays(self, base: Side, candidate: Side) -> None:
         """Code of both checkpoints is run next."""
 
+    def begins(self, condition: str) -> None:
+        """Episodes are played next under a condition."""
+
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:
         """The standing under a condition after another batch, of so many seeds at most."""
 
+    def renders(self, condition: str) -> None:
+        """Clips are made next, by a process that has time limits of its own."""
+
+
+@contextlib.contextmanager
+def _refused_exits() -> Iterator[None]:
+    """Make ``sys.exit()`` in code of the user's an error: it must not end the caller, least of all with 0."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ValueError(f"a module, a policy or an env called sys.exit({error.code!r}).") from error
+
 
 @suggests_names
+@_refused_exits()
 def gate(
     base: Any,
     candidate: Any,
@@ -189,6 +213,7 @@ def gate(
     success: Success | None = None,
     workers: int = 0,
     output: str | None = None,
+    anew: bool = False,
     clips: int = _CLIPS,
     video: VideoOptions | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
@@ -219,7 +244,9 @@ def gate(
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         output: The folder for the episodes, the clips and ``gate.json``. None: ``gates/<candidate>-<digest>`` here. A
-            gate that was interrupted is continued if it has the same folder.
+            gate that was interrupted is continued if it has the same folder, and one that was finished answers.
+        anew: Delete the episodes of an earlier gate in the folder, and play all again. False: it is an error if
+            a policy, the user's source, the env or a version is another one than in that gate.
         clips: From how many of the seeds that the candidate loses or wins by most clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
@@ -237,6 +264,7 @@ def gate(
     a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds)
+    loaded = frozenset(sys.modules)
     make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
     which, is_foreign = as_checkpoint(checkpoint), load is not None
     ours, theirs = (side_of(side, which, filesystem, is_foreign=is_foreign) for side in (base, candidate))
@@ -247,7 +275,7 @@ def gate(
     gate_request.check()
     facts = {**gate_request.facts(), **measure.facts()}
     place = folder_of(output, candidate, facts)
-    write_request(place, facts)
+    file = GateFile(place, facts, gate_request.modules(), loaded, anew=anew)
     progress = progress or GateProgress()
     progress.plays(*gate_request.sides)
     level = 1 - (1 - LEVEL) / len(request.conditions)
@@ -256,19 +284,21 @@ def gate(
         for condition in request.conditions:
             parts = gate_request.parts(condition, place)
             pairs = Pairs(parts, request.seeds, measure, level)
+            progress.begins(condition.label)
             with contextlib.closing(gate_request.play(parts, condition, workers)) as played:
-                for _ in pairs.decide(played):
+                for _ in pairs.decide(file.noting(played)):
                     progress.stands(condition.label, pairs.standing, len(request.seeds))
             verdict = _verdict(condition.label, pairs, measure)
             verdicts.append(verdict)
             renderer.selectors = _of_seeds(verdict, clips)
+            progress.renders(condition.label)
             for part in parts:
                 if part.rows():
                     part.add_clips(renderer)
                     part.write_result()
         decided = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
-    write_request(place, facts, decided.facts())
-    return decided
+    file.write(decided.facts())
+    return replace(decided, is_answered=file.is_answered)
 
 
 def sentence(verdict: GateVerdict, metric: str) -> str:
