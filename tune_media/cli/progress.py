@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import click
 from typing_extensions import override
@@ -61,6 +63,26 @@ class ShownGate(GateProgress):
         if sys.stderr.isatty():
             interval = f"{standing.difference:+.5g} [{standing.low:.5g}, {standing.high:.5g}]"
             click.echo(f"\r\x1b[K{condition} {standing.seeds}/{seeds} seeds  {interval}", nl=False, err=True)
+
+
+class WatchedGate(ShownGate):
+    """Also sends signs of life, with the seconds in which the next one is due; None: it may take any time."""
+
+    def __init__(self, send: Callable[[tuple[str, Any]], None], seconds: float) -> None:
+        self._send, self._seconds = send, seconds
+
+    @override
+    def begins(self, condition: str) -> None:
+        self._send(("playing", self._seconds))
+
+    @override
+    def stands(self, condition: str, standing: Standing, seeds: int) -> None:
+        super().stands(condition, standing, seeds)
+        self._send(("playing", self._seconds))
+
+    @override
+    def renders(self, condition: str) -> None:
+        self._send(("rendering", None))
 
 
 class ShownFork(ForkProgress):
