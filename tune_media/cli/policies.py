@@ -114,7 +114,8 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     Exit codes:
       0  not worse by more than the margin
       1  worse by more than the margin
-      2  it cannot be decided: an argument, the env, or an episode is wrong, or the process that plays has ended
+      2  it cannot be decided: an argument, the env, or an episode is wrong, or
+         something ended the process that plays
       3  undecided after the last seed
 
     \b
