@@ -137,9 +137,9 @@ def test_an_answer_without_playing_says_so_to_programs_and_the_file_stays(gate, 
     found = gate()
     assert found.facts() == {**first.facts(), "answered": True}
     said = f"Answered from {tmp_path / 'gate'}, nothing was played."
-    assert [of.text for of in ElementTree.fromstring(found.junit()).iter("system-out")] == [said]
+    assert [of.text for of in ElementTree.fromstring(found.junit()).iter("system-out")][-1] == said
     assert (tmp_path / "gate" / "gate.json").read_bytes() == file
-    assert json.loads(file)["answered"] is False and "system-out" not in first.junit()
+    assert json.loads(file)["answered"] is False and "Answered" not in first.junit()
 
 
 def test_anew_deletes_what_the_gate_has_written_and_nothing_else(gate, tmp_path):

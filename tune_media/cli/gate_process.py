@@ -32,8 +32,8 @@ class GateError(Exception):
     """There is no verdict, for this reason."""
 
 
-def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the facts of a gate that a process of its own plays, and its JUnit's XML. Raises GateError.
+def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str, str | None]:
+    """Return the facts of a gate that a process of its own plays, its JUnit's XML and its page. Raises GateError.
 
     ``arguments`` are those of ``gate``, and ``timeout``: the seconds of an episode after which it is taken to hang.
     """
@@ -68,7 +68,7 @@ def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
                 process.wait()
 
 
-def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[dict[str, Any], str]:
+def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[dict[str, Any], str, str | None]:
     """Return the verdict that a process sends. Raises GateError."""
     limit: float | None = _START_SECONDS
     since = time.monotonic()
@@ -80,8 +80,8 @@ def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[d
             except (EOFError, OSError):
                 break
             if kind == "verdict":
-                facts, xml = content
-                return facts, xml
+                facts, xml, page = content
+                return facts, xml, page
             if kind == "error":
                 raise GateError(content)
             limit, since = content, time.monotonic()
@@ -123,7 +123,7 @@ def play(arguments: Mapping[str, Any], send: Callable[[tuple[str, Any]], None]) 
         send(("playing", seconds))
         sides = options.pop("base"), options.pop("candidate")
         decided = gate(*sides, progress=WatchedGate(send, seconds), **options)
-        return "verdict", (decided.facts(), decided.junit())
+        return "verdict", (decided.facts(), decided.junit(), decided.page)
     except KeyboardInterrupt:
         return "error", INTERRUPTED
     except (ImportError, OSError, TypeError, ValueError) as error:

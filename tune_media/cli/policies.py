@@ -81,10 +81,13 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
 
 @click.command(cls=Command, short_help="Decide on the same seeds whether a policy may replace another.")
 @click.argument("base")
-@click.argument("candidate")
+@click.argument("candidate", required=False)
 @click.option("--metric", default="return", show_default=True, help="return, success, length, or a custom metric.")
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True, help="What is better.")
 @click.option("--margin", default="5%", show_default=True, help="How much worse the candidate may be: 5% or 3.0.")
+@click.option(
+    "--at-least", type=float, help="What the candidate's mean must reach; without BASE, nothing else is asked."
+)
 @click.option(
     "--bounds", type=float, nargs=2, metavar="LOW HIGH", help="The least and the largest metric there can be."
 )
@@ -104,8 +107,10 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
 )
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else.")
-def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options: Any) -> None:
+def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **options: Any) -> None:
     """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
+
+    Or play one policy until it is sure whether its mean is at least a floor: POLICY --at-least 450.
 
     Each is the folder of a checkpoint, an experiment (its best trial), EXPERIMENT:TRIAL, or an evaluation that is
     there, EXPERIMENT/evaluations/NAME. Checkpoints are executable: compare only those of people whom you trust.
@@ -123,6 +128,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
       tune-media gate runs/main runs/mine --workers 4
       tune-media gate runs/main:PPO_0 mine/checkpoint_000009 --margin 10
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
+      tune-media gate runs/mine --metric success --at-least 0.9
     """
     from tune_media.cli.gate_process import INTERRUPTED, gate_in_process
     from tune_media.values.strict_json import json_bytes
@@ -132,7 +138,8 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         if target is not None:
             target.parent.stat()  # raises if there is none; when all has been played it is too late
             target.unlink(missing_ok=True)  # the verdict of an earlier gate
-        facts, xml = gate_in_process({"base": base, "candidate": candidate, **options})
+        options["explore"] = bool(options["explore"])
+        facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
         if target is not None:
             target.write_text(xml, encoding="utf-8")
         if as_json:
@@ -141,6 +148,8 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
             _print_verdicts(facts)
             folder = shell_word(facts["path"], options["output"])
             click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
+            if page is not None:
+                click.echo(f"A page to mail: {shell_word(page, options['output'])}")
     except click.ClickException:
         raise
     except KeyboardInterrupt as error:  # Click would end with 1, which means worse, and Python after other errors
@@ -154,10 +163,13 @@ def _print_verdicts(facts: Mapping[str, Any]) -> None:
     for verdict in facts["conditions"]:
         name = f"{verdict['condition']}: " if verdict["condition"] else ""
         click.echo(f"{name}{verdict['verdict'].upper()}. {in_shell(verdict['sentence'])}")
-        for word in ("lost", "won"):
-            if count := verdict[word]:
-                shown = ", ".join(map(str, verdict[f"seeds_{word}"][:10])) + (", ..." if count > 10 else "")
-                click.echo(f"  {word} by more than the margin on {counted(count, 'seed')}: {shown}")
+        lost = "lost by more than the margin" if verdict["at_least"] is None else "below it"
+        for word, key in ((lost, "lost"), ("won by more than the margin", "won")):
+            if count := verdict[key]:
+                shown = ", ".join(map(str, verdict[f"seeds_{key}"][:10])) + (", ..." if count > 10 else "")
+                click.echo(f"  {word} on {counted(count, 'seed')}: {shown}")
+        if verdict["played"]:
+            click.echo(f"  {verdict['played']}")
         for note in verdict["notes"]:
             click.echo(f"  Note: {in_shell(note)}.")
     for problem in facts["problems"]:
