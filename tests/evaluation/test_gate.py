@@ -1,6 +1,5 @@
 """A gate over policies of another library, played in this process: verdicts, what is stored, and what goes wrong."""
 
-import functools
 import importlib
 import json
 import os
@@ -22,7 +21,7 @@ from tests.support import aim
 from tests.support.browser import served, viewer_page
 from tests.support.experiment import media_files
 from tests.support.recorded import make_trial
-from tune_media.cli import main
+from tune_media.cli import gate_process, main
 from tune_media.evaluation import jobs
 from tune_media.evaluation.gate import GateProgress, sentence
 from tune_media.evaluation.sides import Side, check_same_env
@@ -71,7 +70,7 @@ def test_an_equal_policy_passes_and_nothing_is_played_twice(policies, tmp_path, 
     assert found.verdicts[0].standing.difference == 0
     assert found.verdicts[0].lost == found.verdicts[0].won == ()
     monkeypatch.setattr(aim.Aim, "step", None)  # it would raise
-    assert tm.gate(policies[1], copy, **given).facts() == found.facts()
+    assert tm.gate(policies[1], copy, **given).facts() == {**found.facts(), "answered": True}
 
 
 def test_an_interrupted_gate_goes_on_and_ends_like_another(policies, tmp_path, monkeypatch):
@@ -136,23 +135,38 @@ def test_what_goes_wrong_is_an_error_and_never_a_pass(policies, tmp_path, config
     assert told in error.text
 
 
-def test_an_env_that_is_edited_before_a_gate_goes_on_is_an_error(policies, tmp_path, monkeypatch):
-    env = functools.partial(edited_env, tmp_path, monkeypatch)
+@pytest.mark.parametrize("code", [0, 1, None, "a text"])
+@pytest.mark.parametrize("place", ["load", "policy", "make", "reset", "step"])
+def test_sys_exit_in_the_users_code_is_an_error_and_no_end_of_the_caller(policies, tmp_path, place, code):
+    def at(here, value=None):
+        if here == place:
+            sys.exit(code)
+        return value
 
-    class Interrupts(GateProgress):
-        batches = 0
+    class Exits(aim.Aim):
+        def reset(self, **given):
+            return at("reset", super().reset(**given))
 
-        def stands(self, condition, found, seeds):
-            self.batches += 1
-            if self.batches == 3:  # the candidate has not yet played seed 10, which the base has
-                raise KeyboardInterrupt
+        def step(self, action):
+            return at("step", super().step(action))
 
-    given = {"policy": aim.load_policy, "output": str(tmp_path / "gate"), "clips": 0}
-    with pytest.raises(KeyboardInterrupt):
-        tm.gate(policies[1], policies[0], env=env(0), progress=Interrupts(), **given)
-    found = tm.gate(policies[1], policies[0], env=env(100), **given)
-    assert found.verdict == "error"
-    assert "play in different envs; they differ in the code of" in found.verdicts[0].error
+    def load(path):
+        policy = at("load", aim.load_policy(path))
+        return lambda observation: at("policy", policy(observation))
+
+    def make(config):
+        return at("make", Exits(config))
+
+    found = tm.gate(policies[1], policies[0], policy=load, env=make, output=str(tmp_path / "gate"), clips=0)
+    assert (found.verdict, found.exit_code) == ("error", 2)
+    assert f"called sys.exit({code!r})" in found.verdicts[0].error
+
+
+def test_sys_exit_in_a_module_is_an_error_and_no_end_of_the_caller(policies, tmp_path, monkeypatch):
+    (tmp_path / "exits_at_import.py").write_text("import sys\nsys.exit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=r"called sys\.exit\(0\)"):
+        tm.gate(policies[1], policies[0], policy="exits_at_import:load", env=aim.make_env)
 
 
 def edited_env(folder, monkeypatch, bonus):
@@ -262,6 +276,21 @@ def test_success_is_compared_in_percentage_points_and_smaller_may_be_better(poli
         tm.gate(policies[1], policies[0], metric="success", margin=3.0, output=str(tmp_path / "c"), **FUNCTIONS)
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Have the command play in this process; tests/cli/test_gate_process.py has the process that it starts."""
+
+    def play(arguments):
+        kind, content = gate_process.play(arguments, lambda sign: None)
+        if kind == "error":
+            raise gate_process.GateError(content)
+        return content
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(gate_process, "gate_in_process", play)
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
@@ -279,7 +308,11 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     found = json.loads(passed.stdout)
     assert (found["v"], found["verdict"], found["conditions"][0]["lost"]) == (1, "pass", 0)
     assert found["conditions"][0]["difference"] == pytest.approx(-3)
+    again = gate("-o", "b", "--margin", "9")
+    assert f"Answered from {tmp_path / 'b'}, nothing was played. To play it again, pass --anew." in again.output
     assert gate("--seeds", "0:3", "-o", "c").exit_code == 3
+    Path("old.xml").write_text("of an earlier gate")
+    assert gate("-o", "c", "--margin", "7", "--junit", "old.xml").exit_code == 2 and not Path("old.xml").exists()
     lost = gate("--margin", "9", "-o", "e", "--junit", "no/such.xml")
     assert lost.exit_code == 2 and "no: No such file" in lost.output and not Path("e").exists()
     typo = gate("-o", "f", "--metric", "retrun")
@@ -289,7 +322,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     file = CliRunner().invoke(main, ["gate", str(policies[1]), str(policies[0])])
     assert file.exit_code == 2 and "is a file; pass --policy and --env if it holds" in file.output
     refused = gate("-o", "a", "--margin", "7")
-    assert refused.exit_code == 2 and "--output" in refused.output
+    assert refused.exit_code == 2 and "--output, or -o; or play all again: --anew." in refused.output
     for wrong in (
         ["--margin", "x"],
         ["--seeds", "x"],
@@ -311,6 +344,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     assert default.name.startswith("aim_0.json-")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_workflow_of_the_docs_stops_a_worse_policy(policies, tmp_path, monkeypatch):
     workflow = (Path(__file__).parents[2] / "examples" / "policy_gate.yml").read_text()
     (gate,) = re.findall(r"run: (tune-media gate .*)", workflow)

@@ -50,11 +50,16 @@ class Failure(click.ClickException):
     """An error of the package, or of the system, as the command line prints it."""
 
     def __init__(self, error: Exception, exit_code: int = 1) -> None:
-        is_systems = isinstance(error, OSError) and error.filename is not None and error.strerror
-        text = f"{error.filename}: {error.strerror}" if is_systems else in_shell(str(error))  # type: ignore[attr-defined]
+        text = in_shell(plain_text(error))
         is_viewers = isinstance(error, ImportError) and str(error.name).startswith("werkzeug")
         super().__init__(f"{text}. Install it: pip install 'tune-media[viewer]'" if is_viewers else text)
         self.exit_code = exit_code  # type: ignore[misc]  # a constant of Click's class
+
+
+def plain_text(error: Exception) -> str:
+    """Return an error as text; of the system's, the file and the reason."""
+    is_systems = isinstance(error, OSError) and error.filename is not None and error.strerror
+    return f"{error.filename}: {error.strerror}" if is_systems else str(error)  # type: ignore[attr-defined]
 
 
 def in_shell(text: str) -> str:

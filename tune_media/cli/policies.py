@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-import traceback
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tune_media.cli.command import Command, Failure, UsersCommand, in_shell, shell_word
 from tune_media.cli.options import file_to_write, options, trials_option
 from tune_media.values.number import counted
-
-if TYPE_CHECKING:
-    from tune_media.evaluation.gate import Gate
 
 _plays = options(  # how a policy is played
     click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process."),
@@ -99,6 +96,15 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
 @_plays_on_seeds
 @click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which clips are made.")
 @click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: gates/CANDIDATE-DIGEST here.")
+@click.option("--anew", is_flag=True, help="Delete the episodes of an earlier gate in the folder, and play all again.")
+@click.option(
+    "--timeout",
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="Of one episode; if it takes longer, it hangs.",
+)
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else.")
 def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **options: Any) -> None:
@@ -113,7 +119,8 @@ def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **o
     Exit codes:
       0  not worse by more than the margin
       1  worse by more than the margin
-      2  it cannot be decided: an argument, the env, or an episode is wrong
+      2  it cannot be decided: an argument, the env, or an episode is wrong, or
+         something ended the process that plays
       3  undecided after the last seed
 
     \b
@@ -123,60 +130,52 @@ def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **o
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
       tune-media gate runs/mine --metric success --at-least 0.9
     """
-    try:
-        from tune_media.cli.progress import ShownGate
-    except ImportError as error:  # without Ray
-        raise Failure(error, 2) from error
-    from tune_media.evaluation.gate import ERROR, EXIT_CODES
-    from tune_media.evaluation.gate import gate as play
-    from tune_media.evaluation.request import parsed_env_config
+    from tune_media.cli.gate_process import INTERRUPTED, gate_in_process
     from tune_media.values.strict_json import json_bytes
 
-    sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    target = None if junit is None else file_to_write(junit, ".xml", option="--junit")
     try:
+        target = None if junit is None else file_to_write(junit, ".xml", option="--junit")
         if target is not None:
             target.parent.stat()  # raises if there is none; when all has been played it is too late
-        conditions = parsed_env_config(options.pop("env_config"))
+            target.unlink(missing_ok=True)  # the verdict of an earlier gate
         options["explore"] = bool(options["explore"])
-        decided = play(base, candidate, env_config=conditions, progress=ShownGate(), **options)
+        facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
         if target is not None:
-            target.write_text(decided.junit(), encoding="utf-8")
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        raise Failure(error, EXIT_CODES[ERROR]) from error
-    except KeyboardInterrupt as error:  # Click would end with 1, which means worse
-        raise Failure(RuntimeError("it was interrupted; run it again, and it goes on"), EXIT_CODES[ERROR]) from error
-    except Exception:  # such as of a module of the user's; Python would end with 1, too
-        traceback.print_exc()
-        sys.exit(EXIT_CODES[ERROR])
-    if as_json:
-        click.echo(json_bytes(decided.facts()))
-    else:
-        _print_verdicts(decided)
-        folder = shell_word(decided.path, options["output"])
-        click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
-        if decided.page is not None:
-            click.echo(f"A page to mail: {shell_word(decided.page, options['output'])}")
-    sys.exit(decided.exit_code)
+            target.write_text(xml, encoding="utf-8")
+        if as_json:
+            click.echo(json_bytes(facts))
+        else:
+            _print_verdicts(facts)
+            folder = shell_word(facts["path"], options["output"])
+            click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
+            if page is not None:
+                click.echo(f"A page to mail: {shell_word(page, options['output'])}")
+    except click.ClickException:
+        raise
+    except KeyboardInterrupt as error:  # Click would end with 1, which means worse, and Python after other errors
+        raise Failure(RuntimeError(INTERRUPTED), 2) from error
+    except Exception as error:
+        raise Failure(error, 2) from error
+    sys.exit(facts["exit_code"])
 
 
-def _print_verdicts(gate: Gate) -> None:
-    from tune_media.evaluation.gate import sentence
-
-    for verdict in gate.verdicts:
-        name = f"{verdict.condition}: " if verdict.condition else ""
-        click.echo(f"{name}{verdict.verdict.upper()}. {in_shell(sentence(verdict, gate.metric))}")
-        lost, won = "lost by more than the margin", "won by more than the margin"
-        for word, seeds in ((lost if verdict.at_least is None else "below it", verdict.lost), (won, verdict.won)):
-            if seeds:
-                shown = ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
-                click.echo(f"  {word} on {counted(len(seeds), 'seed')}: {shown}")
-        if verdict.played:
-            click.echo(f"  {verdict.played}")
-        for note in verdict.notes:
+def _print_verdicts(facts: Mapping[str, Any]) -> None:
+    for verdict in facts["conditions"]:
+        name = f"{verdict['condition']}: " if verdict["condition"] else ""
+        click.echo(f"{name}{verdict['verdict'].upper()}. {in_shell(verdict['sentence'])}")
+        lost = "lost by more than the margin" if verdict["at_least"] is None else "below it"
+        for word, key in ((lost, "lost"), ("won by more than the margin", "won")):
+            if count := verdict[key]:
+                shown = ", ".join(map(str, verdict[f"seeds_{key}"][:10])) + (", ..." if count > 10 else "")
+                click.echo(f"  {word} on {counted(count, 'seed')}: {shown}")
+        if verdict["played"]:
+            click.echo(f"  {verdict['played']}")
+        for note in verdict["notes"]:
             click.echo(f"  Note: {in_shell(note)}.")
-    for problem in gate.problems:
+    for problem in facts["problems"]:
         click.echo(problem)
+    if facts["answered"]:
+        click.echo(f"Answered from {facts['path']}, nothing was played. To play it again, pass --anew.")
 
 
 @click.command(cls=UsersCommand, short_help="Let another policy go on with an episode.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import click
 from typing_extensions import override
@@ -75,6 +77,27 @@ class ShownGate(GateProgress):
     @override
     def tells(self, text: str) -> None:
         click.echo(f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True)
+
+
+class WatchedGate(ShownGate):
+    """Also sends signs of life, with the seconds in which the next one is due; None: it may take any time."""
+
+    def __init__(self, send: Callable[[tuple[str, Any]], None], seconds: float) -> None:
+        super().__init__()
+        self._send, self._seconds = send, seconds
+
+    @override
+    def begins(self, condition: str) -> None:
+        self._send(("playing", self._seconds))
+
+    @override
+    def stands(self, condition: str, standing: Standing, seeds: int) -> None:
+        super().stands(condition, standing, seeds)
+        self._send(("playing", self._seconds))
+
+    @override
+    def renders(self, condition: str) -> None:
+        self._send(("rendering", None))
 
 
 class ShownFork(ForkProgress):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Any
 
@@ -10,18 +11,31 @@ from typing_extensions import override
 
 
 class _Stream(io.FileIO):
-    """A file that drops what is written to a pipe after its reader has ended."""
+    """A file that drops what is written to a pipe after its reader has ended.
+
+    If standard output cannot be written otherwise, such as to a full disk, it raises once: when the process ends,
+    Python writes the rest again, and would end it with 120. Of standard error, nobody can be told.
+    """
+
+    _has_failed = False
 
     @override
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
-            return memoryview(data).nbytes
+        except OSError as error:
+            size = memoryview(data).nbytes
+            if self._has_failed or self.fileno() == 2 or isinstance(error, BrokenPipeError):
+                return size
+            self._has_failed = size > 0  # Click tries to write nothing
+            raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def drop_what_nobody_reads() -> None:
     """Let the command do its work, and end with its own exit code, when nobody reads its output any more."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # closed ones: another file would get their numbers
+        os.set_inheritable(number, True)
+    os.close(number)
     for name in ("stdout", "stderr"):
         if (stream := getattr(sys, name)) is not None:
             file = _Stream(stream.fileno(), "w", closefd=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import pickle
 import posixpath
 import re
@@ -52,6 +53,10 @@ class StoredCheckpoint:
         is_file = self.filesystem.get_file_info(self.path).is_file
         return not (is_file or _PARTS.isdisjoint(map(posixpath.basename, folders_in(self.filesystem, self.path))))
 
+    def digest(self) -> str:
+        """Return a digest of the content that is needed to play; a copy of it has the same one."""
+        return content_digest(self.filesystem, self.path, _needed(self.filesystem, self.path))
+
     @contextlib.contextmanager
     def on_this_machine(self) -> Iterator[Path]:
         """Yield its folder on this machine; from elsewhere, only what is needed to play is copied: no optimizer."""
@@ -93,6 +98,27 @@ def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpo
     return _placed(checkpoint, {}) if name or checkpoint.is_rllib else None
 
 
+def content_digest(filesystem: pyarrow.fs.FileSystem, path: str, parts: Sequence[str] = ("",)) -> str:
+    """Return a digest of a file, or of all files in some folders of a folder, and of their names in it."""
+    infos = [filesystem.get_file_info(path)]
+    if not infos[0].is_file:
+        folders = [posixpath.join(path, part).rstrip("/") for part in parts]
+        selectors = [pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True) for folder in folders]
+        infos = [info for selector in selectors for info in filesystem.get_file_info(selector) if info.is_file]
+    whole = hashlib.sha256()
+    for info in sorted(infos, key=lambda info: str(info.path)):
+        with filesystem.open_input_stream(info.path) as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        whole.update(f"{info.path.removeprefix(path) if info.path != path else ''}\0{digest}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def _needed(filesystem: pyarrow.fs.FileSystem, path: str) -> tuple[str, ...]:
+    """Return the folders of a checkpoint that are needed to play."""
+    is_new = filesystem.get_file_info(posixpath.join(path, _NEW_STACK)).type == pyarrow.fs.FileType.Directory
+    return _NEEDED_OF_NEW_STACK if is_new else ("",)
+
+
 def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) -> StoredCheckpoint:
     """Return a checkpoint with its iteration; of another library's trainable, or a broken one, it is guessed."""
     path = posixpath.join(checkpoint.path, _STATE)
@@ -126,10 +152,7 @@ def _copy(filesystem: pyarrow.fs.FileSystem, path: str, target: Path) -> None:
     if filesystem.get_file_info(path).is_file:  # of another library
         pyarrow.fs.copy_files(path, str(target), source_filesystem=filesystem, destination_filesystem=local)
         return
-    parts = [""]
-    if filesystem.get_file_info(posixpath.join(path, _NEW_STACK)).type == pyarrow.fs.FileType.Directory:
-        parts = list(_NEEDED_OF_NEW_STACK)
-    for part in parts:
+    for part in _needed(filesystem, path):
         source = posixpath.join(path, part).rstrip("/")
         if filesystem.get_file_info(source).type == pyarrow.fs.FileType.Directory:
             folder = target / part

@@ -7,7 +7,8 @@ import functools
 import itertools
 import math
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
@@ -16,8 +17,9 @@ import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.gate_file import VERSION, GateFile
 from tune_media.evaluation.gate_page import PAGE, write_page
-from tune_media.evaluation.gate_request import VERSION, GateRequest, default_seeds, folder_of, write_request
+from tune_media.evaluation.gate_request import GateRequest, default_seeds, folder_of
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
@@ -106,6 +108,7 @@ class Gate:
         verdicts: One for each condition of the env.
         problems: What is missing besides, such as clips.
         page: The path of the page, one HTML file; None: it could not be made, see ``problems``.
+        is_answered: Nothing was played: an earlier gate in the folder was the same, and has the verdict.
 
     >>> Gate("a", "b", "return", "gate").exit_code
     2
@@ -118,6 +121,7 @@ class Gate:
     verdicts: Sequence[GateVerdict] = ()
     problems: Sequence[str] = ()
     page: str | None = None
+    is_answered: bool = False
 
     @property
     def verdict(self) -> str:
@@ -133,11 +137,12 @@ class Gate:
     def facts(self) -> dict[str, Any]:
         """Return what ``--json`` prints and ``gate.json`` has.
 
-        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
-        ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
-        (that it took), the means ``base`` and ``candidate``, ``difference`` (how much better the candidate is),
-        ``low``, ``high``, ``margin``, ``lost`` and ``won`` (numbers of seeds that differ by more than the margin),
-        ``seeds_lost`` and ``seeds_won`` (the first 100), ``sentence``, ``error`` and ``notes``.
+        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``answered`` (from the
+        folder, and nothing was played; false in ``gate.json``), ``problems``, and ``conditions``: for each
+        ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds`` (that it took), means
+        ``base`` and ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``,
+        ``lost`` and ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won``
+        (the first 100), ``sentence``, ``error`` and ``notes``.
         """
         return {
             "v": VERSION,
@@ -147,6 +152,7 @@ class Gate:
             "candidate": self.candidate,
             "metric": self.metric,
             "path": self.path,
+            "answered": self.is_answered,
             "conditions": [
                 {**verdict.facts(), "sentence": sentence(verdict, self.metric)} for verdict in self.verdicts
             ],
@@ -169,6 +175,8 @@ class Gate:
                 if verdict.verdict in of:
                     ElementTree.SubElement(case, kind, message=sentence(verdict, self.metric)).text = verdict.error
             ElementTree.SubElement(case, "system-out").text = f"{sentence(verdict, self.metric)} {verdict.played}"
+        if self.is_answered:
+            ElementTree.SubElement(suite, "system-out").text = f"Answered from {self.path}, nothing was played."
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
@@ -181,14 +189,30 @@ class GateProgress:
     def plays(self, *sides: Side) -> None:
         """Code of these checkpoints is run next."""
 
+    def begins(self, condition: str) -> None:
+        """Episodes are played next under a condition."""
+
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:
         """The standing under a condition after another batch, of so many seeds at most."""
 
     def tells(self, text: str) -> None:
         """A sentence on what is to be expected."""
 
+    def renders(self, condition: str) -> None:
+        """Clips are made next, by a process that has time limits of its own."""
+
+
+@contextlib.contextmanager
+def _refused_exits() -> Iterator[None]:
+    """Make ``sys.exit()`` in code of the user's an error: it must not end the caller, least of all with 0."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ValueError(f"a module, a policy or an env called sys.exit({error.code!r}).") from error
+
 
 @suggests_names
+@_refused_exits()
 def gate(
     base: Any,
     candidate: Any = None,
@@ -208,6 +232,7 @@ def gate(
     success: Success | None = None,
     workers: int = 0,
     output: str | None = None,
+    anew: bool = False,
     clips: int = _CLIPS,
     video: VideoOptions | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
@@ -242,7 +267,10 @@ def gate(
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None:
-            ``gates/<candidate>-<digest>`` here. A gate that was interrupted is continued if it has the same folder.
+            ``gates/<candidate>-<digest>`` here. A gate that was interrupted is continued if it has the same folder, and
+            one that was finished answers.
+        anew: Delete the episodes of an earlier gate in the folder, and play all again. False: it is an error if
+            a policy, the user's source, the env or a version is another one than in that gate.
         clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
@@ -262,6 +290,7 @@ def gate(
     measure = Measure.of(metric, mode, margin, bounds, at_least)
     if candidate is None and at_least is None:
         raise ValueError("gate() takes a base and a candidate, or one policy and at_least=, a floor of its mean.")
+    loaded = frozenset(sys.modules)
     make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
     which, is_foreign = as_checkpoint(checkpoint), load is not None
     given = [base] if candidate is None else [base, candidate]
@@ -273,7 +302,7 @@ def gate(
     gate_request.check()
     facts = {**gate_request.facts(), **measure.facts()}
     place = folder_of(output, given[-1], facts)
-    write_request(place, facts)
+    file = GateFile(place, facts, gate_request.modules(), loaded, anew=anew)
     progress = progress or GateProgress()
     progress.plays(*gate_request.sides)
     count = len(request.conditions) * (1 if candidate is None or at_least is None else 2)
@@ -286,9 +315,10 @@ def gate(
         for condition in request.conditions:
             parts = gate_request.parts(condition, place)
             pairs = Pairs(parts, request.seeds, measure, level)
+            progress.begins(condition.label)
             with contextlib.closing(gate_request.play(parts, condition, workers)) as played:
                 is_told = False
-                for _ in pairs.decide(played):
+                for _ in pairs.decide(file.noting(played)):
                     *_, stands = pairs.standings.values()
                     progress.stands(condition.label, stands, len(request.seeds))
                     is_told = is_told or _tell(progress, pairs, len(request.seeds))
@@ -296,19 +326,22 @@ def gate(
             verdicts += found
             compared += [(pairs, parts) for _ in found]
             renderer.selectors = _of_seeds(pairs, clips)
+            progress.renders(condition.label)
             for part in parts:
                 if part.rows():
                     part.add_clips(renderer)
                     part.write_result()
         names = ["", *map(str, given)][-2:]
-        decided = Gate(names[0], names[1], metric, place.path, verdicts, [*_same(sides), *renderer.problems])
-    write_request(place, facts, decided.facts())
+        problems = [*_same([facts[role] for role in gate_request.by_role]), *renderer.problems]
+        decided = Gate(names[0], names[1], metric, place.path, verdicts, problems)
+    file.write(decided.facts())
     problem = write_page(place, facts, decided.facts(), compared, clips)
     if problem is None:
-        return replace(decided, page=posixpath.join(place.path, PAGE))
-    decided = replace(decided, problems=[*decided.problems, problem])
-    write_request(place, facts, decided.facts())
-    return decided
+        decided = replace(decided, page=posixpath.join(place.path, PAGE))
+    else:
+        decided = replace(decided, problems=[*decided.problems, problem])
+        file.write(decided.facts())
+    return replace(decided, is_answered=file.is_answered)
 
 
 def sentence(verdict: GateVerdict, metric: str) -> str:
@@ -362,10 +395,9 @@ def _tell(progress: GateProgress, pairs: Pairs, most: int) -> bool:
     return True
 
 
-def _same(sides: Sequence[Side]) -> list[str]:
+def _same(contents: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a warning if both sides are one and the same."""
-    contents = [side.facts() for side in sides]
-    is_same = len(sides) > 1 and contents[0] == contents[1]
+    is_same = len(contents) > 1 and contents[0] == contents[1]
     return ["the base and the candidate are one and the same checkpoint"] if is_same else []
 
 

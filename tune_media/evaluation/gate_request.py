@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
+import platform
 import posixpath
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pyarrow.fs
-import ray
 
 from tune_media._version import __version__
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
@@ -17,18 +17,13 @@ from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
 from tune_media.evaluation.pairs import ROLES
 from tune_media.evaluation.request import EnvCondition, Request, code_digest
 from tune_media.evaluation.sides import Side, check_same_env
-from tune_media.experiment.results import json_file, json_object
-from tune_media.storage.filesystem import write_atomically
-from tune_media.values.checks import name_some
+from tune_media.evaluation.sources import module_of
 from tune_media.values.safe_names import name_digest, safe_name
-from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.places import Folder, folder_at
 
-VERSION = 1
-FILE = "gate.json"
 _SEEDS = "0:200"
-_CHUNK = 10  # seeds that one side plays before the other does
-_IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a function", "versions": "Ray or tune_media"}
+CHUNK = 10  # seeds that one side plays before the other does
+_PACKAGES = ("gymnasium", "numpy", "ray", "torch")  # whose releases decide how a policy or an env plays
 
 
 @dataclass(frozen=True)
@@ -60,9 +55,17 @@ class GateRequest:
             **self.request.facts(),
             "conditions": [condition.label for condition in self.request.conditions],
             "code": [code_digest(function) for function in (self.make, self.load, self.success)],
-            "versions": {"ray": ray.__version__, "tune_media": __version__},
+            "versions": _versions(),
             **{role: side.facts() for role, side in self.by_role.items()},
         }
+
+    def modules(self) -> list[str]:
+        """Return the modules of the user's functions."""
+        named = [name.partition(":")[0] for name in (self.request.env, self.request.policy) if name and ":" in name]
+        return [
+            *named,
+            *(module_of(function) for function in (self.make, self.load, self.success) if callable(function)),
+        ]
 
     @property
     def by_role(self) -> dict[str, Side]:
@@ -86,9 +89,9 @@ class GateRequest:
         seeds, settings = self.request.seeds, self.request.settings(condition, self.make, self.success)
         loads = [None if side.is_rllib else self.load for side in self.sides]
         jobs: list[Job] = []
-        for start in (0, *range(1, len(seeds), _CHUNK)):  # a side that cannot be played at all is known after one seed
+        for start in (0, *range(1, len(seeds), CHUNK)):  # a side that cannot be played at all is known after one seed
             for number, part in enumerate(parts):
-                jobs += part.jobs(number, seeds[start : start + _CHUNK if start else 1], settings, loads[number])
+                jobs += part.jobs(number, seeds[start : start + CHUNK if start else 1], settings, loads[number])
         return played(jobs, workers)
 
 
@@ -104,30 +107,9 @@ def folder_of(output: str | None, candidate: Any, facts: Mapping[str, Any]) -> F
     return folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
 
 
-def write_request(place: Folder, facts: Mapping[str, Any], verdict: Mapping[str, Any] | None = None) -> None:
-    """Write what was asked for, and the verdict, to ``gate.json`` in the folder. Raises ValueError, OSError.
-
-    The folder must be empty, or have the same gate, of which the new one may have more seeds.
-    """
-    facts = json_object(json_bytes(facts))  # as it is read: a tuple is a list
-    path = posixpath.join(place.path, FILE)
-    before = json_file(place.filesystem, path).get("request")
-    if not isinstance(before, dict):
-        there = place.filesystem.get_file_info(pyarrow.fs.FileSelector(place.path, allow_not_found=True))
-        others = [info.base_name for info in there if not info.base_name.startswith(f"{FILE}.")]  # of a killed process
-        if others:  # an experiment's trials, or episodes of unknown policies
-            raise ValueError(
-                f"{place.path!r} has files of no gate ({name_some(sorted(others))}); "
-                "pass another folder: output=, or -o."
-            )
-    else:
-        seeds = list(before.get("seeds") or [])
-        changed = [_IN_WORDS.get(key, key) for key in facts if key != "seeds" and before.get(key) != facts[key]]
-        changed += ["seeds"] if seeds != list(facts["seeds"])[: len(seeds)] else []
-        if changed:
-            raise ValueError(
-                f"{place.path!r} has a gate that was asked for something else "
-                f"({', '.join(changed)}); pass another folder: output=, or -o."
-            )
-    written = {"v": VERSION, "request": facts, **(verdict or {})}
-    write_atomically(place.filesystem, path, json_bytes(written) + b"\n")
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version(), "tune_media": __version__}
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions

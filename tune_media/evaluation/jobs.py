@@ -16,6 +16,7 @@ import ray
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
+from tune_media.evaluation.sources import users_modules
 from tune_media.ray_compat import start_ray
 from tune_media.replay.player import ReplayDiffers
 from tune_media.rllib.checkpoint_player import (
@@ -55,7 +56,7 @@ class Job:
 class Played:
     """Episodes that have been played, with their recipes by hash, and why no more were played.
 
-    ``played_as`` is None if the policy could not be loaded.
+    ``played_as`` is None if the policy could not be loaded; ``modules`` are the user's that a Ray task has imported.
     """
 
     part: int
@@ -63,6 +64,7 @@ class Played:
     recipes: Mapping[str, bytes] = field(default_factory=dict)
     played_as: PlayedAs | None = None
     error: str | None = None
+    modules: frozenset[str] = frozenset()
 
 
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
@@ -124,7 +126,7 @@ def ray_started(workers: int) -> Iterator[None]:
 def _whole(job: Job) -> Played:
     """Play a job, and return all its episodes."""
     with same_process_state(), contextlib.closing(_Copies()) as copies:
-        return joined_batches(list(_batches(job, copies)))
+        return dataclasses.replace(joined_batches(list(_batches(job, copies))), modules=users_modules())
 
 
 def joined_batches(batches: Sequence[Played]) -> Played:
@@ -171,7 +173,7 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
                 player = player_of(folder, job.settings, job.seeds)
             else:
                 player = ForeignPolicyPlayer(job.load_policy, folder, job.settings)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             logger.info("tune_media: %s cannot be played", job.checkpoint.path, exc_info=True)
             yield Played(job.part, error=_reason(error))
             return
@@ -180,7 +182,7 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
         for seed in job.seeds:
             try:
                 episodes.append(player.play(seed))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 logger.info("tune_media: an episode of %s failed", job.checkpoint.path, exc_info=True)
                 error_of_episode = f"seed {seed}: {_reason(error)}"
                 break
@@ -192,6 +194,8 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
         yield Played(job.part, episodes, player.recipes, player.played_as, error_of_episode)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Return an error as text; one that we raise is a whole sentence."""
+    if isinstance(error, SystemExit):
+        return f"the code of the policy or of the env called sys.exit({error.code!r})"
     return str(error) if isinstance(error, (CheckpointError, ReplayDiffers)) else error_text(error)

@@ -10,16 +10,15 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoint_at, checkpoints_of
+from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoint_at, checkpoints_of, content_digest
 from tune_media.evaluation.request import ALL
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.replay.recipe import LoadedRecipe
-from tune_media.storage.episode_files import RECIPE_FOLDER
+from tune_media.storage.episode_files import FOLDER, RECIPE_FOLDER
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
-from tune_media.values.safe_names import name_digest
 from tune_media.viewing.catalog import load
 from tune_media.viewing.forks import EVALUATIONS
 from tune_media.viewing.places import Folder, find_folders, folder_at
@@ -77,15 +76,10 @@ class Side:
         return StoredCheckpoint(self.trial.filesystem, self.trial.path, 0, iteration, iteration)
 
     def facts(self) -> dict[str, Any]:
-        """Return what tells it from others, as JSON: also from a checkpoint that takes the place of this one."""
-        filesystem, path = self.trial.filesystem, self.trial.path
+        """Return what tells it from others, as JSON: its content, of which a copy elsewhere has the same."""
         if self.checkpoint is not None:
-            path = self.checkpoint.path
-        infos = [filesystem.get_file_info(path)]
-        if not infos[0].is_file:
-            infos = filesystem.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-        files = sorted((info.path, info.size, info.mtime_ns) for info in infos if info.is_file)
-        return {"path": path, "files": name_digest(str(files))}
+            return {"checkpoint": self.checkpoint.digest()}
+        return {"episodes": content_digest(self.trial.filesystem, self.trial.path, (FOLDER,))}
 
 
 def side_of(

@@ -1,0 +1,163 @@
+"""The exit code of ``tune-media gate`` is the verdict's, however the user's code ends: 0 is a pass and nothing else."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import aim
+
+pytestmark = [pytest.mark.any_ray, pytest.mark.slow]  # each starts two processes
+
+ROOT = Path(__file__).parents[2]
+USERS = """
+import atexit, os, signal, sys, threading, time
+from tests.support import aim
+
+def at(place):
+    if place == os.environ["PLACE"]:
+        exec(os.environ["FAILURE"])
+
+def load(path):
+    at("load")
+    policy = aim.load_policy(path)
+    return lambda observation: (at("policy"), policy(observation))[1]
+
+class Env(aim.Aim):
+    def reset(self, **given):
+        at("reset")
+        return super().reset(**given)
+
+    def step(self, action):
+        at("step")
+        return super().step(action)
+
+    def close(self):
+        at("close")
+
+def make(config):
+    at("make")
+    return Env(config)
+
+at("module")
+"""
+EXITED = "called sys.exit({})"
+ENDED = "the process that plays ended {} before there was a verdict"
+HANGS = "no episode was over in 2 s: a policy or an env hangs. If one may take longer, pass --timeout."
+
+
+class Command:
+    """``tune-media gate`` of a better policy, which passes, in a folder with a module of the user's."""
+
+    def __init__(self, folder, place="", failure="", module="users", shell=""):
+        (folder / "users.py").write_text(USERS)
+        sides = [str(aim.saved(folder, well)) for well in (0, 1)]
+        functions = ["--policy", f"{module}:load", "--env", f"{module}:make"]
+        words = [sys.executable, "-m", "tune_media.cli", "gate", *sides, *functions, "--seeds", "0:60", "--clips", "0"]
+        words += ["-o", "gate", *(["--timeout", "2"] if "sleep" in failure or "STOP" in failure else [])]
+        self.process = subprocess.Popen(
+            ["bash", "-c", f'"$@" {shell}', "gate", *words] if shell else words,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PLACE": place, "FAILURE": failure},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self):
+        """Return the exit code, and what was printed to both streams."""
+        printed, told = self.process.communicate(timeout=300)
+        return self.process.returncode, printed + told
+
+
+@pytest.mark.parametrize(
+    ("place", "failure", "reason"),
+    [
+        ("module", "sys.exit(0)", EXITED.format(0)),
+        ("module", "os._exit(0)", ENDED.format("with exit code 0")),
+        ("module", "time.sleep(99)", HANGS),
+        ("module", "raise BaseException('odd')", "BaseException: odd"),
+        ("module", "1 +", "SyntaxError"),
+        ("load", "sys.exit(1)", EXITED.format(1)),
+        ("load", "raise MemoryError('a GPU')", "MemoryError: a GPU"),
+        ("load", "os.close(int(sys.argv[1]))", "the process that plays ended"),
+        ("policy", "sys.exit(0)", EXITED.format(0)),
+        ("policy", "os._exit(3)", ENDED.format("with exit code 3")),
+        ("policy", "os.kill(os.getpid(), signal.SIGSEGV)", ENDED.format("by SIGSEGV")),
+        ("policy", "raise KeyboardInterrupt", "it was interrupted"),
+        ("make", "sys.exit()", EXITED.format(None)),
+        ("make", "threading.Thread(target=lambda: os._exit(0)).start(); time.sleep(99)", "with exit code 0"),
+        ("reset", "sys.exit(0)", EXITED.format(0)),
+        ("reset", "os.kill(os.getpid(), signal.SIGKILL)", ENDED.format("by SIGKILL")),
+        ("step", "sys.exit(3)", EXITED.format(3)),
+        ("step", "os._exit(1)", ENDED.format("with exit code 1")),
+        ("step", "time.sleep(99)", HANGS),
+        ("step", "os.kill(os.getpid(), signal.SIGSTOP)", HANGS),
+        ("step", "raise ValueError('hot')", "seed 0: ValueError: hot"),
+        ("close", "sys.exit(0)", EXITED.format(0)),
+    ],
+)
+def test_whatever_ends_the_users_code_is_2_with_the_reason(tmp_path, place, failure, reason):
+    code, told = Command(tmp_path, place, failure).end()
+    assert code == 2, told
+    assert reason in told
+    assert sum("PASS" in line for line in told.splitlines()) == 0
+
+
+def test_a_missing_module_is_2(tmp_path):
+    code, told = Command(tmp_path, module="no_such").end()
+    assert code == 2 and "No module named 'no_such'" in told
+
+
+@pytest.mark.parametrize(
+    ("shell", "code"),
+    [
+        (">&- 2>&- <&-", 0),
+        ("2>&1 | true; exit ${PIPESTATUS[0]}", 0),  # a pipe that nobody reads
+        ("> /dev/full", 2),  # the verdict was not told
+        ("> /dev/full 2>&1", 2),
+    ],
+)
+def test_a_pass_is_0_and_output_that_cannot_be_written_is_no_worse_candidate(tmp_path, shell, code):
+    ended, told = Command(tmp_path, "load", "print('noise', file=sys.stderr)", shell=shell).end()
+    assert ended == code, told
+    assert b'"verdict": "pass"' in (tmp_path / "gate" / "gate.json").read_bytes()
+    assert ("Error: standard output: No space left on device" in told) == (shell == "> /dev/full")
+
+
+@pytest.mark.parametrize(
+    "failure", ["atexit.register(os._exit, 3)", "threading.Thread(target=threading.Event().wait).start()"]
+)
+def test_a_verdict_that_has_arrived_counts_however_its_process_ends(tmp_path, failure):
+    code, told = Command(tmp_path, "module", failure).end()
+    assert code == 0 and "PASS" in told
+
+
+def test_what_the_users_code_prints_is_no_part_of_the_verdict(tmp_path):
+    command = Command(tmp_path, "step", "print('PASS')")
+    printed, told = command.process.communicate(timeout=300)
+    assert printed.count("PASS") == 1 and told.count("PASS") > 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_plays_on_when_the_command_is_ended(tmp_path, number):
+    file = tmp_path / "playing"
+    with_process = f"open({str(file)!r}, 'w').write(str(os.getpid())); threading.Event().wait(0.1)"
+    command = Command(tmp_path, "step", with_process)
+    while not (file.exists() and file.read_text()):
+        assert command.process.poll() is None, command.end()
+        time.sleep(0.1)
+    player = int(file.read_text())
+    command.process.send_signal(number)
+    code, told = command.end()
+    assert code == (2 if number == signal.SIGINT else -number)
+    assert number != signal.SIGINT or "it was interrupted; run it again, and it goes on" in told
+    for _ in range(100):
+        if not Path(f"/proc/{player}").exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it plays on")

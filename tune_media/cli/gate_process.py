@@ -1,0 +1,153 @@
+"""The process in which ``tune-media gate`` plays: it runs code of the user's, which may end it at any time.
+
+The command starts it, and alone gives the exit code. It believes a verdict that has arrived whole, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+from tune_media.cli.command import plain_text
+from tune_media.cli.standard_streams import drop_what_nobody_reads
+from tune_media.values.secrets import error_text
+
+_START_SECONDS = 600.0  # to import what plays
+_END_SECONDS = 10.0
+_TICK_SECONDS = 0.2
+INTERRUPTED = "it was interrupted; run it again, and it goes on"
+
+
+class GateError(Exception):
+    """There is no verdict, for this reason."""
+
+
+def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str, str | None]:
+    """Return the facts of a gate that a process of its own plays, its JUnit's XML and its page. Raises GateError.
+
+    ``arguments`` are those of ``gate``, and ``timeout``: the seconds of an episode after which it is taken to hang.
+    """
+    ours, theirs = Pipe()
+    package = str(Path(__file__).parents[2])
+    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-P", "-m", "tune_media.cli.gate_process", str(theirs.fileno())]
+    with ours:
+        with theirs:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what the user's code prints is no verdict
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # so that all that it starts ends with it
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        try:
+            with contextlib.suppress(OSError):  # it has died, which is seen when its answer is read
+                ours.send(dict(arguments))
+            return _answer(process, ours)
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            raise GateError(INTERRUPTED) from None
+        finally:
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:  # also if a second Ctrl-C ends the waiting
+                _kill_group(process.pid)
+                process.wait()
+
+
+def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[dict[str, Any], str, str | None]:
+    """Return the verdict that a process sends. Raises GateError."""
+    limit: float | None = _START_SECONDS
+    since = time.monotonic()
+    while True:
+        has_ended = process.poll() is not None  # what it has sent last is there by then
+        if connection.poll(0 if has_ended else _TICK_SECONDS):
+            try:
+                kind, content = connection.recv()
+            except (EOFError, OSError):
+                break
+            if kind == "verdict":
+                facts, xml, page = content
+                return facts, xml, page
+            if kind == "error":
+                raise GateError(content)
+            limit, since = content, time.monotonic()
+        elif has_ended:
+            break
+        elif limit is not None and time.monotonic() - since > limit:
+            _kill_group(process.pid)
+            raise GateError(
+                f"no episode was over in {limit:g} s: a policy or an env hangs. If one may take longer, pass --timeout."
+            )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
+    raise GateError(f"the process that plays ended {_how(process.returncode)} before there was a verdict.")
+
+
+def _how(code: int | None) -> str:
+    if code is None:
+        return "its answers"
+    return f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+
+
+def _kill_group(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
+
+
+def play(arguments: Mapping[str, Any], send: Callable[[tuple[str, Any]], None]) -> tuple[str, Any]:
+    """Play a gate, and return a verdict, or an error as text; ``send`` gets signs of life meanwhile."""
+    try:
+        from tune_media.cli.progress import WatchedGate
+        from tune_media.evaluation.gate import gate
+        from tune_media.evaluation.gate_request import CHUNK
+        from tune_media.evaluation.request import parsed_env_config
+
+        sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
+        options = dict(arguments)
+        seconds = options.pop("timeout") * (CHUNK if options["workers"] else 1)  # a Ray task answers when it has ended
+        options["env_config"] = parsed_env_config(options["env_config"])
+        send(("playing", seconds))
+        sides = options.pop("base"), options.pop("candidate")
+        decided = gate(*sides, progress=WatchedGate(send, seconds), **options)
+        return "verdict", (decided.facts(), decided.junit(), decided.page)
+    except KeyboardInterrupt:
+        return "error", INTERRUPTED
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        return "error", plain_text(error)
+    except BaseException as error:  # such as of a module of the user's
+        traceback.print_exc()
+        return "error", error_text(error)
+
+
+def _end_with(connection: Connection) -> None:
+    """End this process, and what it has started, when the command has ended; runs in a thread."""
+    with contextlib.suppress(EOFError, OSError):
+        connection.recv()
+    _kill_group(0)
+
+
+def _run(file: int) -> None:
+    drop_what_nobody_reads()
+    os.set_inheritable(file, False)
+    connection = Connection(file)
+    arguments = connection.recv()
+    threading.Thread(target=_end_with, args=(connection,), name="tune_media command", daemon=True).start()
+    connection.send(play(arguments, connection.send))
+
+
+if __name__ == "__main__":
+    _run(int(sys.argv[1]))
