@@ -38,9 +38,8 @@ def evaluate(
     *,
     trials: str | Iterable[str] = "all",
     checkpoint: str | int = "last",
-    episodes: int | None = None,
-    seeds: Any = None,
-    explore: bool | None = None,
+    seeds: Any = "0:40",
+    explore: bool | None = False,
     connectors: str | None = None,
     env: Callable[[Any], Any] | str | None = None,
     env_config: Mapping[str, Any] | None = None,
@@ -68,10 +67,10 @@ def evaluate(
             other has, or several of these.
         checkpoint: ``"last"``, ``"best"`` (by the score of the result that it was saved with), ``"all"``, or a number:
             3 is ``checkpoint_000003``.
-        episodes: The number of episodes of each checkpoint; their seeds are 0, 1, ... Default: 40.
-        seeds: The seeds instead: ``"0:40"``, 7, or a list. A seed decides the env's reset, and what the policy draws.
-        explore: Whether policies explore. None: as in the evaluations of the training; RLlib's explore unless
-            ``evaluation_config`` says otherwise.
+        seeds: The seeds of each checkpoint's episodes: ``"0:40"``, a list, or, as everywhere, a number: 40 stands for
+            0, ..., 39. A seed decides the env's reset, and what the policy draws.
+        explore: Whether policies explore: draw their actions. None: as in the evaluations of the training; RLlib's
+            explore unless ``evaluation_config`` says otherwise.
         connectors: ``"evaluation"``: the connectors of the evaluation env runner, to repeat a trial's own evaluations.
             ``"training"``: those of the training env runner, for the policy as it was trained. They differ in the
             statistics of observation filters, which stay as they are. None: those of the evaluations, if the training
@@ -105,9 +104,9 @@ def evaluate(
 
         >>> evaluate("results/my_sweep", seeds="first")
         Traceback (most recent call last):
-        ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got 'first'.
+        ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got 'first'.
     """
-    request = Request.of(checkpoint, seeds, episodes, explore, connectors, env, policy, env_config, success)
+    request = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     selectors = () if clips is None or clips == () else as_selectors(clips)
     if len(request.seeds) == 1:  # one episode is the best, the worst and the median
         selectors = selectors[:1]

@@ -89,7 +89,7 @@ class Evaluation:
         problems: What is missing besides, such as clips, each in a sentence.
 
     Example:
-        ``evaluate("~/ray_results/my_sweep", episodes=40).to_pandas()``
+        ``evaluate("~/ray_results/my_sweep", seeds=40).to_pandas()``
     """
 
     name: str

@@ -170,15 +170,15 @@ class ForkProgress:
 @suggests_names
 def fork(
     episode: Any,
+    candidate: Any,
     *,
     at: int,
-    policy: Any,
     times: int = 1,
     checkpoint: str | int = "last",
-    explore: bool | None = None,
+    explore: bool | None = False,
     connectors: str | None = None,
     env: Callable[[Any], Any] | str | None = None,
-    policy_loader: LoadPolicy | str | None = None,
+    policy: LoadPolicy | str | None = None,
     success: Success | None = None,
     workers: int = 0,
     clips: int = _CLIPS,
@@ -201,14 +201,13 @@ def fork(
         episode: ``EXPERIMENT:EPISODE``: the folder or URI of an experiment, or of one of its evaluations, and the id of
             an episode that has a tape, the beginning of it, or ``best``, ``worst`` or ``last``. Or the episode itself,
             of ``Catalog.episode``.
-        at: How many of its steps are played before the policy takes over. 0: only the reset.
-        policy: The folder or URI of a checkpoint; an experiment, for its best trial; or ``EXPERIMENT:TRIAL``. It is of
-            RLlib's new API stack, unless there is a ``policy_loader``.
+        candidate: Who takes over, as of ``tune_media.gate``: the folder or URI of a checkpoint; an experiment, for its
+            best trial; or ``EXPERIMENT:TRIAL``. It is of RLlib's new API stack, unless there is a ``policy``.
+        at: How many of its steps are played before the candidate takes over. 0: only the reset.
         times: The number of continuations.
         checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
-        explore, connectors, success: As of ``tune_media.evaluate``.
+        explore, connectors, policy, success: As of ``tune_media.evaluate``.
         env: Makes the env instead, if how it was made is not stored with the episode.
-        policy_loader: For checkpoints of other libraries: as ``policy`` of ``tune_media.evaluate``.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         clips: The number of continuations of which clips are made.
         video: Size, speed, quality and overlays of the clips that are made; those that are there stay as they are.
@@ -223,7 +222,7 @@ def fork(
         OSError: The storage does not answer.
 
     Example:
-        ``fork("runs/mine:worst", at=120, policy="runs/main", times=20).continuations.returns``
+        ``fork("runs/mine:worst", "runs/main", at=120, times=20, explore=True).continuations.returns``
     """
     a_count("a number of steps", 0).check("fork(at=...)", at)
     a_count("a number of continuations").check("fork(times=...)", times)
@@ -231,8 +230,8 @@ def fork(
     check_success(success)
     check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
-    load_policy = function_named("fork", "policy_loader", policy_loader)
-    side, stored = _policy_side(policy, checkpoint, load_policy, filesystem)
+    load_policy = function_named("fork", "policy", policy)
+    side, stored = _policy_side(candidate, checkpoint, load_policy, filesystem)
     taped = _taped_episode(episode, filesystem)
     make = function_named("fork", "env", env)
     settings = PlayerSettings(explore, connectors, success=success)
@@ -275,16 +274,16 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
 
 
 def _policy_side(
-    policy: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None
+    candidate: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None
 ) -> tuple[Side, StoredCheckpoint]:
     """Return who takes over, and its checkpoint. Raises FileNotFoundError, ValueError, OSError."""
-    side = side_of(policy, as_checkpoint(checkpoint), filesystem, is_foreign=load_policy is not None)
+    side = side_of(candidate, as_checkpoint(checkpoint), filesystem, is_foreign=load_policy is not None)
     if side.checkpoint is None:
         raise ValueError(f"{side.name!r} is an evaluation: name the checkpoint that takes over, or its experiment.")
     if not side.is_rllib and load_policy is None:
         raise ValueError(
             f"{side.checkpoint.path!r} is no checkpoint of RLlib's. Pass a function that loads the policy: "
-            "policy_loader=, or --policy-loader module:function"
+            "policy=, or --policy module:function"
         )
     return side, side.checkpoint
 

@@ -181,7 +181,7 @@ def gate(
     bounds: tuple[float, float] | None = None,
     seeds: Any = None,
     checkpoint: str | int = "last",
-    explore: bool | None = None,
+    explore: bool | None = False,
     connectors: str | None = None,
     env: Callable[[Any], Any] | str | None = None,
     env_config: Mapping[str, Any] | None = None,
@@ -242,7 +242,7 @@ def gate(
     ours, theirs = (side_of(side, which, filesystem, is_foreign=is_foreign) for side in (base, candidate))
     default = default_seeds((ours, theirs))  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
-    request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
+    request = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     gate_request = GateRequest((ours, theirs), request, make, load, success)
     gate_request.check()
     facts = {**gate_request.facts(), **measure.facts()}
