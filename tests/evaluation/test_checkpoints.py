@@ -11,7 +11,8 @@ import tune_media as tm
 from tests.support import pushes
 from tests.support.viewing import write_trial
 from tune_media.cli import main
-from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of
+from tune_media.replay.playing import CheckpointError, PlayerSettings
+from tune_media.rllib.checkpoint_player import player_of
 
 FUNCTIONS = {"env": f"{pushes.__name__}:make_env", "policy": f"{pushes.__name__}:load_policy"}
 STATES = {"a list": pickle.dumps([1]), "noise": b"\x80\x04\xff", "empty": b"", "another module's": b"cnowhere\nx\n."}

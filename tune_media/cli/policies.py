@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -15,6 +16,8 @@ from tune_media.values.number import counted
 
 if TYPE_CHECKING:
     from tune_media.evaluation.gate import Gate
+
+_NICE = 15  # beside a training, which has 0
 
 _plays = options(  # how a policy is played
     click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."),
@@ -34,20 +37,23 @@ _plays_on_seeds = options(  # how policies are played, and in which envs
 )
 
 
-@click.command(cls=UsersCommand, short_help="Play the checkpoints of a finished sweep on the same seeds.")
+@click.command(cls=UsersCommand, short_help="Play the checkpoints of a sweep on the same seeds.")
 @click.argument("experiment")
 @trials_option("all, best:5, or a trial's name, or a part of it; may be repeated.", default=["all"])
 @click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
 @click.option("--seeds", default="0:40", show_default=True, help="The seeds of the episodes, such as 0:40 or 3,7.")
 @_plays_on_seeds
+@click.option("--follow", is_flag=True, help="Play all checkpoints of a running sweep as they come, until it ends.")
+@click.option("--until-idle", type=float, metavar="SECONDS", help="End if no checkpoint has come for so long.")
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs, and nothing else.")
 def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> None:
     """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
 
-    The episodes go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it
-    was interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
+    EXPERIMENT may be one checkpoint, too, or, with --policy, a file or a pattern such as 'models/*.zip'. The episodes
+    go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it was
+    interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
 
     \b
     Examples:
@@ -55,6 +61,8 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
       tune-media evaluate my_sweep --trials best:5 --seeds 0:100 --workers 8
       tune-media evaluate my_sweep --trials best:1 --env-config wind=0,5,10
       tune-media evaluate my_sweep --trials best:1 --checkpoint all --seeds 7:8
+      tune-media evaluate my_sweep --follow
+      tune-media evaluate a.zip --policy my_code:load --env my_code:make_env
     """
     from tune_media.cli.progress import ShownEvaluation
     from tune_media.evaluation.evaluate import evaluate as play
@@ -63,13 +71,18 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
     from tune_media.values.strict_json import json_bytes
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    evaluation = play(
-        experiment,
-        env_config=parsed_env_config(options.pop("env_config")),
-        clips=("best", "worst", "median") if clips else None,
-        progress=None if as_json else ShownEvaluation(),
-        **options,
-    )
+    if options["follow"] and hasattr(os, "nice"):
+        os.nice(_NICE)
+    try:
+        evaluation = play(
+            experiment,
+            env_config=parsed_env_config(options.pop("env_config")),
+            clips=("best", "worst", "median") if clips else None,
+            progress=None if as_json else ShownEvaluation(),
+            **options,
+        )
+    except KeyboardInterrupt as error:
+        raise Failure(RuntimeError("it was interrupted; run it again, and it goes on")) from error
     if as_json:
         click.echo(json_bytes(evaluation.facts()))
     else:

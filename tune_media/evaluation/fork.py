@@ -27,13 +27,14 @@ from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code
 from tune_media.evaluation.sides import Side, side_of
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.ray_compat import check_ray
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.success import Success, check_success
 from tune_media.replay.player import RenderError
+from tune_media.replay.playing import PlayedAs, PlayerSettings
 from tune_media.replay.prefix import ForkPoint
 from tune_media.replay.recipe import LoadedRecipe, Recipe
 from tune_media.replay.tape import Tape
-from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
 from tune_media.selection import Selector
 from tune_media.steps import StepFacts
 from tune_media.storage.filesystem import write_atomically
@@ -228,6 +229,8 @@ def fork(
     a_count("a number of continuations").check("fork(times=...)", times)
     a_count("a number of clips", 0).check("fork(clips=...)", clips)
     check_success(success)
+    if policy is None:
+        check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
     load_policy = function_named("fork", "policy", policy)

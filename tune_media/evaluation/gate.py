@@ -21,6 +21,7 @@ from tune_media.evaluation.pairs import Pairs
 from tune_media.evaluation.request import Request, as_checkpoint
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing
 from tune_media.evaluation.sides import Side, side_of
+from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
 from tune_media.values.checks import a_count, suggests_names
@@ -239,6 +240,8 @@ def gate(
     measure = Measure.of(metric, mode, margin, bounds)
     make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
     which, is_foreign = as_checkpoint(checkpoint), load is not None
+    if policy is None:
+        check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     ours, theirs = (side_of(side, which, filesystem, is_foreign=is_foreign) for side in (base, candidate))
     default = default_seeds((ours, theirs))  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds

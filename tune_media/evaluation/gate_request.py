@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs
-import ray
 
 from tune_media._version import __version__
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
@@ -18,6 +17,7 @@ from tune_media.evaluation.pairs import ROLES
 from tune_media.evaluation.request import EnvCondition, Request, code_digest
 from tune_media.evaluation.sides import Side, check_same_env
 from tune_media.experiment.results import json_file, json_object
+from tune_media.ray_compat import ray_version
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
 from tune_media.values.safe_names import name_digest, safe_name
@@ -57,7 +57,7 @@ class GateRequest:
             **self.request.facts(),
             "conditions": [condition.label for condition in self.request.conditions],
             "code": [code_digest(function) for function in (self.make, self.load, self.success)],
-            "versions": {"ray": ray.__version__, "tune_media": __version__},
+            "versions": {"ray": ray_version(), "tune_media": __version__},
             **{role: side.facts() for role, side in zip(ROLES, self.sides, strict=True)},
         }
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tune_media.ray_compat import check_ray
 from tune_media.recording.argument_checks import MAX_SEEDS
 from tune_media.recording.success import check_success
 from tune_media.replay.own_code import facts_of_code
-from tune_media.rllib.checkpoint_player import CONNECTORS, PlayerSettings
+from tune_media.replay.playing import CONNECTORS, PlayerSettings
 from tune_media.values.checks import FLAG, as_shown, check_each, one_of
 from tune_media.values.foreign import without_address
 from tune_media.values.safe_names import name_digest, safe_name
@@ -66,6 +67,7 @@ class Request:
     env: str | None = None  # the name of the function that makes the envs; None: as in the training
     policy: str | None = None  # the name of the function that loads policies; None: RLlib's
     conditions: tuple[EnvCondition, ...] = (EnvCondition(),)  # the changes of the env
+    only: str | None = None  # a digest of the only policy that is played; None: those of trials
     success: str | None = None  # the value or function that says whether an episode succeeded; None: the training's
 
     @classmethod
@@ -81,7 +83,9 @@ class Request:
         success: Any = None,
     ) -> Request:
         """Check the arguments of ``tune_media.evaluate`` that say what is played. Raises ValueError, TypeError."""
-        if policy is not None and env is None:
+        if policy is None:
+            check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
+        elif env is None:
             raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
         check_success(success)
         check_each("evaluate", {"explore": explore, "connectors": connectors}, HOW)
@@ -93,7 +97,7 @@ class Request:
             _function_name("env", env),
             _function_name("policy", policy),
             as_conditions(env_config),
-            _function_name("success", success, has_code=True),
+            success=_function_name("success", success, has_code=True),
         )
 
     @property
@@ -111,6 +115,7 @@ class Request:
         parts += {None: ["as-trained"], True: ["explore"], False: []}[self.explore]
         parts += [] if self.connectors is None else [f"{self.connectors}-connectors"]
         parts += [safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name]
+        parts += [] if self.only is None else [self.only]
         parts += [] if self.success is None else [f"success-{name_digest(self.success)[:6]}"]
         return "-".join(parts)
 
@@ -127,6 +132,7 @@ class Request:
             "connectors": self.connectors,
             "env": self.env,
             "policy": self.policy,
+            **({} if self.only is None else {"only": self.only}),
             "success": self.success,
         }
 
