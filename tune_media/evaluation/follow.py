@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,8 +12,10 @@ from tune_media.evaluation.sources import Sources
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import UNENDED
 from tune_media.storage.filesystem import folders_in
+from tune_media.viewing.forks import EVALUATIONS
 
 _PAUSE = 2.0  # seconds between two looks
+_NEXT = 10.0  # seconds after which new trials are looked for
 _SURE = 20.0  # seconds for which all trials have ended: a search may start others
 
 
@@ -20,14 +23,14 @@ class Follower:
     """Yields the checkpoints of a training that goes on, each when all of it is written.
 
     Args:
-        find: Returns what is there; it is asked again when the experiment has another folder.
+        find: Returns what is there; it is asked again while the experiment has folders of no trial.
         until_idle: Seconds without anything new after which it ends. None: it ends with the sweep.
     """
 
     def __init__(self, find: Callable[[], Sources], until_idle: float | None) -> None:
         self._find, self._until_idle = find, until_idle
         self._sources = find()
-        self._folders = self._listed()
+        self._found_at = time.monotonic()
         self._seen: dict[str, tuple[Any, float]] = {}  # by path: its files, and since when they have been these
         self._yielded: dict[str, Any] = {}  # by path: its files then
         self._snapshots = Snapshots()
@@ -58,9 +61,9 @@ class Follower:
 
     def _look(self) -> tuple[CheckpointSeries, StoredCheckpoint] | None:
         """Return a checkpoint that is there as a whole, and was not yielded as it is."""
-        if self._listed() != self._folders:
-            self._sources, self._folders = self._find(), self._listed()
         ready, now = [], time.monotonic()
+        if now - self._found_at > _NEXT and self._has_others():
+            self._sources, self._found_at = self._find(), now
         for series in self._sources.series:
             for stored in series.there():
                 if stored.path in self._yielded and series.pattern is None:
@@ -80,9 +83,12 @@ class Follower:
                 return series, placed
         return None
 
-    def _listed(self) -> list[str]:
-        """Return the folders of the experiment, and so of its trials."""
-        return folders_in(self._sources.folder.filesystem, self._sources.folder.path)
+    def _has_others(self) -> bool:
+        """Whether the experiment has folders that may be of new trials."""
+        place, series = self._sources.folder, self._sources.series
+        known = {of_trial.trial.path for of_trial in series} | {posixpath.join(place.path, EVALUATIONS)}
+        is_tunes = all(of_trial.pattern is None for of_trial in series)
+        return is_tunes and not known.issuperset(folders_in(place.filesystem, place.path))
 
     def _is_over(self) -> bool:
         now, place = time.monotonic(), self._sources.folder
