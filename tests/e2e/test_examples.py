@@ -12,7 +12,7 @@ import tune_media as tm
 from tests.support.experiment import fit, rows_of
 from tune_media.encoding import probe_video
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"  # policy_loaders.py runs in tests/evaluation/test_loaders.py
 
 
 @pytest.fixture

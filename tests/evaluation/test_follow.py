@@ -146,6 +146,18 @@ def test_it_ends_with_the_sweep_and_names_what_tune_has_deleted(tmp_path):
     assert again.to_pandas().equals(found.to_pandas())
 
 
+def test_it_waits_for_the_first_trial_of_a_sweep(tmp_path, monkeypatch):
+    monkeypatch.setattr(follow, "_NEXT", 0.2)
+    experiment = tmp_path / "sweep"
+    (experiment / "trial_a").mkdir(parents=True)
+    state = {"trial_id": "a", "status": "PENDING", "relative_logdir": "trial_a"}
+    (experiment / "experiment_state-2026.json").write_text(json.dumps({"trial_data": [[json.dumps(state), "{}"]]}))
+    threading.Timer(1.5, sweep, (experiment, "TERMINATED")).start()
+    given = {"seeds": 1, "clips": None, "policy": load_in_folder, "env": aim.make_env}
+    found = tm.evaluate(experiment, follow=True, **given)
+    assert [row.checkpoint for row in found.checkpoints] == ["checkpoint_000000"]
+
+
 def test_a_checkpoint_whose_result_is_not_written_waits_for_it(tmp_path):
     experiment = tmp_path / "sweep"
     trial = sweep(experiment)

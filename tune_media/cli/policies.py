@@ -195,9 +195,9 @@ def fork(episode: str, candidate: str, as_json: bool, **options: Any) -> None:
     """Play the first K steps of an episode as they were, and let the policy of CANDIDATE go on.
 
     EXPERIMENT is the folder of an experiment or of an evaluation, EPISODE the id of an episode that has a tape, or
-    best, worst or last. CANDIDATE is what gate takes: a checkpoint, an experiment, or EXPERIMENT:TRIAL. Everything goes
-    to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode, are executable: use only those of
-    people whom you trust.
+    best, worst or last of its best trial, as in render. CANDIDATE is what gate takes: a checkpoint, an experiment, or
+    EXPERIMENT:TRIAL. Everything goes to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode, are
+    executable: use only those of people whom you trust.
 
     \b
     Exit codes:

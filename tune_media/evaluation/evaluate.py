@@ -124,7 +124,8 @@ def evaluate(
     a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     if follow and workers:
         raise ValueError("evaluate(follow=True) plays in this process: leave out workers=, or --workers.")
-    find = functools.partial(sources_of, source, trials, request.checkpoint, filesystem, is_foreign=policy is not None)
+    of_source = functools.partial(sources_of, source, trials, request.checkpoint, filesystem)
+    find = functools.partial(of_source, is_foreign=policy is not None, waits=follow)
     sources = find()
     request = dataclasses.replace(request, only=sources.digest or None)
     name = check_name(request.default_name if name is None else name)

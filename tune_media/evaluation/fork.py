@@ -53,7 +53,7 @@ from tune_media.viewing.forks import FACTS_FILE, FORKED_AT, ORIGINAL, evaluation
 from tune_media.viewing.places import folder_at
 from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.table import with_interval
-from tune_media.viewing.taped_episodes import TapedEpisode, choose, recipe_of
+from tune_media.viewing.taped_episodes import BEST, LAST, WORST, TapedEpisode, choose, of_trial, recipe_of
 
 VERSION = 1
 _CLIPS = 5
@@ -200,8 +200,8 @@ def fork(
 
     Args:
         episode: ``EXPERIMENT:EPISODE``: the folder or URI of an experiment, or of one of its evaluations, and the id of
-            an episode that has a tape, the beginning of it, or ``best``, ``worst`` or ``last``. Or the episode itself,
-            of ``Catalog.episode``.
+            an episode that has a tape, the beginning of it, or, of the best trial, ``best``, ``worst`` or ``last``. Or
+            the episode itself, of ``Catalog.episode``.
         candidate: Who takes over, as of ``tune_media.gate``: the folder or URI of a checkpoint; an experiment, for its
             best trial; or ``EXPERIMENT:TRIAL``. It is of RLlib's new API stack, unless there is a ``policy``.
         at: How many of its steps are played before the candidate takes over. 0: only the reset.
@@ -268,10 +268,13 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
             f"fork takes an episode as EXPERIMENT:EPISODE, where EPISODE is its id, best, worst or last, got "
             f"{as_shown(episode)}."
         )
-    there = load(experiment, filesystem).taped_episodes()
-    chosen = choose([there], id)
+    catalog = load(experiment, filesystem)
+    there = [catalog.taped_episodes()]
+    if id in (BEST, WORST, LAST):  # of the best trial, as render has it
+        there = of_trial([trial for trial, *_ in catalog.best_first()], BEST)
+    chosen = choose(there, id)
     if len(chosen) != 1:
-        why = f"{len(chosen)} episodes are meant by {id!r}" if there else "none of its episodes has a tape"
+        why = f"{len(chosen)} episodes are meant by {id!r}" if any(there) else "none of its episodes has a tape"
         raise ValueError(f"{experiment!r} has no such episode: {why}.")
     return chosen[0]
 

@@ -37,6 +37,7 @@ def sources_of(
     filesystem: pyarrow.fs.FileSystem | None = None,
     *,
     is_foreign: bool = False,
+    waits: bool = False,
 ) -> Sources:
     """Return what a source means. Raises FileNotFoundError, ValueError, OSError.
 
@@ -47,6 +48,7 @@ def sources_of(
         which: The checkpoint; if it is ``all``, a folder of another program has several.
         filesystem: A pyarrow filesystem that it is on.
         is_foreign: Whether the policies are of another library than RLlib.
+        waits: Whether an experiment may have no trial yet.
     """
     if isinstance(source, (str, Path)):
         text = str(source)
@@ -68,19 +70,19 @@ def sources_of(
     try:
         chosen = chosen_trials(load(source, filesystem), trials)
     except ValueError:
-        if not is_foreign or trials != ALL:
+        if not (is_foreign or waits) or trials != ALL:
             raise
         chosen = []
     series = [CheckpointSeries(trial) for trial in chosen]
     has_none = is_foreign and not others and not any(of_trial.there() for of_trial in series)
     if has_none and not Snapshots().of(folder.filesystem, folder.path).trials:  # no sweep that is still to save some
         return _of_folder(folder, "*") if which == ALL else _of_one(str(source), filesystem, is_foreign=True)
-    experiments = {trial.experiment for trial in chosen}
+    experiments = {trial.experiment for trial in chosen} or {folder.path}
     if len(experiments) > 1:
         raise ValueError(
             f"evaluate takes the trials of one experiment, got {len(experiments)}: {name_some(experiments)}."
         )
-    return Sources(Folder(chosen[0].filesystem, experiments.pop()), series)
+    return Sources(Folder(folder.filesystem, experiments.pop()), series)
 
 
 def chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialFiles]:
