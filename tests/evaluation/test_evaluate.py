@@ -105,6 +105,16 @@ def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path
     assert [dict(row) for row in tm.load(experiment)] == own
 
 
+@pytest.mark.any_ray
+def test_a_sweep_that_is_followed_has_what_is_played_of_it_afterwards(experiment, monkeypatch):
+    for name in ("_PAUSE", "_SURE"):
+        monkeypatch.setattr(f"tune_media.evaluation.follow.{name}", 0.5)
+    followed = tm.evaluate(experiment, follow=True, seeds=3, clips=None, name="followed")
+    afterwards = tm.evaluate(experiment, checkpoint="all", seeds=3, clips=None)
+    pd.testing.assert_series_equal(returns(followed.catalog.episodes()), returns(afterwards.catalog.episodes()))
+    assert followed.to_pandas().equals(afterwards.to_pandas()) and not followed.problems
+
+
 def test_tasks_over_a_cluster_play_the_same_episodes(experiment):
     here = tm.evaluate(experiment, seeds=4, name="here", clips=None)
     tasks = tm.evaluate(experiment, seeds=4, name="tasks", clips=None, workers=3)
@@ -247,7 +257,7 @@ def test_what_cannot_be_evaluated_says_why(experiment):
     found = tm.evaluate(experiment, trials="best:1", seeds=1, env=make_no_env)
     assert "no simulator here" in found.checkpoints[0].error
     result = CliRunner().invoke(main, ["evaluate", str(experiment), "--env", f"{__name__}:nothing"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"--env: '{__name__}:nothing' names no function: pass module:function (AttributeError" in result.output
 
 

@@ -154,7 +154,7 @@ def test_it_waits_for_the_first_trial_of_a_sweep(tmp_path, monkeypatch):
     (experiment / "experiment_state-2026.json").write_text(json.dumps({"trial_data": [[json.dumps(state), "{}"]]}))
     threading.Timer(1.5, sweep, (experiment, "TERMINATED")).start()
     given = {"seeds": 1, "clips": None, "policy": load_in_folder, "env": aim.make_env}
-    found = tm.evaluate(experiment, follow=True, **given)
+    found = tm.evaluate(experiment, trials=["all"], follow=True, **given)
     assert [row.checkpoint for row in found.checkpoints] == ["checkpoint_000000"]
 
 

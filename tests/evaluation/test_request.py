@@ -1,11 +1,13 @@
 """The arguments of an evaluation: what they mean, and what is refused."""
 
 import functools
+import inspect
 import re
 
 import pytest
 
 import tune_media as tm
+from tune_media.cli import main
 from tune_media.evaluation.request import Request, as_conditions, evaluation_seeds, parsed_env_config
 
 
@@ -32,6 +34,14 @@ from tune_media.evaluation.request import Request, as_conditions, evaluation_see
 def test_a_wrong_argument_fails_before_anything_is_read(arguments, told):
     with pytest.raises(ValueError, match=re.escape(told)):
         tm.evaluate("no/such/experiment", **arguments)
+
+
+@pytest.mark.parametrize("name", ["evaluate", "gate", "fork"])
+def test_an_option_means_the_same_in_all_commands(name):
+    options = {option.name: option for option in main.commands[name].params}
+    assert options["explore"].default is False
+    assert inspect.signature(getattr(tm, name)).parameters["explore"].default is False
+    assert options["policy"].metavar == "MODULE:FUNCTION" and "episodes" not in options
 
 
 def test_the_same_request_has_the_same_name_and_another_one_another():

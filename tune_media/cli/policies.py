@@ -132,7 +132,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
     try:
         from tune_media.cli.progress import ShownGate
     except ImportError as error:  # without Ray
-        raise Failure(error, 2) from error
+        raise Failure(error) from error
     from tune_media.evaluation.gate import ERROR, EXIT_CODES
     from tune_media.evaluation.gate import gate as play
     from tune_media.evaluation.request import parsed_env_config
@@ -148,9 +148,9 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         if target is not None:
             target.write_text(decided.junit(), encoding="utf-8")
     except (ImportError, OSError, TypeError, ValueError) as error:
-        raise Failure(error, EXIT_CODES[ERROR]) from error
+        raise Failure(error) from error
     except KeyboardInterrupt as error:  # Click would end with 1, which means worse
-        raise Failure(RuntimeError("it was interrupted; run it again, and it goes on"), EXIT_CODES[ERROR]) from error
+        raise Failure(RuntimeError("it was interrupted; run it again, and it goes on")) from error
     except Exception:  # such as of a module of the user's; Python would end with 1, too
         traceback.print_exc()
         sys.exit(EXIT_CODES[ERROR])
@@ -198,12 +198,6 @@ def fork(episode: str, candidate: str, as_json: bool, **options: Any) -> None:
     best, worst or last of its best trial, as in render. CANDIDATE is what gate takes: a checkpoint, an experiment, or
     EXPERIMENT:TRIAL. Everything goes to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode, are
     executable: use only those of people whom you trust.
-
-    \b
-    Exit codes:
-      0  it has been played
-      1  it cannot be: the env does not repeat the episode, an argument is wrong
-      2  an option is wrong
 
     \b
     Examples:

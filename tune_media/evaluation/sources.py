@@ -67,10 +67,11 @@ def sources_of(
         if not folder.is_there and ":" in pattern:
             source, _, trials = text.rpartition(":")
     (folder, *others) = find_folders(source, filesystem)
+    has_all = trials == ALL or list(trials) == [ALL]
     try:
         chosen = chosen_trials(load(source, filesystem), trials)
     except ValueError:
-        if not (is_foreign or waits) or trials != ALL:
+        if not (has_all and (is_foreign or waits)):
             raise
         chosen = []
     series = [CheckpointSeries(trial) for trial in chosen]
