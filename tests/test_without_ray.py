@@ -184,7 +184,7 @@ def test_what_needs_ray_says_so_and_names_what_to_install(run):
         for words in {[one for one in NEEDS if not one.startswith("tm.")]}:
             done = CliRunner().invoke(main, words.split())
             print(f"{{words}}: {{done.output.splitlines()[-1]}}")
-            assert done.exit_code == 2, words
+            assert done.exit_code == (1 if words.startswith("doctor") else 2), words  # doctor finds a problem
         for name in tm.__all__:
             if f"tm.{{name}}" not in {list(NEEDS)}:
                 getattr(tm, name)

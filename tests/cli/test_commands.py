@@ -43,12 +43,12 @@ def test_list_prints_trials_media_or_json(sweep):
         ("--key best", 0, " in"),  # the last part of a key
         ("--trials _b", 0, "1 clip in"),  # a part of a name
         ("--step first", 2, "best, last, or a step such as 4000"),
-        ("--key bset", 1, "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
-        ("--trials trial_x", 1, "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
-        ("--trials trial_", 1, "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
-        ("--step 0", 1, "no clip with key 'episodes/best' up to step 0; they are at the steps 10 to 30"),
-        ("--over-training trial_b --step last", 1, "leave --trials and --step out"),
-        ("--trials trial_c", 1, "There is no clip"),
+        ("--key bset", 2, "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
+        ("--trials trial_x", 2, "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
+        ("--trials trial_", 2, "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
+        ("--step 0", 2, "no clip with key 'episodes/best' up to step 0; they are at the steps 10 to 30"),
+        ("--over-training trial_b --step last", 2, "leave --trials and --step out"),
+        ("--trials trial_c", 2, "There is no clip"),
     ],
 )
 def test_grid_writes_a_file_or_says_why_not(sweep, tmp_path, options, code, told):
@@ -217,7 +217,7 @@ def test_a_command_ends_with_its_own_exit_code_if_nobody_reads_its_output(sweep,
         ("list", sweep): 0,
         ("list", "--json", sweep): 0,
         ("gallery", sweep, "-o", tmp_path / "gallery.html"): 0,
-        ("grid", sweep, "--key", "missing", "-o", tmp_path / "grid.mp4"): 1,
+        ("grid", sweep, "--key", "missing", "-o", tmp_path / "grid.mp4"): 2,
         ("list", "--no-such-option", sweep): 2,
     }.items():
         reader, writer = os.pipe()

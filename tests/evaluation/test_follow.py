@@ -209,7 +209,7 @@ def test_the_command_follows_with_low_priority(tmp_path):
     command = [sys.executable, "-m", "tune_media.cli", "evaluate", str(tmp_path / "models" / "*.json"), *words]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
         assert "waits for checkpoints" in process.stdout.readline()
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 15
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19
         rest = process.stdout.read()
     assert process.returncode == 0 and "aim_7.json" in rest
 

@@ -17,7 +17,7 @@ from tune_media.values.number import counted
 if TYPE_CHECKING:
     from tune_media.evaluation.gate import Gate
 
-_NICE = 15  # beside a training, which has 0
+_NICE = 19  # Ray gives its workers 15
 
 _plays = options(  # how a policy is played
     click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."),
