@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint
+from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint, number_of
 from tune_media.evaluation.sources import Sources
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import UNENDED
@@ -54,8 +54,7 @@ class Follower:
             if series.pattern is None:  # Tune counts from 0 on
                 gone = [f"checkpoint_{number:06d}" for number in range(max(known, default=0)) if number not in known]
             else:
-                paths = {stored.path for stored in series.there()} | self._yielded.keys()
-                gone = [path.rpartition("/")[2] for path in self._seen if path not in paths]
+                gone = [posixpath.basename(path) for path in self._seen if number_of(path) not in known]
             lost += [f"{name} of {series.trial.name} was deleted before it was played" for name in gone]
         return lost
 
