@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.fs
 
+from tune_media.evaluation.checkpoint_sources import sources_of
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
@@ -19,7 +20,6 @@ from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, stor
 from tune_media.evaluation.follow import Follower
 from tune_media.evaluation.jobs import Job, LoadPolicy, played
 from tune_media.evaluation.request import ALL, EnvCondition, Request, check_name
-from tune_media.evaluation.sources import sources_of
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tune_media.evaluation.checkpoint_sources import Sources
 from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint, number_of
-from tune_media.evaluation.sources import Sources
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import UNENDED
 from tune_media.storage.filesystem import folders_in
