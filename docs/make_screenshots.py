@@ -23,6 +23,7 @@ from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.watch import make_watch_server
 
 FOLDER = Path(__file__).parent
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SIZE = {"width": 1280, "height": 820}
 COLORS = 128
@@ -85,7 +86,9 @@ def shoot_viewer(browser: Any, url: str) -> None:
 def make_tour(browser: Any, url: str) -> None:
     """Make the moving picture of README: the trials learn, play their best episode, then their worst."""
     page = open_viewer(browser, url, TOUR_SIZE)
+    page.click("text=Charts")
     page.click("text=Curves")
+    page.click("text=Charts")
     page.keyboard.press("]")  # larger cards
     pictures: list[Image.Image] = []
     durations: list[int] = []
@@ -173,7 +176,7 @@ def main(experiment: str) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://localhost:{server.port}/"
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         make_tour(browser, url)
         shoot_viewer(browser, url)
         shoot_tensorboard(browser, experiment)

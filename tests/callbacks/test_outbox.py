@@ -105,6 +105,24 @@ def test_what_a_killed_driver_had_taken_is_delivered_by_the_next_one(tmp_path, o
     assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def test_an_outbox_that_another_machine_has_gone_on_from_is_left_and_named(outboxes, caplog):
+    """Its rows were delivered beside those of that machine, and what was lost with that machine was not named."""
+    rows = [NewRow("t1", "end")]
+    first = Outbox.open(outbox_root(), "/results/sweep", "1")
+    last = first.append(rows)
+    first.close(remove=False)
+    again = Outbox.open(outbox_root(), "/results/sweep", "1", last)
+    assert again.is_adopted
+    assert not caplog.text
+    again.close(remove=False)
+    elsewhere = Outbox.open(outbox_root(), "/results/sweep", "1", last + 1)
+    assert not elsewhere.is_adopted
+    assert "another machine went on with the experiment in /results/sweep" in caplog.text
+    last = elsewhere.append(rows)
+    elsewhere.close(remove=False)
+    assert Outbox.open(outboxes, "/results/sweep", "1", last).folder == elsewhere.folder
+
+
 def test_a_second_driver_of_an_experiment_has_an_outbox_of_its_own_and_says_so(tmp_path, outboxes, caplog):
     state = kill_at(tmp_path, "append")
     (killed,) = outboxes.iterdir()
@@ -461,12 +479,15 @@ class Waits(tm.Backend):
         assert self.may.wait(30)
 
 
-@pytest.mark.parametrize("is_slow", [True, False])
+@pytest.mark.parametrize(("is_slow", "is_lost"), [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_what_a_tracker_lacks_after_a_lost_machine_is_named_at_the_restore_and_at_the_end(
-    tmp_path, outboxes, capsys, caplog, sessions_end, is_slow, has_ended
+    tmp_path, outboxes, capsys, caplog, sessions_end, is_slow, is_lost, has_ended
 ):
-    """The storage had all clips, TensorBoard 2 of 12, a slow tracker 3, and nothing said so."""
+    """The storage had all clips, TensorBoard 2 of 12, a slow tracker 3, and nothing said so.
+
+    Nothing is named if all was delivered after the snapshot: each restore of an experiment that had ended named it.
+    """
     may = threading.Event()
     lost = Sweep(tmp_path, backend=Waits(may), flush_seconds=5)
     for iteration in range(1, 4):
@@ -480,12 +501,14 @@ def test_what_a_tracker_lacks_after_a_lost_machine_is_named_at_the_restore_and_a
     state = pickle.loads(pickle.dumps(lost.callback.get_state()))
     may.set()
     lost.callback.on_experiment_end([lost.trial])
+    if is_lost:  # before it could deliver the rest
+        (tmp_path / "storage/.tune_media_log/delivered.json").unlink(missing_ok=True)
     capsys.readouterr()
     caplog.clear()
     again = Sweep(tmp_path, state, last=3)
     at_restore = caplog.text
     again.end()
     for text in (at_restore, capsys.readouterr().out):
-        assert ("slow may lack the last data of 1 trial from before the restore (t1)" in text) == is_slow
-        assert ("`tune-media export" in text) == is_slow
+        assert ("slow may lack the last data of 1 trial from before the restore (t1)" in text) == (is_slow and is_lost)
+        assert ("`tune-media export" in text) == (is_slow and is_lost)
         assert "storage may lack" not in text

@@ -1,3 +1,4 @@
+import errno
 import io
 import multiprocessing
 import os
@@ -197,6 +198,24 @@ def test_threads_that_do_not_start_are_tried_again_and_nothing_raises(
     else:
         assert "stored 8 media" in line
         assert backend.got == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("refusal", [RuntimeError("can't start new thread"), BlockingIOError(errno.EAGAIN, "fork")])
+def test_a_backend_that_gets_no_thread_or_process_is_called_again(tmp_path, sessions_end, refusal):
+    """W&B's whole run of a trial was lost if its end fell into a moment without threads."""
+
+    class Starts(Takes):
+        refused = 0
+
+        def metrics(self, trial, report):
+            self.refused += 1
+            if self.refused <= 2:
+                raise refusal
+            super().metrics(trial, report)
+
+    backend, trial = Starts(), FakeTrial(tmp_path)
+    run([tm.MediaLoggerCallback(backend)], trial, [{"level": step} for step in range(3)])
+    assert backend.got == [1, 2, 3]
 
 
 class Leaves(tm.Backend):

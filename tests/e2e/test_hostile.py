@@ -504,7 +504,7 @@ def trial():
         others = [f"driver/staging/t1/{name}" for name in (LOCATION_FILE, "params.json", "params.pkl", "result.json")]
         files = [path.resolve() for path in Path(folder).rglob("*") if path.is_file()]
         everything = {str(file.relative_to(Path(folder).resolve())) for file in files}
-        logs = re.compile(r"storage/\.tune_media_log/[-0-9a-f]+\.(jsonl|done\.json)")
+        logs = re.compile(r"storage/\.tune_media_log/([-0-9a-f]+\.(jsonl|done\.json)|delivered\.json)")
         outside = {p for p in everything if not p.startswith("storage/t1/") and not logs.fullmatch(p)}
         assert outside == set(others)
 

@@ -1,7 +1,6 @@
 """The seeds on which two policies differ most, and the clips of both from just before they differ."""
 
 import base64
-import contextlib
 import random
 
 import pytest
@@ -10,36 +9,32 @@ import tune_media as tm
 from tests.support import aim
 from tests.support.taped import take_step
 from tune_media.encoding import decode_video
-from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.decisive import decisive, decisive_seeds, first_difference
 from tune_media.replay.tape import Tape
-from tune_media.viewing.single_page import report_page
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
 
 
-def test_the_clips_of_a_seed_begin_before_both_differ_and_fit_into_one_page(tmp_path):
+def test_the_clips_of_a_seed_begin_before_both_differ(tmp_path):
     sides = [aim.saved(tmp_path, well) for well in (1, 0)]
-    gate = tm.gate(*sides, output=str(tmp_path / "gate"), clips=0, policy=aim.load_policy, env=aim.make_env)
+    gate = tm.gate(*sides, output=str(tmp_path / "gate"), clips=1, policy=aim.load_policy, env=aim.make_env)
     taped, returns = {}, {}
     for episode in tm.load(gate.path).taped_episodes():
         taped[episode.trial.name, episode.row["seed"]] = episode
         returns[episode.trial.name, episode.row["seed"]] = episode.row["episode_return"]
-    seeds = sorted({seed for _, seed in taped})
-    first, *_ = decisive_seeds({seed: (returns["base", seed], returns["candidate", seed]) for seed in seeds})
-    with contextlib.closing(ClipRenderer(())) as renderer:
-        both = taped["base", first], taped["candidate", first]
-        shown, lacking = decisive([both, (both[0], None)], renderer)
-    assert renderer.problems == []
-    assert shown["differs_at"] == 1  # the first action
-    for clip in shown["clips"]:
-        frames = list(decode_video(base64.b64decode(clip["src"].partition(",")[2])))
-        assert (clip["first"], clip["last"], clip["stride"], clip["length"]) == (0, aim.STEPS, 1, aim.STEPS)
-        assert len(frames) == clip["frames"] == aim.STEPS + 1
-        assert clip["end"].startswith("data:image/jpeg;base64,")
-    assert (lacking["differs_at"], lacking["clips"][1]) == (None, None)
-    page = report_page({"decisive": [shown]}, "both")
-    assert shown["clips"][0]["src"] in page and "static/" not in page
+    seeds = sorted({seed for _, seed in taped})[: gate.verdicts[0].standing.seeds]
+    first, second, *_ = decisive_seeds({seed: (returns["base", seed], returns["candidate", seed]) for seed in seeds})
+    base, candidate = taped["base", first], taped["candidate", first]
+    shown = decisive(base, candidate)
+    assert shown.differs_at == 1  # the first action
+    for clip in shown.clips:
+        frames = list(decode_video(base64.b64decode(clip.src.partition(",")[2])))
+        assert (clip.first, clip.last, clip.stride, clip.length) == (0, aim.STEPS, 1, aim.STEPS)
+        assert len(frames) == clip.frames == aim.STEPS + 1
+        assert clip.start.startswith("data:image/jpeg;base64,") and clip.end.startswith("data:image/jpeg;base64,")
+    alone = decisive(base, None)
+    assert (alone.differs_at, alone.clips[1]) == (None, None) and alone.clips[0].frames == aim.STEPS + 1
+    assert decisive(taped["base", second], taped["candidate", second]).clips == (None, None)  # of one seed, there are
 
 
 def test_a_clip_begins_before_the_first_difference():

@@ -21,9 +21,11 @@ import tune_media as tm
 from tests.support import aim
 from tests.support.browser import served, viewer_page
 from tests.support.experiment import media_files
+from tests.support.recorded import make_trial
 from tune_media.cli import main
 from tune_media.evaluation import jobs
 from tune_media.evaluation.gate import GateProgress, sentence
+from tune_media.evaluation.sides import Side, check_same_env
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
 
@@ -191,6 +193,45 @@ def test_a_folder_with_files_and_no_gate_is_left_alone(policies, tmp_path):
     shutil.rmtree(output / "base")
     (output / "gate.json.0123abcd.partial").touch()  # of a gate that was killed at once
     assert tm.gate(policies[1], policies[0], **given).verdict == "undecided"
+
+
+def test_a_policy_alone_is_asked_for_a_floor(policies, tmp_path):
+    given = {"output": str(tmp_path / "floor"), "clips": 2, **FUNCTIONS}
+    found = tm.gate(policies[1], at_least=30, **given)
+    (verdict,) = found.verdicts
+    returned = returns(found.path, "candidate")[: verdict.standing.seeds]
+    assert (found.base, found.verdict, verdict.at_least) == ("", "pass", 30)
+    assert verdict.candidate == pytest.approx(returned.mean())
+    assert sentence(verdict, "return").startswith(f"The mean return is at least 30: {verdict.candidate:.5g} [")
+    assert set(verdict.lost) == set(returned[returned < 30].index)
+    assert {row["trial"] for row in tm.load(found.path)} == {"candidate"}
+    with pytest.raises(ValueError, match="a base and a candidate, or one policy and at_least="):
+        tm.gate(policies[1], **given)
+    with pytest.raises(ValueError, match="no number of episodes could prove it"):
+        tm.gate(policies[1], metric="success", at_least=1, **given)
+
+
+def test_a_base_and_a_floor_give_two_verdicts_and_both_must_pass(policies, tmp_path):
+    given = {"margin": "20%", "clips": 0, **FUNCTIONS}
+    found = tm.gate(policies[0.9], policies[1], at_least=40, output=str(tmp_path / "a"), **given)
+    assert [verdict.verdict for verdict in found.verdicts] == ["pass", "worse"]
+    assert found.exit_code == 1 and "The mean return is below 40" in found.junit()
+    assert found.junit().count("<testcase") == 2
+    both = tm.gate(policies[0.9], policies[1], at_least=25, output=str(tmp_path / "b"), **given)
+    assert [verdict.verdict for verdict in both.verdicts] == ["pass", "pass"] and both.exit_code == 0
+
+
+def test_it_says_what_to_expect_and_that_both_are_the_same(policies, tmp_path, capsys):
+    told = []
+
+    class Listens(GateProgress):
+        def tells(self, text):
+            told.append(text)
+
+    given = {"clips": 0, "output": str(tmp_path / "a"), "progress": Listens(), **FUNCTIONS}
+    found = tm.gate(policies[1], policies[1], at_least=20, seeds="0:100", **given)
+    assert told[0] == "A mean return of at least 20 takes 14 seeds or more."
+    assert "the base and the candidate are one and the same checkpoint" in found.problems
 
 
 def test_each_condition_has_a_verdict_and_they_are_corrected_for_their_number(policies, tmp_path):
@@ -370,3 +411,14 @@ def test_the_page_of_a_gate_says_its_verdict(browser, policies, tmp_path):
         assert viewer.all(".verdict") == [f"WORSE {sentence(found.verdicts[0], 'return')}"]
         assert viewer.axe_violations() == {}
         assert viewer.errors == []
+
+
+def test_how_an_env_is_rendered_makes_it_no_other_env(tmp_path):
+    sides = []
+    configs = {"a": {"gravity": 1, "render_mode": "rgb_array"}, "b": {"gravity": 1}, "c": {"gravity": 2}}
+    for name, env_config in configs.items():
+        folder = make_trial(tmp_path / name, {"env": "E-v0", "env_config": env_config}, {10: 1.0})
+        sides.append(Side(name, tm.load(folder).trials[0], None))
+    check_same_env(*sides[:2], {}, is_given=False)
+    with pytest.raises(ValueError, match="gravity=1 in its env_config"):
+        check_same_env(*sides[1:], {}, is_given=False)

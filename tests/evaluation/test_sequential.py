@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tune_media.evaluation.sequential import PASS, UNDECIDED, WORSE, Margin, standing
+from tune_media.evaluation import sequential
+from tune_media.evaluation.sequential import PASS, UNDECIDED, WORSE, Margin, fewest_seeds, floor_standing, standing
 
 pytestmark = pytest.mark.any_ray
 
@@ -11,8 +12,8 @@ GATES = 100
 
 def verdicts(base, candidate, margin, bounds=None):
     """The share of gates, one in each row, that pass, and that say worse."""
-    found = [standing(*pair, margin, bounds).verdict for pair in zip(base, candidate, strict=True)]
-    return found.count(PASS) / len(found), found.count(WORSE) / len(found)
+    said, _ = sequential.verdicts(base, candidate, margin, bounds)
+    return said.count(PASS) / len(said), said.count(WORSE) / len(said)
 
 
 def test_a_policy_passes_against_itself_with_any_returns():
@@ -38,9 +39,65 @@ def test_the_verdict_is_what_the_interval_says():
     for shift in (-20.0, -5.0, 0.0, 5.0):
         base, candidate = random.normal(100, 10, 150), random.normal(100 + shift, 10, 150)
         found = standing(base, candidate, SHARE)
-        assert (found.verdict == PASS) == (found.low > -found.margin - 1e-9)
+        assert (found.verdict == PASS) == (found.low > -found.margin)
         assert (found.verdict == WORSE) == (found.high < -found.margin + 1e-9)
         assert found.low < found.difference < found.high
+
+
+def test_an_offset_of_all_returns_hides_no_loss():
+    random = np.random.default_rng(5)
+    base, candidate = random.normal(0, 1, 200), random.normal(-1, 1, 200)
+    found = [standing(base + offset, candidate + offset, Margin(0.25)) for offset in (0.0, 1e4)]
+    assert found[0].verdict == WORSE and found[0].seeds == found[1].seeds
+    base, candidate = random.normal(5000, 100, 200), random.normal(4700, 100, 200)  # 6 % worse
+    assert standing(base, candidate, SHARE).verdict == WORSE
+
+
+def test_a_larger_margin_takes_no_more_seeds():
+    random = np.random.default_rng(6)
+    for _ in range(10):
+        base, candidate = random.normal(size=(2, 200))
+        taken = [standing(base, candidate, Margin(margin)) for margin in (0.5, 1, 2, 5, 10)]
+        seeds = [found.seeds if found.verdict == PASS else 999 for found in taken]
+        assert seeds == sorted(seeds, reverse=True) and seeds[-1] == 14
+
+
+def test_it_goes_on_where_it_was_undecided():
+    random = np.random.default_rng(7)
+    base, candidate = random.normal(100, 10, 200), random.normal(90, 10, 200)
+    whole = standing(base, candidate, SHARE)
+    assert whole.seeds > 20
+    early = standing(base[:20], candidate[:20], SHARE)
+    assert early.verdict == UNDECIDED and standing(base, candidate, SHARE, after=early.seeds) == whole
+
+
+def test_after_ten_seeds_it_is_known_about_how_many_equal_policies_take():
+    random = np.random.default_rng(8)
+    ratios = []
+    for _ in range(20):
+        base, candidate = random.normal(size=(2, 300))
+        assert np.isnan(standing(base[:9], candidate[:9], Margin(1)).expected)
+        found = standing(base, candidate, Margin(1))
+        assert found.expected == standing(base[:10], candidate[:10], Margin(1)).expected
+        ratios.append(found.expected / found.seeds)
+    assert 0.5 < np.median(ratios) < 2
+
+
+def test_a_floor_is_reached_missed_or_open():
+    random = np.random.default_rng(9)
+    assert floor_standing(random.normal(480, 30, 200), 450).verdict == PASS
+    assert floor_standing(random.normal(430, 50, 200), 450).verdict == WORSE
+    assert floor_standing(random.normal(450, 50, 200), 450).verdict == UNDECIDED
+    perfect = floor_standing(np.ones(100), 0.9, (0.0, 1.0))
+    assert (perfect.verdict, perfect.seeds) == (PASS, fewest_seeds(0.9, (0.0, 1.0)))
+    assert floor_standing(random.random(200) < 0.7, 0.9, (0.0, 1.0)).verdict == WORSE
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.9])
+def test_one_of_twenty_floors_errs_at_most(rate):
+    scores = (np.random.default_rng(int(rate * 10)).random((GATES, 200)) < rate).astype(float)
+    passed, worse = verdicts(np.full_like(scores, rate), scores, None, (0.0, 1.0))
+    assert passed <= 0.08 and worse <= 0.08
 
 
 def test_what_is_played_after_the_verdict_changes_nothing():

@@ -1,4 +1,4 @@
-"""Kill drivers: ``python -m tests.kills 50 --seed 1 [--s3] [--machine-lost]``."""
+"""Kill drivers: ``python -m tests.kills 50 --seed 1 [--s3] [--machine-lost] [--no-threads] [--old-outbox]``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ import wandb  # noqa: F401
 
 import tune_media as tm
 from tests.kills.check import check_after_kill, check_end, look
-from tests.kills.driver import Places, drive, filesystem_of
+from tests.kills.driver import Places, drive, filesystem_of, leave_old_outbox
 from tests.kills.mlflow_server import MODES, Proxy, phases
 from tests.kills.watched import WATCHED, seen
 from tests.support.json_lines import read_lines
@@ -165,9 +165,21 @@ def run_round(
         return _kill_and_check(places, rng, **options)
 
 
-def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, counts: Counter[str]) -> list[str]:
+def _kill_and_check(
+    places: Places,
+    rng: random.Random,
+    *,
+    machine_lost: bool,
+    machine_back: bool,
+    no_threads: bool,
+    old_outbox: bool,
+    counts: Counter[str],
+) -> list[str]:
     """Kill drivers, with somebody who looks at the experiment all the time; return what is wrong."""
     folder, (lost, stored) = places.folder, (-1, {})
+    if old_outbox:
+        assert ended(forked(lambda: leave_old_outbox(places), folder / "old.log"), LONGEST) == 9 << 8
+        counts["rounds with an old outbox"] += 1
     parent = os.getpid()
     watcher = forked(lambda: look(places, lambda: os.getppid() == parent), folder / "looks.log")
     problems: list[str] = []
@@ -176,7 +188,9 @@ def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, c
         what, mean = rng.choice([*WATCHED, "a report", "a report"]), rng.choice([0, 0, 0.002, 0.02, 0.2])
         changes, delay = int(rng.expovariate(1 / WATCHED[what][1])) + 1, rng.expovariate(1) * mean
         is_last = process == kills
-        status = _run(places, process, rng.randrange(10**6), (what, float("inf") if is_last else changes, delay))
+        seed, refused = rng.randrange(10**6), (rng.random() < 0.5, rng.randint(1, 6)) if no_threads else (False, 0)
+        status = _run(places, process, seed, refused, (what, float("inf") if is_last else changes, delay))
+        counts["drivers whose threads did not start"] += no_threads
         if not os.WIFSIGNALED(status):
             counts["ended before the kill"] += not is_last
             problems += [f"process {process} failed"] if status else []
@@ -189,9 +203,7 @@ def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, c
         problems += [f"after kill {process} ({where}): {problem}" for problem in found]
         if machine_lost:
             counts["machines lost"] += 1
-            shutil.rmtree(folder / "outbox", ignore_errors=True)  # W&B's process may still write below
-            shutil.rmtree(folder / "driver", ignore_errors=True)
-            (folder / "outbox").mkdir(exist_ok=True)
+            counts["machines that came back"] += _lose_machine(folder, machine_back)
             lost, stored = process, there
     found, own = result_of(lambda: _checked(places, lost, stored), folder)
     counts.update(own)
@@ -206,9 +218,25 @@ def _kill_and_check(places: Places, rng: random.Random, *, machine_lost: bool, c
     return problems + found
 
 
-def _run(places: Places, process: int, seed: int, kill: tuple[str, float, float]) -> int:
+def _lose_machine(folder: Path, comes_back: bool) -> bool:
+    """Go on with an empty machine, or with the one that was lost before; return whether it is that one."""
+    gone, before = folder / "gone", sorted(folder.glob("gone/*"))  # W&B's process may still write there
+    now = gone / str(len(before))
+    now.mkdir(parents=True)
+    (folder / "outbox").rename(now / "outbox")
+    (folder / "driver").rename(now / "driver")
+    is_back = comes_back and len(before) % 2 == 1
+    if is_back:
+        (before[-1] / "outbox").rename(folder / "outbox")
+        (before[-1] / "driver").rename(folder / "driver")
+    else:
+        (folder / "outbox").mkdir()
+    return is_back
+
+
+def _run(places: Places, process: int, seed: int, refused: tuple[bool, int], kill: tuple[str, float, float]) -> int:
     """Run a driver; kill it some seconds after files have changed so often, unless it has ended; return its status."""
-    pid = forked(functools.partial(drive, places, process, seed), places.folder / f"driver-{process}.log")
+    pid = forked(functools.partial(drive, places, process, seed, refused), places.folder / f"driver-{process}.log")
     (what, changes, delay), status, until = kill, None, time.monotonic() + LONGEST
     count = changes_of(lambda: seen(places, WATCHED[what][0]))
     while status is None and time.monotonic() < until:
@@ -231,13 +259,13 @@ def _checked(places: Places, lost: int, stored: Any) -> tuple[list[str], Counter
 
 
 def _round_in_process(
-    home: Path, seed: int, server: str, mlflow_server: MlflowServer | None, mode: str, lost: float, tapes: float
+    home: Path, seed: int, server: str, mlflow_server: MlflowServer | None, mode: str, shares: dict[str, float]
 ) -> int:
     """Run a round in a process of its own, and leave what it finds in a file; return the process's id."""
 
     def work() -> None:
         begun, counts, rng = time.monotonic(), Counter[str](rounds=1), random.Random(-seed)
-        how = {"machine_lost": rng.random() < lost, "has_tapes": rng.random() < tapes}
+        how = {fault: rng.random() < share for fault, share in shares.items()}
         try:
             problems = run_round(home, seed, server, mode, mlflow_server, counts=counts, **how)
         except RuntimeError as error:
@@ -281,6 +309,12 @@ def main() -> int:
     share = {"type": float, "metavar": "SHARE"}
     parser.add_argument("--machine-lost", nargs="?", const=1.0, default=0.0, help=lost, **share)
     parser.add_argument("--tapes", default=0.3, help="rounds with clips that are rendered", **share)
+    back = "a machine that was lost is there again after the next kill; in all rounds, or in a share of them"
+    parser.add_argument("--machine-back", nargs="?", const=1.0, default=0.0, help=back, **share)
+    refused = "no thread starts until some results are reported; in all rounds, or in a share of them"
+    parser.add_argument("--no-threads", nargs="?", const=1.0, default=0.0, help=refused, **share)
+    old = "an earlier experiment of the same name left its outbox; in all rounds, or in a share of them"
+    parser.add_argument("--old-outbox", nargs="?", const=1.0, default=0.0, help=old, **share)
     parser.add_argument("--mlflow", choices=[*MODES, "all"], default="all", help="what MLflow is in each round")
     parser.add_argument("--keep", action="store_true", help="keep the folders of rounds with problems")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
@@ -299,8 +333,10 @@ def main() -> int:
             while running or (counts["kills"] < given.kills and time.monotonic() < until):
                 while len(running) < given.jobs and counts["kills"] < given.kills and time.monotonic() < until:
                     mode = modes[seed % len(modes)]
-                    shares = (given.machine_lost, given.tapes)
-                    running[_round_in_process(home, seed, server, mlflow_server, mode, *shares)] = seed
+                    shares = {"machine_lost": given.machine_lost, "has_tapes": given.tapes}
+                    shares |= {"machine_back": given.machine_back}
+                    shares |= {"no_threads": given.no_threads, "old_outbox": given.old_outbox}
+                    running[_round_in_process(home, seed, server, mlflow_server, mode, shares)] = seed
                     seed += 1
                 for pid in [pid for pid in running if ended(pid, 0) is not None]:
                     _tell(home, running.pop(pid), counts, keep=given.keep)

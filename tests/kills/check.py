@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import itertools
 import json
+import os
+import re
 import sqlite3
 import time
 from collections import Counter, defaultdict
@@ -16,10 +18,11 @@ from typing import Any
 import pyarrow.fs
 
 import tune_media as tm
-from tests.kills.driver import RAW, TAPED, TRIALS, Places, filesystem_of
-from tests.kills.trackers import check_trackers
+from tests.kills.driver import OLD, OLD_TIMESTAMP, RAW, TAPED, TRIALS, Places, filesystem_of
+from tests.kills.trackers import check_trackers, is_blind, names_loss
 from tests.kills.truth import Stored, TrialThere, Truth
 from tests.support.json_lines import read_lines, write_line
+from tune_media.callbacks.deliver import deliver
 
 STALE_SECONDS = 60  # a clip that waited so long may stay a tape
 
@@ -35,7 +38,7 @@ def is_medium(path: str) -> bool:
 
 
 def loaded(filesystem: pyarrow.fs.FileSystem, experiment: str) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {id: [] for id in TRIALS}
+    found: dict[str, list[dict[str, Any]]] = {id: [] for id in (OLD, *TRIALS)}
     try:
         catalog = tm.load(experiment, filesystem)
     except (FileNotFoundError, ValueError):  # no trial has reported yet
@@ -84,6 +87,11 @@ def has_tables(file: Path) -> bool:
         return bool(database.execute("SELECT 1 FROM sqlite_master").fetchone())
 
 
+def is_old(outbox: Path) -> bool:
+    with contextlib.closing(sqlite3.connect(outbox / "outbox.sqlite")) as database:
+        return ("timestamp", OLD_TIMESTAMP) in database.execute("SELECT name, value FROM facts").fetchall()
+
+
 def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -> list[str]:
     """Return what is wrong at the end of a round; ``counts`` gets how much was compared."""
     folder, experiment = places.folder, places.experiment
@@ -91,9 +99,16 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
     problems = [] if truth.over else ["the last driver did not come to its end"]
     # An outbox without tables is of a driver that was killed while it made it: it has nothing, and expires.
     made = [outbox for outbox in (folder / "outbox").iterdir() if any(map(has_tables, outbox.glob("*.sqlite")))]
-    left = [str(path.relative_to(folder)) for outbox in made for path in outbox.iterdir()]
+    said = "".join(log.read_text() for log in folder.glob("driver-*.log"))
+    named = {outbox for outbox in made if f"after the outbox in {outbox} was left" in said}  # of a machine that is back
+    counts["outboxes of machines that came back, left and named"] += len(named)
+    of_this = [outbox for outbox in made if not is_old(outbox) and outbox not in named]
+    left = [str(path.relative_to(folder)) for outbox in of_this for path in outbox.iterdir()]
     left += [path.name for path in (folder / "driver/tmp").glob("tune_media-*")]
     problems += [f"left on the driver: {left[:5]}"] if left else []
+    if (folder / "old.jsonl").exists():
+        problems += _check_old_outbox(places, has_outbox=any(map(is_old, made)), counts=counts)
+        problems += ["the old outbox is gone"] if not any(map(is_old, made)) and truth.lost < 0 else []
     everything = files_below(filesystem, experiment)
     halves = [path for path in everything if path.endswith(".partial")]
     of_log = [path for path in halves if path.startswith(".tune_media_log/")][: truth.over.get("process", 0)]
@@ -105,21 +120,48 @@ def check_end(places: Places, lost: int, stored: Stored, counts: Counter[str]) -
         if path.endswith(".done.json"):
             with filesystem.open_input_stream(f"{experiment}/{path}") as stream:
                 done |= {f".tune_media_log/{name}" for name in json.loads(stream.read())}
-    problems += [f"the log {path} is not done" for path in logs if path.endswith(".jsonl") and path not in done]
+    for path in logs:
+        is_left = any(f"-{outbox.name}-" in path for outbox in named)  # it may be of a driver that runs
+        if path.endswith(".jsonl") and path not in done and not is_left:
+            with filesystem.open_input_stream(f"{experiment}/{path}") as stream:
+                of = {json.loads(line)["trial"] for line in stream.read().splitlines()}
+            problems += [f"the log {path} is not done"] if of != {OLD} else []  # that trial has not ended
     rows = loaded(filesystem, experiment)
     for trial in TRIALS:
         inside = [path.removeprefix(f"{trial}/") for path in everything if path.startswith(f"{trial}/")]
         there = TrialThere(filesystem, f"{experiment}/{trial}", inside)
-        found = _check_storage(truth, trial, there, rows[trial], counts)
+        found = _check_storage(places, truth, trial, there, rows[trial], counts)
         found += check_trackers(places, truth, trial, there, counts)
         problems += [f"{trial}: {problem}" for problem in found]
-    problems += _check_calls(truth, folder, counts)
+    problems += _check_calls(places, truth, counts)
+    counts["doubles"] += sum(bool(re.search(r"\d+ (times|rows|lines)|again with|twice", text)) for text in problems)
+    counts["lost without a word"] += sum("lack" in text or "did not get" in text for text in problems)
     return problems
 
 
-def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any], counts: Counter[str]) -> list[str]:
+def _check_old_outbox(places: Places, *, has_outbox: bool, counts: Counter[str]) -> list[str]:
+    """Store what an earlier experiment of the same name left, as ``tune-media deliver`` does; is it there once?"""
+    reported, filesystem = read_lines(places.folder / "old.jsonl"), filesystem_of(places.server)
+    os.environ["TUNE_MEDIA_OUTBOX"] = str(places.folder / "outbox")
+    left = deliver(filesystem, places.experiment, 60.0)
+    problems = [f"of the old outbox: {delivery}" for delivery in left if not delivery.is_whole or delivery.is_gone]
+    rows = Counter((row["path"], row.get("key", "episodes/data")) for row in loaded(filesystem, places.experiment)[OLD])
+    wanted = {(path, key) for line in reported if line["event"] == "returned" for key, path in line["paths"].items()}
+    if has_outbox:
+        counts["old outboxes delivered"] += 1
+        counts["media of old outboxes"] += len(rows)
+        lacks = {place for place in wanted - rows.keys() if place[1] != RAW}
+        problems += [f"of the old outbox, the storage lacks {place}" for place in sorted(lacks)]
+    problems += [f"of the old outbox, {place} is there {count} times" for place, count in rows.items() if count > 1]
+    problems += [f"of the old outbox, {place} was not reported" for place in sorted(rows.keys() - wanted)]
+    return problems
+
+
+def _check_storage(
+    places: Places, truth: Truth, trial: str, there: TrialThere, rows: list[Any], counts: Counter[str]
+) -> list[str]:
     filesystem, folder, files, lines = there.filesystem, there.folder, there.files, there.lines
-    problems = []
+    problems, is_named = [], names_loss(places, trial)
     doubled = Counter((line["id"], line["section"], line["key"]) for line in lines)
     problems += [f"listed {count} times: {key}" for key, count in doubled.items() if count > 1]
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -139,6 +181,8 @@ def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any],
                 problems.append(f"{len(found)} lines of {key} {path} (reports {_numbers(having)})")
             elif not found:
                 counts["lost with the machine"] += 1
+                if not is_named and not all(truth.is_gone[report["number"]] for report in having):
+                    problems.append(f"the storage lacks {key} {path}, and nothing says so")
             continue
         (line,) = found
         if line["status"] != "stored":
@@ -156,7 +200,11 @@ def _check_storage(truth: Truth, trial: str, there: TrialThere, rows: list[Any],
         if not own or any(map(truth.must_be_there, (report for report in having if report not in own))):
             problems.append(f"{key} {path} has the id {line['id']} (reports {_numbers(having)})")
             continue
-        if bool(line.get("rolled_back")) != truth.is_gone[own[-1]["number"]]:
+        is_right = bool(line.get("rolled_back")) == truth.is_gone[own[-1]["number"]]
+        was_lost = is_named and not any(map(truth.must_be_there, having))  # that the trial went back was lost, too
+        if not is_right and was_lost:
+            counts["rolled back in an outbox that was lost"] += 1
+        elif not is_right:
             problems.append(f"{key} {path}: rolled_back is {line.get('rolled_back')} (reports {_numbers(own)})")
         if line["training_iteration"] != own[0]["iteration"]:
             problems.append(f"{key} {path} has iteration {line['training_iteration']}, not {own[0]['iteration']}")
@@ -202,8 +250,8 @@ def _check_file(filesystem: pyarrow.fs.FileSystem, folder: str, line: dict[str, 
     return []
 
 
-def _check_calls(truth: Truth, folder: Path, counts: Counter[str]) -> list[str]:
-    calls = read_lines(folder / "calls.jsonl")
+def _check_calls(places: Places, truth: Truth, counts: Counter[str]) -> list[str]:
+    calls = read_lines(places.folder / "calls.jsonl")
     problems = []
     made: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for at, call in enumerate(calls):
@@ -218,13 +266,15 @@ def _check_calls(truth: Truth, folder: Path, counts: Counter[str]) -> list[str]:
         for key, path in truth.returned[report["number"]].items():
             if ("media", trial, json.dumps([key, path])) not in made and key != RAW:
                 problems.append(f"{trial}: the backend did not get {key} {path}")
-    for what, places in made.items():
-        for first, again in itertools.pairwise(places):
+    for what, turns in made.items():
+        for first, again in itertools.pairwise(turns):
             process = calls[first]["process"]
             if calls[again]["process"] == process:
                 problems.append(f"the backend got {what} twice in one process")
                 continue
-            if calls[again]["row"] != calls[first]["row"] and truth.lost < 0:
+            if calls[again]["row"] != calls[first]["row"] and is_blind(places, calls[again]["process"]):
+                counts["calls that were made again with another row"] += 1
+            elif calls[again]["row"] != calls[first]["row"] and truth.lost < 0:
                 problems.append(f"the backend got {what} again with another row")
             counts["calls that were made again"] += 1
     return problems

@@ -9,7 +9,9 @@ import os
 import pickle
 import random
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +29,7 @@ from tests.support.taped import taped_clip
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 TRIALS = {"t1": 6, "t2": 9}  # results of each trial
+OLD, OLD_TIMESTAMP = "t0", "2025-01-01_00-00-00"  # the trial of an earlier experiment of the same name
 PATIENCE = 900.0  # seconds that the end may take, on a busy machine
 SHARED, RAW, TAPED = "my key/best of 3?", "raw", "taped"
 CLIP_KEYS = ("best", SHARED, TAPED)
@@ -106,7 +109,7 @@ def make_result(trial_id: str, iteration: int, number: int, *, has_tapes: bool) 
     if has_tapes and iteration % 2:
         result[TAPED] = taped_clip(number % 12, float(number))
     if iteration % 3 == 0:
-        result["large"] = tm.Artifact(np.random.default_rng(number).bytes(50_000), name="large.bin")
+        result["large"] = tm.Artifact(np.random.default_rng(abs(number)).bytes(50_000), name="large.bin")
     return result
 
 
@@ -136,6 +139,17 @@ def have_no_ray() -> None:
     ray.get = lambda answer: answer
 
 
+def refuse_threads() -> Callable[[], None]:
+    """Have the system refuse all new threads, as a limit of processes does; return what allows them again."""
+    start = threading._start_new_thread
+
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threading._start_new_thread = refuse
+    return lambda: setattr(threading, "_start_new_thread", start)
+
+
 def callbacks_of(places: Places, process: int) -> list[Any]:
     options = tm.MediaOptions(flush_seconds=PATIENCE)
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "10"  # seconds: a server that hangs must not take a round's time
@@ -149,16 +163,39 @@ def callbacks_of(places: Places, process: int) -> list[Any]:
     return [tm.JsonMediaLoggerCallback(options), tm.TBXMediaLoggerCallback(options), wandb, mlflow, own]
 
 
-def drive(places: Places, process: int, seed: int) -> None:
-    """Run the experiment, from the last snapshot if there is one; the seed is for pauses and snapshots."""
+def use_machine(places: Places) -> None:
+    have_no_ray()
+    use_folder(places.folder / "driver" / "tmp")
+    os.environ["TUNE_MEDIA_OUTBOX"] = str(places.folder / "outbox")
+    os.environ["TUNE_MEDIA_RENDER_NICENESS"] = "0"  # the machine is busy, and the end does not wait for ever
+
+
+def leave_old_outbox(places: Places) -> None:
+    """Be the driver of an earlier experiment of the same name, which is killed right after its results."""
+    from ray.tune.callback import CallbackList
+
+    use_machine(places)
+    filesystem, staging = filesystem_of(places.server), places.folder / "driver" / "old" / "staging"
+    trial = Trial(places.folder, OLD, filesystem, places.experiment, staging)
+    trial.storage._timestamp = OLD_TIMESTAMP
+    every, truth = CallbackList(callbacks_of(places, -1)), places.folder / "old.jsonl"
+    every.setup(stop=None, num_samples=1, total_num_samples=1)
+    every.on_trial_start(iteration=0, trials=[trial], trial=trial)
+    for number in range(1, 6):
+        _report(every, truth, [trial], trial, make_result(OLD, number, -number, has_tapes=False), -1)
+    os._exit(9)
+
+
+def drive(places: Places, process: int, seed: int, refused: tuple[bool, int] = (False, 0)) -> None:
+    """Run the experiment, from the last snapshot if there is one; the seed is for pauses and snapshots.
+
+    No thread starts until so many results are reported: from before the trials start, or from after that.
+    """
     from ray.tune.callback import CallbackList
 
     folder, staging = places.folder, places.folder / "driver" / str(process) / "staging"
     rng, filesystem = random.Random(seed), filesystem_of(places.server)
-    have_no_ray()
-    use_folder(folder / "driver" / "tmp")
-    os.environ["TUNE_MEDIA_OUTBOX"] = str(folder / "outbox")
-    os.environ["TUNE_MEDIA_RENDER_NICENESS"] = "0"  # the machine is busy, and the end does not wait for ever
+    use_machine(places)
     truth, state_file = folder / "truth.jsonl", folder / "snapshot.pickle"
     callbacks = callbacks_of(places, process)
     trials = {id: Trial(folder, id, filesystem, places.experiment, staging) for id in TRIALS}
@@ -195,9 +232,13 @@ def drive(places: Places, process: int, seed: int) -> None:
         trials[id].status = "TERMINATED"
     if not state_file.exists():
         save()  # without it, nothing could be restored
+    refused_at_start, refused_results = refused
+    allow = refuse_threads() if refused_at_start else None
     for id in trials.keys() - ended:
         write_line(truth, {"event": "start", "trial": id, "process": process})
         every.on_trial_start(iteration=0, trials=every_trial, trial=trials[id])
+    allow = refuse_threads() if refused_results and allow is None else allow
+    reported = 0
     while len(ended) < len(trials):
         id = rng.choice(sorted(trials.keys() - ended))
         trial = trials[id]
@@ -210,10 +251,16 @@ def drive(places: Places, process: int, seed: int) -> None:
             number, reached[id] = number + 1, reached[id] + 1
             result = make_result(id, reached[id], number, has_tapes=places.has_tapes)
             _report(every, truth, every_trial, trial, result, process)
+            reported += 1
+        if allow is not None and reported >= refused_results:
+            allow()
+            allow = None
         if rng.random() < 0.3:
             save()
         time.sleep(rng.choice([0, 0, 0.02, 0.2]))
     save()
+    if allow is not None:
+        allow()
     every.on_experiment_end(trials=every_trial)
     write_line(truth, {"event": "over", "process": process, "time": time.time()})
 

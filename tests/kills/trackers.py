@@ -14,6 +14,7 @@ from typing import Any
 from tests.kills.driver import CLIP_KEYS, RAW, Places
 from tests.kills.truth import TrialThere, Truth
 from tests.support.experiment import tensorboard_events
+from tests.support.json_lines import read_lines
 from tests.support.trackers import wandb_records
 
 _NUMBER = "number"
@@ -25,8 +26,9 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
         found = {
             "result.json": _check_results(truth, trial, there),
             "TensorBoard": _check_tensorboard(places, truth, trial, there, Path(folder), counts),
-            "W&B": _check_wandb(truth, trial, there, Path(folder), counts),
+            "W&B": _check_wandb(places, truth, trial, there, Path(folder), counts),
             "MLflow": _check_mlflow(places, truth, trial, there, counts),
+            "calls": _check_calls(places, truth, trial, there, counts),
         }
     is_named = any(f"trial {trial} had" in log.read_text() for log in places.folder.glob("driver-*.log"))
     had_ended = truth.ends.get(trial, sys.maxsize) < truth.over.get("process", 0)  # Ray's logger does not look again
@@ -35,6 +37,32 @@ def check_trackers(places: Places, truth: Truth, trial: str, there: TrialThere, 
         for name in ("result.json", "W&B") if is_named else ("result.json",):  # which are made of it
             found[name] = [problem for problem in found[name] if not problem.startswith("lacks result")]
     return [f"{name} {problem}" for name, problems in found.items() for problem in problems]
+
+
+def is_blind(places: Places, process: int | str = "*") -> bool:
+    """Return whether the storage had no thread, and could not tell in time which media are known."""
+    logs = places.folder.glob(f"driver-{process}.log")
+    return any("'tune_media storage' did not start" in log.read_text() for log in logs)
+
+
+def names_loss(places: Places, trial: str) -> bool:
+    """Return whether a driver has said that the storage lacks something of a trial."""
+    said = [line for log in places.folder.glob("driver-*.log") for line in log.read_text().splitlines()]
+    hole = f"the last media of trial {trial} before its driver was lost"
+    return any(hole in line or ("storage may lack" in line and trial in line) for line in said)
+
+
+def _unnamed(
+    places: Places, truth: Truth, tracker: str, trial: str, lacks: list[str], counts: Counter[str]
+) -> list[str]:
+    """Return what a tracker lacks after a machine was lost, unless a driver has named the trial and the remedy."""
+    said = [line for log in places.folder.glob("driver-*.log") for line in log.read_text().splitlines()]
+    named = f"{tracker} may lack", trial, "tune-media export"
+    is_named = any(all(text in line for text in named) for line in said)
+    counts[f"{tracker}: media that a lost machine had"] += len(lacks)
+    counts[f"{tracker}: trials named after a machine was lost"] += is_named
+    needless = ["is named as lacking data, and no machine was lost"] if is_named and truth.lost < 0 else []
+    return needless if is_named else lacks
 
 
 def _check_results(truth: Truth, trial: str, there: TrialThere) -> list[str]:
@@ -49,9 +77,6 @@ def _check_tensorboard(
     places: Places, truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]
 ) -> list[str]:
     """Each step once: results that were reported there, and media of the index, or a restore names the trial."""
-    said = [line for log in places.folder.glob("driver-*.log") for line in log.read_text().splitlines()]
-    is_named = any("TensorBoard may lack" in line and trial in line for line in said)
-    counts["TensorBoard: trials named after a machine was lost"] += is_named
     there.copy("events.out.tfevents", folder / "events")
     events, is_whole = tensorboard_events(folder / "events"), truth.lost < 0
     tags = events.Tags()
@@ -62,6 +87,7 @@ def _check_tensorboard(
     reported = {(report["iteration"], report["number"]) for report in truth.of_trial(trial)}
     problems += [f"has result {number} at iteration {step}" for step, number in set(results) - reported]
     counts["TensorBoard: results"] += len(shown)
+    lacks: list[str] = []
     for key in (*CLIP_KEYS, RAW, *_HISTOGRAMS):
         tag = f"train/{key}"
         is_image = key not in _HISTOGRAMS
@@ -72,23 +98,26 @@ def _check_tensorboard(
         lines = [line for line in there.counting if line["key"] == own]
         wanted = {line["training_iteration"]: key != RAW and line["time"] for line in lines}
         times = [(event.step, key != RAW and event.wall_time) for event in held]
-        problems += _compare(tag, wanted, times, is_whole)
-        if not is_whole:
-            lacks = [problem for problem in _compare(tag, wanted, times, True) if problem.startswith("lacks")]
-            counts["TensorBoard: media that a lost machine had"] += len(lacks)
-            problems += [] if is_named else lacks
+        found = _compare(tag, wanted, times, is_whole)
+        if key == RAW and is_blind(places):  # it came as a new one, and its second array was lost in memory
+            counts["TensorBoard: raw arrays lost in memory"] += sum(problem.startswith("lacks") for problem in found)
+            found = [problem for problem in found if not problem.startswith("lacks")]
+        problems += found
+        lacks += [] if is_whole else _lacks(tag, wanted, times)
         counts["TensorBoard: media"] += len(held)
-    return problems
+    return problems + _unnamed(places, truth, "TensorBoard", trial, lacks, counts)
 
 
-def _check_wandb(truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]) -> list[str]:
+def _check_wandb(
+    places: Places, truth: Truth, trial: str, there: TrialThere, folder: Path, counts: Counter[str]
+) -> list[str]:
     """One offline run, which is whole, and has each result and medium once."""
     files = [file for file in there.copy("wandb/offline-run-", folder) if file.suffix == ".wandb"]
     is_whole = not truth.ended_before_loss(trial)
-    if len(files) != 1:
-        return [f"has {len(files)} runs"] if files or is_whole else []
-    records = list(wandb_records(files[0]))
-    problems = [] if records[-1].WhichOneof("record_type") == "exit" else ["has a run without an end"]
+    if len(files) != 1 and (files or is_whole):
+        return [f"has {len(files)} runs"]
+    records = list(wandb_records(files[0])) if files else []
+    problems = [] if not files or records[-1].WhichOneof("record_type") == "exit" else ["has a run without an end"]
     numbers: list[tuple[int, float]] = []
     media: dict[str, list[tuple[int, Any]]] = defaultdict(list)
     for record in records:
@@ -103,14 +132,16 @@ def _check_wandb(truth: Truth, trial: str, there: TrialThere, folder: Path, coun
                 media[key].append((row["media_step"], row.get(f"{key}/sha256")))
     problems += _compare("result", truth.counting(trial), numbers, is_whole)
     counts["W&B: results"] += len(numbers)
+    lacks: list[str] = []
     for key in (*CLIP_KEYS, RAW, *_HISTOGRAMS):
         own = "episodes/data" if key.startswith("episodes/") else key
         lines = [line for line in there.counting if line["key"] == own]
         wanted = {line["training_iteration"]: None if key in _HISTOGRAMS else line["sha256"] for line in lines}
         held = media.get(f"train/{key}", [])
         problems += _compare(key, wanted, held, is_whole)
+        lacks += [] if is_whole else _lacks(key, wanted, held)
         counts["W&B: media"] += len(held)
-    return problems
+    return problems + _unnamed(places, truth, "W&B", trial, lacks, counts)
 
 
 def _check_mlflow(places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]) -> list[str]:
@@ -122,8 +153,11 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, there: TrialThere, c
     client, problems = MlflowClient(f"sqlite:///{home}/{name}"), []
     experiment = client.get_experiment_by_name(places.mlflow_experiment)
     runs = [run for run in client.search_runs([experiment.experiment_id]) if run.data.tags["trial_name"][-2:] == trial]
+    counted = {line["path"] for line in there.counting if line["key"] != RAW}
     if len(runs) != 1:
-        return [f"has {len(runs)} runs"] if runs or not truth.ended_before_loss(trial) else []
+        if runs or not truth.ended_before_loss(trial):
+            return [f"has {len(runs)} runs"]
+        return _unnamed(places, truth, "MLflow", trial, [f"lacks {path}" for path in sorted(counted)], counts)
     (run,) = runs
     # What a lost machine had to tell a tracker is lost: `tune-media export` rebuilds the tracker.
     if run.info.status != "FINISHED" and not truth.ended_before_loss(trial):
@@ -146,6 +180,8 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, there: TrialThere, c
             if truth.counts(report) and key != RAW:
                 wanted.add(path)
     problems += [f"lacks {path}" for path in sorted(wanted - paths)]
+    lacks = [f"lacks {path}" for path in sorted(counted - wanted - paths)]  # which the storage has
+    problems += _unnamed(places, truth, "MLflow", trial, lacks, counts)
     ids = {id[:12] for report in reports for id in report["media"].values() if id}
     for path in paths:
         known = path in allowed or any(id in path for id in ids) or "raw" in path or path.startswith("episode_data/")
@@ -157,6 +193,19 @@ def _check_mlflow(places: Places, truth: Truth, trial: str, there: TrialThere, c
     counts["MLflow: results"] += sum(points.values())
     counts["MLflow: media"] += sum(path.startswith(("media/", "episode_data/")) for path in paths)
     return problems
+
+
+def _check_calls(places: Places, truth: Truth, trial: str, there: TrialThere, counts: Counter[str]) -> list[str]:
+    """Return the media on the storage that the backend did not get, if a machine was lost."""
+    calls = read_lines(places.folder / "calls.jsonl") if truth.lost >= 0 else []
+    made = [call["what"] for call in calls if call["call"] == "media" and call["trial"] == trial]
+    media = [[line["key"], line["path"]] for line in there.counting if truth.lost >= 0 and line["key"] != RAW]
+    lacks = [f"lacks {place}" for place in media if place not in made]
+    return _unnamed(places, truth, "calls", trial, lacks, counts)
+
+
+def _lacks(what: str, wanted: dict[int, Any], held: Iterable[tuple[int, Any]]) -> list[str]:
+    return [problem for problem in _compare(what, wanted, held, is_whole=True) if problem.startswith("lacks")]
 
 
 def _compare(what: str, wanted: dict[int, Any], held: Iterable[tuple[int, Any]], is_whole: bool) -> list[str]:

@@ -92,10 +92,11 @@ def write_trial(
     return folder
 
 
-def write_snapshot(experiment: Path, **statuses: str) -> None:
+def write_snapshot(experiment: Path, stop: dict[str, float] | None = None, **statuses: str) -> None:
     """Write Tune's snapshot of an experiment; ``statuses`` are Tune's words for the trials, by folder."""
     rows = [
-        [json.dumps({"trial_id": f"tune_{name}", "relative_logdir": name, "status": status}), "{}"]
+        [json.dumps({"trial_id": f"tune_{name}", "relative_logdir": name, "status": status, **more}), "{}"]
+        for more in [{"stopping_criterion": stop or {}}]
         for name, status in statuses.items()
     ]
     (experiment / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps({"trial_data": rows}))

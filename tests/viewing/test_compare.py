@@ -67,10 +67,10 @@ def test_ticked_trials_are_compared_on_one_time_line_at_the_same_seed(browser, s
         viewer.wait(f"{SHOWN} === 'best,best'")  # no seed is common to the clips of the chosen key
         assert "there are clips of equal seeds" in viewer.all(".compare-view .heading-title p")[0]
         assert viewer.all("[aria-label=Seed] button") == ["seed 5 (worst, best)", "seed 7 (first)", "any seed"]
-        viewer.frame.click("[aria-label=Clip] >> text=worst")
+        viewer.frame.select_option("[aria-label=Clip]", label="worst")
         viewer.wait(f"{SHOWN} === 'worst,worst'")
         assert "same evaluation seed, 5" in viewer.all(".compare-view .heading-title p")[0]
-        viewer.frame.click("[aria-label=Clip] >> text=best")
+        viewer.frame.select_option("[aria-label=Clip]", label="best")
         viewer.wait(f"{SHOWN} === 'best,best'")
         viewer.frame.click("text=seed 7")
         viewer.wait(f"{SHOWN} === 'first,first'")

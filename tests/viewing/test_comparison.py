@@ -12,6 +12,7 @@ from tests.support.recorded import make_trial
 from tests.support.viewing import write_snapshot
 from tune_media.values.episodes import success_rate
 from tune_media.values.rates import wilson
+from tune_media.viewing.comparison import success_over_runs
 from tune_media.viewing.table import configuration_table
 
 RETURNS = {0.1: [10.0, 12.0, 11.0, 30.0], 0.2: [20.0, 21.0, 19.0, 22.0]}  # the best run has the worse configuration
@@ -70,6 +71,8 @@ def test_a_failed_trial_never_wins(tmp_path):
         ({0.1: [1, 1], 0.2: [5, 5]}, "Best so far: lr 0.2. All its runs are equal."),
         ({0.1: [1, 2, 3], 0.2: [50]}, "Best so far: lr 0.2. One run cannot tell."),
         ({0.1: [1, 2], 0.2: [2, 3], 0.3: [3, 4]}, "Best so far: lr 0.3. 2 others may be as good."),
+        ({0.1: [5], 0.2: [9], 0.3: [9], 0.4: [9]}, "Best so far: lr 0.2. 2 others have the same score."),
+        ({0.1: [9, 9, 9, 9], 0.2: [9, 9, 9, 9]}, "Best so far: lr 0.1. Another one has the same score."),
         ({0.1: [1, 2], 0.2: []}, None),
     ],
 )
@@ -83,13 +86,13 @@ def test_the_verdict_is_one_short_sentence(tmp_path, returns, said):
 
 
 def test_runs_of_two_kinds_are_told(tmp_path):
-    for lr, values in {0.1: [500, 490, 495, 20, 498], 0.2: [10, 20, 15, 12, 8]}.items():
+    runs = {0.1: [500, 490, 495, 20, 498], 0.2: [390, 400, 410, 420, 395], 0.3: [450, 455, 460, 445, 9]}
+    for lr, values in runs.items():
         for seed, value in enumerate(values):
             make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
     said = [line for line in tm.load(tmp_path / "exp").verdict.why if "far from the others" in line]
-    assert said == [
-        "1 of the 5 runs of #1 lies far from the others: the mean describes neither kind, and its interval may miss."
-    ]
+    rest = "lies far from the others: the mean describes neither kind, and its interval may miss."
+    assert said == [f"1 of the 5 runs of #{place} {rest}" for place in (2, 3)]
 
 
 def test_the_grouping_and_the_metric_can_be_chosen(sweep):
@@ -171,6 +174,20 @@ def test_list_shows_configurations_if_there_are_several_runs(sweep, tmp_path):
     for number in range(2):
         make_trial(tmp_path / "other" / str(number), {"lr": number}, {10: 1.0})
     assert configuration_table(tm.load(tmp_path / "other")) == ""
+
+
+def test_list_has_the_success_rate_of_a_configuration_as_the_page(tmp_path):
+    for number in range(4):
+        folder = make_trial(tmp_path / str(number), {"lr": number // 2, "seed": number % 2}, {10: 1.0 + number})
+        rate = success_rate([won < 10 + number for won in range(20)]) if number > 1 else {}
+        result = {"training_iteration": 1, "episode_return_mean": float(number), "custom_metrics": rate}
+        (folder / "result.json").write_text(json.dumps(result) + "\n")
+    catalog = tm.load(tmp_path)
+    head, best, other = configuration_table(catalog, width=200).split("\n")
+    assert head.split()[-1] == "success"
+    rate = success_over_runs(catalog.trials[2:])
+    assert f"{rate.value:.3g} [{rate.low:.3g}, {rate.high:.3g}]  best" in best
+    assert "[" not in other
 
 
 def test_the_frame_has_its_columns_without_trials(tmp_path):

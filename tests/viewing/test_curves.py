@@ -198,9 +198,9 @@ BANDS = """() => [...tuneMedia.app.instance.curves.bands.values()].map((band) =>
 def test_the_page_has_the_interval_as_a_band(browser, sweep, tmp_path, host):
     catalog = tm.load(sweep)
     with opened(browser, sweep, tmp_path, host=host) as viewer:
+        viewer.frame.click("text=Charts")
         for name in ("mean", "IQM"):
-            viewer.wait("document.querySelector('.curves .choice')")
-            viewer.frame.click(f".curves .choice >> text={name}")
+            viewer.frame.click(f"[aria-label=Line] >> text={name}")
             viewer.wait("(iqm) => tuneMedia.app.instance.curves.iqm === iqm", name == "IQM")
             means = Curves().means(catalog.trials, catalog.statuses, RETURN, iqm=name == "IQM")
             expected = [[one.step[-1], one.mean[-1].low, one.mean[-1].high] for one in means]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import tune_media as tm
-from tests.support.browser import chromium, served, viewer_page
+from tests.support.browser import served, viewer_page
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar, write_snapshot
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
@@ -157,8 +157,23 @@ def assert_figures(viewer, experiment, names):
     return ranked[0]
 
 
-def test_the_page_says_what_decides_and_each_figure_is_scipys(sweep, tmp_path):
-    with chromium() as browser, served("watch", sweep, tmp_path) as url, viewer_page(browser, "watch") as viewer:
+def test_wide_intervals_leave_room_for_the_dots_and_do_not_look_like_four_numbers(browser, tmp_path):
+    for lr, returns in {0.1: [10, 200], 0.2: [100, 104]}.items():
+        for seed, value in enumerate(returns):
+            write_run(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, np.array([value] * 2))
+    with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
+        viewer.open(url)
+        viewer.wait("document.querySelectorAll('.card.configuration .ends').length === 2")
+        (low, high), _ = viewer.all(".dots", "[...e.querySelectorAll('.dot')].map((dot) => parseFloat(dot.style.left))")
+        assert 0 < low < high - 30 < 70  # percent of the axis; Student's interval is 13 times as wide as the runs
+        assert viewer.all(".card.configuration .ends")[0] == "[-1102, 1312]"
+        first, second = viewer.all(".card.configuration .swatch", "e.style.background")
+        assert (first, second) == ("rgb(66, 105, 208)", "rgb(224, 139, 29)")  # not those of the first trial of each
+        assert viewer.errors == []
+
+
+def test_the_page_says_what_decides_and_each_figure_is_scipys(browser, sweep, tmp_path):
+    with served("watch", sweep, tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
         viewer.wait("document.querySelectorAll('.card.configuration .ends').length === 4")
         viewer.wait("document.querySelector('.winner-line summary')")

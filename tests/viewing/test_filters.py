@@ -138,7 +138,9 @@ def test_the_page_says_what_matters_in_the_numbers_of_the_catalog(viewer, sweep)
         [name, "sure" if matters else "", f"{round(100 * share)} %"]
         for name, matters, share in table[["hyperparameter", "matters", "share"]].to_numpy().tolist()
     ]
-    assert "What matters: lr." in viewer.all(".importance p")[0]
+    (told,) = viewer.all(".importance p")[:1]
+    assert "What matters: lr." in told
+    assert "cannot see a hyperparameter that changes nothing by itself, but only how another one acts" in told
 
 
 def test_a_comparison_without_a_value_says_so_and_a_misspelt_value_is_answered(viewer):

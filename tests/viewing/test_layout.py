@@ -1,10 +1,12 @@
 import json
+import math
 
 import pytest
 
 import tune_media as tm
 from tests.support.stores import StoredTrial
 from tests.support.viewing import moving_bar
+from tune_media.values.episodes import success_rate
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +16,7 @@ BOX = "(({ left, right, top, bottom, height }) => ({ left, right, top, bottom, h
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    """Twenty trials of five configurations, four runs each; their clips are three times as high as wide."""
+    """Twenty trials of five configurations, four runs each, with success rates; their clips are high."""
     experiment = tmp_path_factory.mktemp("layout") / "exp"
     for number in range(20):
         folder = experiment / f"t{number:02d}"
@@ -23,12 +25,17 @@ def sweep(tmp_path_factory):
         params = {"lr": 0.001 * (1 + number // 4), "seed": number % 4, "env": "E"}
         (folder / "params.json").write_text(json.dumps(params))
         returns = [level * step / 10 + number % 4 for step in range(1, 11)]
-        results = [{"training_iteration": step, "episode_return_mean": one} for step, one in enumerate(returns, 1)]
+        success = success_rate([True] * level + [False] * (50 - level))
+        results = [
+            {"training_iteration": step, "episode_return_mean": one, "custom_metrics": success}
+            for step, one in enumerate(returns, 1)
+        ]
         (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
         store = StoredTrial.in_folder(folder)
         record = tm.EpisodeRecord(f"e{number}", float(level), 5, training_iteration=10)
         frames = moving_bar(6).repeat(4, axis=1)
-        store.add(tm.Video(frames, fps=10, episode=record), "evaluation", "episodes/best", 10)
+        for key in ("best", "worst"):
+            store.add(tm.Video(frames, fps=10, episode=record), "evaluation", f"episodes/{key}", 10)
         store.finish()
     return experiment
 
@@ -53,6 +60,60 @@ def test_the_figures_of_the_first_cards_are_above_the_player_below_the_curves(vi
     assert max(card["height"] for card in viewer.all(".card", BOX)) < 700
 
 
+CONTROLS = """() => [...document.querySelectorAll("button, input, select, summary, a")].filter((e) => {
+  const { width, height, top, bottom } = e.getBoundingClientRect();
+  return !e.closest(".card") && e.checkVisibility() && Math.min(width, height) > 1 && bottom > 0 && top < innerHeight;
+}).map((e) => e.className || e.innerText || e.tagName)"""
+
+
+def test_the_first_screen_has_few_controls_beside_the_cards(viewer):
+    viewer.open(viewer.url)
+    viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card .dot').length >= 16")
+    controls = viewer.frame.evaluate(CONTROLS)
+    assert "clip-choice" in controls and "score-choice" in controls
+    assert len(controls) <= 16, controls
+    viewer.frame.click(".more-shown")  # the others are in folds
+    viewer.frame.click(".transport .fold")
+    assert len(viewer.frame.evaluate(CONTROLS)) >= len(controls) + 10
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_each_dot_can_be_seen_and_opens_its_run(viewer, width):
+    """Runs that are nearly equal have dots that would cover each other."""
+    viewer.page.set_viewport_size({"width": width, "height": 800})
+    for size in (280, 180):
+        viewer.open(viewer.url)
+        viewer.wait("document.querySelector('.card .success')")
+        viewer.frame.evaluate(f"tuneMedia.app.instance.set({{ size: {size}, step: 'best' }})")
+        seen = []
+        for place in range(5):
+            card = f".configuration:nth-child({place + 1})"
+            viewer.frame.locator(card).scroll_into_view_if_needed()
+            viewer.wait("(card) => document.querySelectorAll(`${card} .dot`).length === 4", card)
+            (facts,) = viewer.all(f"{card} .facts", BOX)
+            dots = viewer.all(f"{card} .dot", BOX)
+            for at, dot in enumerate(dots):
+                assert facts["left"] <= dot["left"] and dot["right"] <= facts["right"]
+                assert facts["top"] <= dot["top"] and dot["bottom"] <= facts["bottom"]
+                assert all(distance(dot, other) > 10 for other in dots[:at])
+            for at in range(4):
+                dot = viewer.frame.locator(f"{card} .dot").nth(at)
+                title = dot.get_attribute("title")
+                dot.click()
+                viewer.wait("document.querySelector('.trial-view')")
+                trial = viewer.frame.evaluate("tuneMedia.app.instance.state.trial")
+                assert title.startswith(f"seed {int(trial[1:]) % 4}: ")
+                seen.append(trial)
+                viewer.page.go_back()
+                viewer.wait("(card) => document.querySelectorAll(`${card} .dot`).length === 4", card)
+        assert sorted(seen) == [f"t{number:02d}" for number in range(20)]
+
+
+def distance(one, other):
+    """Return how far the centres of two boxes are from each other."""
+    return math.hypot(*(one[a] + one[b] - other[a] - other[b] for a, b in (("left", "right"), ("top", "bottom")))) / 2
+
+
 # The hues of the chart, in steps of 30 degrees, that fill a line: its edges have others.
 HUES = """() => {
   const canvas = document.querySelector(".curves canvas");
@@ -65,7 +126,7 @@ HUES = """() => {
     const hue = Math.round(Math.atan2(Math.sqrt(3) * (green - blue), 2 * red - green - blue) * 6 / Math.PI);
     found.set(hue, (found.get(hue) || 0) + 1);
   }
-  return [...found].filter(([, count]) => count > 600).map(([hue]) => hue).sort();
+  return [...found].filter(([, count]) => count > 900).map(([hue]) => hue).sort();
 }"""
 
 
@@ -74,7 +135,7 @@ def test_of_many_curves_the_best_and_the_one_under_the_pointer_have_a_colour(vie
     viewer.wait("document.querySelector('.curves .u-over')")
     viewer.wait(f"({HUES})().length === 1")
     assert viewer.frame.evaluate(HUES) == [1]  # gold
-    assert "lr 0.005 · seed 3" in viewer.all(".curves .panel-head .muted")[0]
+    assert "lr 0.005 · seed 1" in viewer.all(".curves .panel-head .muted")[0]
     (over,) = viewer.all(".curves .u-over", BOX)
     viewer.page.mouse.move(over["right"] - 60, over["bottom"] - 7)  # of a colour that is not near gold
     viewer.wait("document.querySelector('.curves .peek b')?.innerText === 'lr 0.001 · seed 3'")

@@ -159,11 +159,11 @@ def test_the_focus_and_the_place_on_the_page_come_back_and_a_card_is_one_stop(vi
 
 def test_a_metric_is_searched_for_by_name(viewer):
     show(viewer)
-    viewer.frame.select_option(".score-choice", label="another metric …")
+    viewer.frame.click(".score-choice")
     viewer.frame.fill("dialog .search", "iterat")
     assert viewer.all("dialog .names button") == ["training_iteration"]
     viewer.press("Enter")
-    viewer.wait("document.querySelector('.score-choice').selectedOptions[0].text === 'training_iteration'")
+    viewer.wait("document.querySelector('.score-choice').innerText === 'Winner by training_iteration, max'")
     assert viewer.frame.evaluate("tuneMedia.app.instance.state.score") == "training_iteration"
 
 
@@ -274,6 +274,23 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
         viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
 
 
+def test_a_configuration_whose_runs_are_filtered_is_of_those_left(browser, seeds, tmp_path):
+    facts = "[e.querySelector('.runs .link').innerText, e.querySelector('.score dd').innerText]"
+    with opened(browser, seeds, tmp_path, "filter=lr=0.2 seed=3") as viewer:
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 1")
+        assert viewer.all(".card", facts) == [["1 of 4 runs, by the filter", f"{RETURNS[0.2][3]}"]]
+        assert len(viewer.all(".card .dot", "1")) == 1
+        assert viewer.all(".card .rank, .card .interval, .card .success, .card .best-worst", "1") == []
+        viewer.frame.fill(".filter", "seed>1")  # two of each: the mean of two, the better first
+        viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
+        of_two = [[f"{sum(RETURNS[lr][2:]) / 2:g}", lr] for lr in RETURNS]
+        means = [value for value, _ in sorted(of_two, key=lambda item: -float(item[0]))]
+        assert viewer.all(".card", facts) == [["2 of 4 runs, by the filter", mean] for mean in means]
+        viewer.frame.fill(".filter", "lr=0.2")
+        viewer.wait("document.querySelector('.card .rank')?.innerText === '#1'")
+        assert viewer.all(".card", facts)[0][0] == "4 runs"
+
+
 def test_a_trial_that_failed_is_no_best_run(browser, tmp_path):
     for number in range(5):
         write_trial(tmp_path / "exp" / f"t{number}", number, steps=(10,), lr=number // 2, seed=number % 2)
@@ -374,7 +391,7 @@ VIEWS = {
     "some episodes": ("view=episodes&where=return<100", ""),
     "help": ("", "show(tuneMedia.keys.Help)"),
     "hyperparameters": ("", "show(tuneMedia.scatter.Axes)"),
-    "metrics": ("", "pickMetric('score')"),
+    "metrics": ("", "show(tuneMedia.bars.Ranking)"),
     "columns": ("", "show(tuneMedia.episodes.Columns, { columns: ['trial', 'metrics/x'] })"),
     "columns of the table": ("cards=table", "show(tuneMedia.table.Columns)"),
 }

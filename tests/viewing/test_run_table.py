@@ -75,6 +75,7 @@ def test_a_sweep_without_clips_shows_all_that_it_has(browser, results, tmp_path)
         assert download.value.suggested_filename == "sweep.csv"
         assert list(table["last/episode_return_mean"]) == list(frame["episode_return_mean"][table.index])
         assert list(table["config/zeta_lr"]) == [settings_of(int(name[-2:]))["zeta_lr"] for name in table.index]
+        viewer.frame.click("text=Charts")
         viewer.frame.click("text=Hyperparameters")
         viewer.wait("document.querySelector('.scatter')?.innerText.includes('to see its trial')")
         viewer.frame.click("text=All episodes")
@@ -192,12 +193,13 @@ def test_a_running_sweep_says_how_many_run_how_far_they_are_and_how_old_its_resu
     experiment = tmp_path / "exp"
     for number in range(4):
         write_trial(experiment / f"t{number}", number, steps=(10 * (number + 1),))
-    write_snapshot(experiment, t0="RUNNING", t1="RUNNING", t2="TERMINATED", t3="ERROR", t4="PENDING", t5="PENDING")
+    statuses = {"t0": "RUNNING", "t1": "RUNNING", "t2": "TERMINATED", "t3": "ERROR", "t4": "PENDING", "t5": "PENDING"}
+    write_snapshot(experiment, {"training_iteration": 40, "kl": 0.1}, **statuses)
     with opened(browser, experiment, tmp_path) as viewer:
         viewer.wait("document.querySelector('.live')?.innerText.includes('pending')")  # not known at first
         told = " ".join(viewer.all(".live")[0].split())
-        assert told.startswith("2 running 2 pending 1 ended 1 failed iteration 10 to 20 newest result ")
-        assert told.endswith(" s ago")
+        assert told.startswith("2 running 2 pending 1 ended 1 failed iteration 10 to 20 of 40 newest result ")
+        assert told.endswith(" s ago") and told.count(" ago") == 1
         viewer.wait("document.querySelectorAll('.card .other').length === 3")  # no clip at the last step yet
         assert viewer.axe_violations() == {}
         viewer.press("Tab")
@@ -207,6 +209,20 @@ def test_a_running_sweep_says_how_many_run_how_far_they_are_and_how_old_its_resu
         time.sleep(1.1)  # until the server looks again
         viewer.frame.evaluate("tuneMedia.app.instance.reload()")
         viewer.wait("!document.querySelector('.live')")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stop", "told"), [(40, "10 to 20 of 40 about 5 min left newest"), (None, "10 to 20 newest")])
+def test_a_running_sweep_says_how_long_it_takes_if_tunes_stop_does(browser, tmp_path, stop, told):
+    for number, iteration in enumerate((10, 20)):  # 10 s and 5 s each: 300 s and 100 s are left
+        folder = write_trial(tmp_path / "exp" / f"t{number}", number)
+        result = {"training_iteration": iteration, "time_total_s": 100.0, "episode_return_mean": 1.0}
+        (folder / "result.json").write_text(json.dumps(result) + "\n")
+    criteria = {"training_iteration": stop} if stop else {"episode_return_mean": 500}
+    write_snapshot(tmp_path / "exp", criteria, t0="RUNNING", t1="RUNNING", t2="PENDING")  # the last takes 40 x 7.5 s
+    with opened(browser, tmp_path / "exp", tmp_path) as viewer:
+        viewer.wait("document.querySelector('.live')?.innerText.includes('pending')")
+        assert told in " ".join(viewer.all(".live")[0].split())
 
 
 @pytest.mark.slow

@@ -71,6 +71,8 @@ def test_cards_have_the_success_rate_of_list_and_compare(viewer, sweep):
 def test_columns_whose_names_begin_alike_fold_into_one(viewer):
     heads = "[...document.querySelectorAll('.run-table thead th')].map((th) => th.innerText.trim())"
     names = ("policy_loss", "entropy", "kl")
+    viewer.open(viewer.url, "cards=table")
+    viewer.wait(f"{heads}.includes('success')")  # as on the cards
     viewer.open(viewer.url, "cards=table&columns=" + "%0A".join(["score", *(f"metric:learners/p/{n}" for n in names)]))
     viewer.wait("document.querySelectorAll('.folds button').length === 1")
     before = viewer.frame.evaluate(heads)

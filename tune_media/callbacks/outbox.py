@@ -171,6 +171,7 @@ class Outbox:
 
     Attributes:
         is_adopted: Whether an earlier process made it.
+        reached: The number of the last row that an earlier process appended; 0 if none did.
         began: The number of the last row before this process.
         last: The number of the last row.
         nbytes: The size of all that it holds: contents, recipes, and the data of results and media.
@@ -191,9 +192,10 @@ class Outbox:
         self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
+        self.reached = max(last or 0, *self._cursors.values(), 0)
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
         # A number is never given twice: all cursors have passed the rows that were deleted.
-        self.began = self.last = max(last or 0, int(1000 * time.time()), *self._cursors.values())
+        self.began = self.last = max(self.reached, int(1000 * time.time()))
         self.nbytes = int(nbytes)
         self._in_memory: list[NewRow] = []  # rows that wait in memory until the disk takes them
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
@@ -202,12 +204,14 @@ class Outbox:
         self._is_closed = False
 
     @classmethod
-    def open(cls, root: Path, storage: str, timestamp: str) -> Outbox:
+    def open(cls, root: Path, storage: str, timestamp: str, last: int = 0) -> Outbox:
         """Open the outbox of an experiment: that of a process that is gone, or a new one.
 
         Args:
             storage: The experiment's folder on the storage.
             timestamp: Tune's own time stamp of the experiment, which a restore keeps.
+            last: The last row when Tune took its snapshot. If an outbox ends before it, another machine has gone on
+                with the experiment since: its rows are of results that were undone, or were lost with that machine.
 
         Raises:
             OSError: The folder cannot be written, or too many processes run this experiment.
@@ -221,6 +225,15 @@ class Outbox:
                 logger.warning(
                     "tune_media: what another driver of the experiment in %s has not delivered stays in %s: that "
                     "process runs, or its outbox cannot be read.",
+                    storage,
+                    folder,
+                )
+                continue
+            if outbox.is_adopted and outbox.reached < last:
+                outbox.close(remove=False)
+                logger.warning(
+                    "tune_media: another machine went on with the experiment in %s after the outbox in %s was left; "
+                    "what that had not delivered stays there, and is removed after a week.",
                     storage,
                     folder,
                 )

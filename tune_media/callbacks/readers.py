@@ -23,6 +23,7 @@ from tune_media.storage.index_lines import Line, read_index
 from tune_media.values.checks import first_names
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
+from tune_media.values.threads import is_refusal
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -229,12 +230,13 @@ class BackendReader(Reader, Context):
             total[noun] += count
         if lacks:
             logger.warning(
-                "tune_media: %s lacks %s of %d trial(s): %s. Everything is in the trials' folders. The warnings above "
-                "say why.%s",
+                "tune_media: %s lacks %s of %d trial(s): %s. Everything is in the trials' folders. `tune-media export "
+                "%s --to ...` logs it anew. The warnings above say why.%s",
                 self.name,
                 ", ".join(f"{count} {noun}" for noun, count in sorted(total.items())),
                 len(trials),
                 first_names(trials),
+                self._services.summary.argument,
                 more,
             )
 
@@ -411,7 +413,7 @@ class BackendReader(Reader, Context):
 
     def _ask_whether_away(self, error: Exception) -> bool:
         with self.guard("asking whether an error will pass"):
-            return self.backend.is_away(error)
+            return is_refusal(error) or self.backend.is_away(error)
         return False
 
     def _doing(self) -> str:

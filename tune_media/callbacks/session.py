@@ -41,6 +41,7 @@ from tune_media.ray_compat import donor_of, experiment_timestamp, mark_as_logged
 from tune_media.storage.entry import DROPPED
 from tune_media.storage.filesystem import for_small_files, place_name
 from tune_media.storage.known_media import KnownMedia
+from tune_media.storage.log import delivered_to, note_delivered
 from tune_media.values.checks import first_names
 from tune_media.values.number import counted
 from tune_media.values.options import MediaOptions
@@ -88,17 +89,18 @@ class MediaSession:
 
     def __init__(self, key: str, trial: Trial, state: dict[str, Any]) -> None:
         self.key = key
-        outbox, filesystem = _opened_outbox(trial), for_small_files(trial.storage.storage_filesystem)
+        before = state.get("outbox") or {}
+        outbox = _opened_outbox(trial, int(before.get("last", 0)))
+        filesystem = for_small_files(trial.storage.storage_filesystem)
         experiment = trial.storage.experiment_fs_path
         self.services = Services(outbox, filesystem, experiment, Path(key), trial.experiment_dir_name)
         self._outbox, self._summary = outbox, self.services.summary
         self.running: dict[str, Trial] = {}
-        before = state.get("outbox") or {}
         outbox.raise_to(int(before.get("last", 0)))
         self._last_media: dict[str, int] = dict(before.get("media") or {})  # the last row of each trial
         self._summary.had_media = bool(before.get("has_media"))
         if not outbox.is_adopted:
-            self._name_gaps(before.get("behind") or {})
+            self._name_gaps(before.get("behind") or {}, int(before.get("last", 0)))
         self.storage = StorageWriter(self.services, {} if outbox.is_adopted else self._last_media)
         self._maker = Maker(self.services)
         self._renderer: TapeRenderer | None = None  # from the first clip on that came as a tape
@@ -108,6 +110,7 @@ class MediaSession:
         self._members: list[Member] = []
         self._load_patience = _LOAD_SECONDS
         self._is_settled = True
+        self._was_behind = False  # when a snapshot was taken
         self._last: Report | None = None  # Tune shows a result to all callbacks, then the next one
         self._last_copy: dict[str, Any] | None = None
         if any(row.seq > outbox.position(STORAGE) for row in outbox.read_kinds(0, ("media",))):
@@ -344,11 +347,16 @@ class MediaSession:
             running = set(self._outbox.trials_without_end())  # a restore looks for the media of these
             late = self._outbox.trials_behind(STORAGE, ("media", "episodes"))
             behind[STORAGE] = [trial for trial in late if trial not in running]
+        behind = {key: trials for key, trials in behind.items() if trials}
+        self._was_behind |= bool(behind)
         state = {"last": self._outbox.last, "media": dict(self._last_media), "has_media": self._summary.has_media}
-        return {"outbox": {**state, "behind": {key: trials for key, trials in behind.items() if trials}}}
+        return {"outbox": {**state, "behind": behind}}
 
-    def _name_gaps(self, behind: dict[str, list[str]]) -> None:
-        """Warn of what waited for a reader when Tune took its snapshot, in an outbox that is lost."""
+    def _name_gaps(self, behind: dict[str, list[str]], last: int) -> None:
+        """Warn of what waited for a reader when Tune took its snapshot at row ``last``, in an outbox that is lost."""
+        services = self.services
+        if behind and delivered_to(services.filesystem, services.experiment) >= last:
+            return  # it was delivered after the snapshot, and the outbox was removed
         for reader, trials in behind.items():
             text = (
                 f"the {reader} may lack the last data of {counted(len(trials), 'trial')} from before the restore "
@@ -412,14 +420,17 @@ class MediaSession:
             _SESSIONS.pop(self.key, None)
         atexit.unregister(self.end_now)
         self.end_all_trials([])
+        are_readers_done = all(reader.is_done for reader in self._readers.values())
+        are_readers_done &= self._renderer is None or self._renderer.is_empty
+        if are_readers_done and self._was_behind:
+            self.storage.put_chore("noting that all is delivered", self._note_delivered)
         self.storage.begin()
         begun = time.monotonic()
         is_stored = self.storage.close(self.services.time_left())
         if not is_stored:
             self.storage.count_unwritten()
         self.services.waited += time.monotonic() - begun
-        is_all_delivered = is_stored and all(reader.is_done for reader in self._readers.values())
-        is_all_delivered &= (self._renderer is None or self._renderer.is_empty) and not self._outbox.has_parked
+        is_all_delivered = is_stored and are_readers_done and not self._outbox.has_parked
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
                 self._summary.lost(read_media_row(row.kind, row.data).path, is_listed=False)
@@ -427,6 +438,10 @@ class MediaSession:
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)
         self.services.faults.raise_first()
+
+    def _note_delivered(self) -> None:
+        if not self._outbox.has_parked:
+            note_delivered(self.services.filesystem, self.services.experiment, self._outbox.last)
 
     def _adopt_options(self, member: Member) -> None:
         """Take over a member's options, if it was given any and is the first."""
@@ -479,7 +494,7 @@ def _has_recorder(config: Any) -> bool:
     return any(getattr(type(callback), "records_episodes", False) for callback in callbacks)
 
 
-def _opened_outbox(trial: Trial) -> Outbox:
+def _opened_outbox(trial: Trial, last: int) -> Outbox:
     """Return the outbox of a trial's experiment: that of a killed process, or a new one.
 
     Raises:
@@ -487,7 +502,7 @@ def _opened_outbox(trial: Trial) -> Outbox:
     """
     root, storage = outbox_root(), trial.storage
     place = place_name(storage.storage_filesystem, storage.experiment_fs_path)
-    outbox = Outbox.open(root, place, experiment_timestamp(trial))
+    outbox = Outbox.open(root, place, experiment_timestamp(trial), last)
     remove_expired(root)  # not before: this one may have waited longer
     outbox.add_reader(STORAGE)
     return outbox

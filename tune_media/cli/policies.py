@@ -96,10 +96,13 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
 
 @click.command(cls=Command, short_help="Decide on the same seeds whether a policy may replace another.")
 @click.argument("base")
-@click.argument("candidate")
+@click.argument("candidate", required=False)
 @click.option("--metric", default="return", show_default=True, help="return, success, length, or a custom metric.")
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True, help="What is better.")
 @click.option("--margin", default="5%", show_default=True, help="How much worse the candidate may be: 5% or 3.0.")
+@click.option(
+    "--at-least", type=float, help="What the candidate's mean must reach; without BASE, nothing else is asked."
+)
 @click.option(
     "--bounds", type=float, nargs=2, metavar="LOW HIGH", help="The least and the largest metric there can be."
 )
@@ -110,8 +113,10 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
 @click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: gates/CANDIDATE-DIGEST here.")
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else.")
-def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options: Any) -> None:
+def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **options: Any) -> None:
     """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
+
+    Or play one policy until it is sure whether its mean is at least a floor: POLICY --at-least 450.
 
     Each is the folder of a checkpoint, an experiment (its best trial), EXPERIMENT:TRIAL, or an evaluation that is
     there, EXPERIMENT/evaluations/NAME. Checkpoints are executable: compare only those of people whom you trust.
@@ -128,6 +133,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
       tune-media gate runs/main runs/mine --workers 4
       tune-media gate runs/main:PPO_0 mine/checkpoint_000009 --margin 10
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
+      tune-media gate runs/mine --metric success --at-least 0.9
     """
     try:
         from tune_media.cli.progress import ShownGate
@@ -144,6 +150,7 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         if target is not None:
             target.parent.stat()  # raises if there is none; when all has been played it is too late
         conditions = parsed_env_config(options.pop("env_config"))
+        options["explore"] = bool(options["explore"])
         decided = play(base, candidate, env_config=conditions, progress=ShownGate(), **options)
         if target is not None:
             target.write_text(decided.junit(), encoding="utf-8")
@@ -160,6 +167,8 @@ def gate(base: str, candidate: str, junit: str | None, as_json: bool, **options:
         _print_verdicts(decided)
         folder = shell_word(decided.path, options["output"])
         click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
+        if decided.page is not None:
+            click.echo(f"A page to mail: {shell_word(decided.page, options['output'])}")
     sys.exit(decided.exit_code)
 
 
@@ -169,10 +178,13 @@ def _print_verdicts(gate: Gate) -> None:
     for verdict in gate.verdicts:
         name = f"{verdict.condition}: " if verdict.condition else ""
         click.echo(f"{name}{verdict.verdict.upper()}. {in_shell(sentence(verdict, gate.metric))}")
-        for word, seeds in (("lost", verdict.lost), ("won", verdict.won)):
+        lost, won = "lost by more than the margin", "won by more than the margin"
+        for word, seeds in ((lost if verdict.at_least is None else "below it", verdict.lost), (won, verdict.won)):
             if seeds:
                 shown = ", ".join(map(str, seeds[:10])) + (", ..." if len(seeds) > 10 else "")
-                click.echo(f"  {word} by more than the margin on {counted(len(seeds), 'seed')}: {shown}")
+                click.echo(f"  {word} on {counted(len(seeds), 'seed')}: {shown}")
+        if verdict.played:
+            click.echo(f"  {verdict.played}")
         for note in verdict.notes:
             click.echo(f"  Note: {in_shell(note)}.")
     for problem in gate.problems:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 
 import click
 from typing_extensions import override
@@ -16,6 +18,7 @@ from tune_media.evaluation.sequential import Standing
 from tune_media.evaluation.sides import Side
 from tune_media.values.number import counted
 
+_SECONDS = 30.0  # between two lines of a gate's progress
 _CODE = "its checkpoints and in what makes its envs"  # where it has code
 
 
@@ -56,17 +59,28 @@ class ShownEvaluation(Progress):
 
 
 class ShownGate(GateProgress):
-    """Prints the difference so far."""
+    """Prints the difference so far; without a terminal, a line each half minute."""
+
+    def __init__(self) -> None:
+        self._told = time.monotonic()
 
     @override
-    def plays(self, base: Side, candidate: Side) -> None:
-        warn_of_stored_code(_CODE, base.name, candidate.name)
+    def plays(self, *sides: Side) -> None:
+        warn_of_stored_code(_CODE, *(side.name for side in sides))
 
     @override
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:
+        interval = "" if math.isinf(standing.low) else f" [{standing.low:.5g}, {standing.high:.5g}]"
+        line = f"{condition} {standing.seeds}/{seeds} seeds  {standing.difference:+.5g}{interval}".strip()
         if sys.stderr.isatty():
-            interval = f"{standing.difference:+.5g} [{standing.low:.5g}, {standing.high:.5g}]"
-            click.echo(f"\r\x1b[K{condition} {standing.seeds}/{seeds} seeds  {interval}", nl=False, err=True)
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+        elif time.monotonic() - self._told >= _SECONDS:
+            self._told = time.monotonic()
+            click.echo(line, err=True)
+
+    @override
+    def tells(self, text: str) -> None:
+        click.echo(f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True)
 
 
 class ShownFork(ForkProgress):

@@ -1,13 +1,10 @@
-"""The seeds on which two policies differ most, and the clips of both, cut around the first step at which they differ.
-
-Nothing calls it yet: the gate's own page will.
-"""
+"""The seeds on which two policies differ most, and both clips, cut around the first step at which they differ."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,10 +14,8 @@ import numpy as np
 from tune_media.encoding.decode import decode_video
 from tune_media.encoding.encoder import encode_video
 from tune_media.encoding.picture_files import jpeg_from_frame
-from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.replay.tape import Tape, are_equal
-from tune_media.selection import Selector
-from tune_media.values.video import Video
+from tune_media.storage.index_lines import Line
 from tune_media.viewing.single_page import data_uri
 from tune_media.viewing.taped_episodes import TapedEpisode
 
@@ -35,6 +30,7 @@ class CutClip:
     """A part of a clip."""
 
     src: str  # the clip as a data URI
+    start: str  # its first frame as a data URI, shown until the clip plays
     end: str  # its last frame as a data URI, for print
     first: int  # the step that its first frame shows
     last: int  # the step that its last frame shows
@@ -54,25 +50,26 @@ def decisive_seeds(scores: Mapping[int, tuple[float, float]]) -> list[int]:
     return sorted(differing, key=lambda seed: -abs(scores[seed][1] - scores[seed][0]))
 
 
-def decisive(
-    pairs: Sequence[tuple[TapedEpisode | None, TapedEpisode | None]], renderer: ClipRenderer
-) -> Iterator[dict[str, Any]]:
-    """Yield the clips of pairs of episodes, as JSON; what is missing is among the renderer's problems.
+@dataclass(frozen=True)
+class DecisiveSeed:
+    """What the base and the candidate did on a seed."""
 
-    ``differs_at`` is the first step at which the actions, or what the env returned, differ; None: not known. ``clips``
-    has the base's ``CutClip`` and the candidate's; None: there is none. An episode without a tape is None.
-    """
-    renderer.selectors = (Selector("decisive", list, None),)
-    for both in pairs:
-        tapes = [None if episode is None else Tape.unpacked(episode.tape()) for episode in both]
-        differs_at = None if None in tapes else first_difference(*tapes)  # type: ignore[arg-type]
-        videos = [None if episode is None else _video(episode, renderer) for episode in both]
-        ends = [video.frames for video in videos if video is not None]
-        cut = [
-            None if video is None or episode is None else vars(_cut(video, episode, differs_at or 0, min(ends)))
-            for video, episode in zip(videos, both, strict=True)
-        ]
-        yield {"differs_at": differs_at, "clips": cut}
+    differs_at: int | None  # the first step at which the actions, or what the env returned, differ; None: not known
+    clips: tuple[CutClip | None, CutClip | None]  # None: there is none
+
+
+def decisive(base: TapedEpisode | None, candidate: TapedEpisode | None) -> DecisiveSeed:
+    """Return both stored clips of a seed; an episode without a tape is None. Raises OSError, ValueError."""
+    both = (base, candidate)
+    tapes = [Tape.unpacked(episode.tape()) for episode in both if episode is not None]
+    differs_at = first_difference(*tapes) if len(tapes) == 2 else None
+    lines = [None if episode is None else _line(episode) for episode in both]
+    shorter = min((line["frames"] for line in lines if line is not None), default=0)
+    clips = [
+        None if episode is None or line is None else _cut(episode, line, differs_at or 0, shorter)
+        for episode, line in zip(both, lines, strict=True)
+    ]
+    return DecisiveSeed(differs_at, (clips[0], clips[1]))
 
 
 def first_difference(ours: Tape, theirs: Tape) -> int:
@@ -110,22 +107,27 @@ def _differ(ours: Sequence[Any], theirs: Sequence[Any]) -> list[bool]:
     return [not one for one in alike.all(axis=1)]
 
 
-def _video(episode: TapedEpisode, renderer: ClipRenderer) -> Video | None:
-    """Return the clip of an episode; of several views, the first."""
-    return next((video for _, video in renderer.clips([episode])), None)
+def _line(episode: TapedEpisode) -> Line | None:
+    """Return the index line of an episode's clip; of several views, the last."""
+    path = episode.trial.clip_of(episode.id)
+    return None if path is None else episode.trial.line(path)
 
 
-def _cut(video: Video, episode: TapedEpisode, differs_at: int, shorter: int) -> CutClip:
+def _cut(episode: TapedEpisode, line: Line, differs_at: int, shorter: int) -> CutClip:
     """Cut a clip: from a second before the first step that differs to a second after the frames of the shorter one."""
-    stride, margin, length = video.frame_stride or 1, round(_BEFORE * video.fps), int(episode.row["episode_length"])
-    start = max(0, min(differs_at // stride, video.frames - 1) - margin)
-    stop = min(video.frames, shorter + margin)
+    fps, stride = float(line["fps"]), line.get("frame_stride") or 1
+    margin, length = round(_BEFORE * fps), int(episode.row["episode_length"])
+    start = max(0, min(differs_at // stride, line["frames"] - 1) - margin)
+    stop = min(line["frames"], max(start, shorter) + margin)
     every = -(-(stop - start) // _MOST_FRAMES)
-    frames = islice(decode_video(video.data), start, stop)
-    made = encode_video(frames, video.fps, every=every, height=min(_HEIGHT, video.height // 2 * 2))
-    (end,) = deque(decode_video(made.data), maxlen=1)
+    frames = islice(decode_video(episode.trial.read_media(line["path"])), start, stop)
+    made = encode_video(frames, fps, every=every, height=min(_HEIGHT, line["height"] // 2 * 2))
+    shown = decode_video(made.data)
+    begin = next(shown)
+    (end,) = deque(shown, maxlen=1) or (begin,)
     return CutClip(
         data_uri(made.data, "clip.mp4"),
+        data_uri(jpeg_from_frame(begin), "start.jpg"),
         data_uri(jpeg_from_frame(end), "end.jpg"),
         start * stride,
         min((stop - 1) * stride, length),

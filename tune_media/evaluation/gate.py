@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,12 +16,13 @@ import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.gate_page import PAGE, write_page
 from tune_media.evaluation.gate_request import VERSION, GateRequest, default_seeds, folder_of, write_request
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
 from tune_media.evaluation.request import Request, as_checkpoint
-from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing
+from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import Side, side_of
 from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
@@ -31,7 +34,7 @@ from tune_media.values.options import VideoOptions
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
-_SMALL = 0.01  # of what one seed may cost
+_MANY = 100_000  # seeds
 _CLIPS = 5
 _LISTED = 100  # seeds
 
@@ -44,9 +47,12 @@ class GateVerdict:
         condition: The condition as text; empty: the env of the training.
         verdict: ``pass``, ``worse``, ``undecided``, or ``error``.
         standing: How much better the candidate is, with the interval, the margin, and the number of seeds that it took.
-        base, candidate: The mean of each over these seeds.
-        lost: The seeds on which the candidate is worse by more than the margin, the largest loss first.
+        base, candidate: The mean of each over these seeds; of a floor, ``base`` is the floor.
+        lost: The seeds on which the candidate is worse by more than the margin, the largest loss first; of a floor,
+            those on which it is below.
         won: Those on which it is better by more than the margin.
+        at_least: The floor that the candidate's mean must reach; None: it is compared with the base.
+        played: How the policies were played, in words.
         error: What went wrong, or None.
         notes: What a reader must know besides.
 
@@ -63,13 +69,17 @@ class GateVerdict:
     won: tuple[int, ...] = ()
     error: str | None = None
     notes: tuple[str, ...] = ()
+    at_least: float | None = None
+    played: str = ""
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
         standing = self.standing
         return {
             "condition": self.condition,
+            "at_least": self.at_least,
             "verdict": self.verdict,
+            "played": self.played,
             "seeds": standing.seeds,
             "base": self.base,
             "candidate": self.candidate,
@@ -91,11 +101,12 @@ class Gate:
     """What a gate has found.
 
     Attributes:
-        base, candidate: What was compared, as it was given.
+        base, candidate: What was compared, as it was given; ``base`` is empty if there is a floor alone.
         metric: What was compared: ``return``, ``success``, or the name of a metric.
         path: The folder of its episodes and clips, an experiment with the trials ``base`` and ``candidate``.
         verdicts: One for each condition of the env.
         problems: What is missing besides, such as clips.
+        page: The path of the page, one HTML file; None: it could not be made, see ``problems``.
 
     >>> Gate("a", "b", "return", "gate").exit_code
     2
@@ -107,6 +118,7 @@ class Gate:
     path: str
     verdicts: Sequence[GateVerdict] = ()
     problems: Sequence[str] = ()
+    page: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -123,10 +135,10 @@ class Gate:
         """Return what ``--json`` prints and ``gate.json`` has.
 
         ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
-        ``conditions``: for each ``condition`` its ``verdict``, ``seeds`` (that it took), the means ``base`` and
-        ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``, ``lost`` and
-        ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won`` (the first
-        100), ``sentence``, ``error`` and ``notes``.
+        ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
+        (that it took), the means ``base`` and ``candidate``, ``difference`` (how much better the candidate is),
+        ``low``, ``high``, ``margin``, ``lost`` and ``won`` (numbers of seeds that differ by more than the margin),
+        ``seeds_lost`` and ``seeds_won`` (the first 100), ``sentence``, ``error`` and ``notes``.
         """
         return {
             "v": VERSION,
@@ -148,13 +160,16 @@ class Gate:
         suite = ElementTree.Element("testsuite", name="tune-media gate", tests=str(len(self.verdicts)))
         suite.attrib.update({f"{name}s": str(number) for name, number in count.items()})
         for verdict in self.verdicts:
-            name = f"{self.metric} {verdict.condition}".strip()
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=f"{self.candidate} against {self.base}", name=name
+            is_floor = verdict.at_least is not None
+            name = f"{self.metric} {verdict.condition}".strip() + (
+                f" at least {verdict.at_least:g}" if is_floor else ""
             )
+            against = self.candidate if is_floor else f"{self.candidate} against {self.base}"
+            case = ElementTree.SubElement(suite, "testcase", classname=against, name=name)
             for kind, of in _OF_JUNIT.items():
                 if verdict.verdict in of:
                     ElementTree.SubElement(case, kind, message=sentence(verdict, self.metric)).text = verdict.error
+            ElementTree.SubElement(case, "system-out").text = f"{sentence(verdict, self.metric)} {verdict.played}"
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
@@ -164,21 +179,25 @@ _OF_JUNIT = {"failure": (WORSE, UNDECIDED), "error": (ERROR,)}
 class GateProgress:
     """Called while a gate plays; this one prints nothing."""
 
-    def plays(self, base: Side, candidate: Side) -> None:
-        """Code of both checkpoints is run next."""
+    def plays(self, *sides: Side) -> None:
+        """Code of these checkpoints is run next."""
 
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:
         """The standing under a condition after another batch, of so many seeds at most."""
+
+    def tells(self, text: str) -> None:
+        """A sentence on what is to be expected."""
 
 
 @suggests_names
 def gate(
     base: Any,
-    candidate: Any,
+    candidate: Any = None,
     *,
     metric: str = RETURN,
     mode: str = "max",
     margin: str | float = "5%",
+    at_least: float | None = None,
     bounds: tuple[float, float] | None = None,
     seeds: Any = None,
     checkpoint: str | int = "last",
@@ -197,6 +216,8 @@ def gate(
 ) -> Gate:
     """Play two policies on the same seeds until it is sure whether the candidate is worse by more than a margin.
 
+    Or play one until it is sure whether its mean is at least a floor: ``gate(policy, at_least=450)``.
+
     It stops at the first seed after which it is sure. Each of the two errors, a pass of a candidate that is worse by
     the margin or more, and «worse» of one that is not, happens in at most one of twenty gates, whenever it stops
     (``evaluation/sequential.py``); with several conditions, in one of twenty gates under any of them.
@@ -206,22 +227,24 @@ def gate(
     Args:
         base: The folder or URI of a checkpoint; an experiment, for its best trial; ``EXPERIMENT:TRIAL``; or an
             evaluation that is there, ``EXPERIMENT/evaluations/NAME``, also with ``:TRIAL``.
-        candidate: The same.
+        candidate: The same. None: ``base`` is the candidate, and ``at_least`` is asked alone.
         metric: ``"return"``, ``"success"``, ``"length"``, or the name of a custom metric of the episodes.
         mode: ``"max"`` or ``"min"``: whether a larger or a smaller metric is better.
         margin: How much worse the candidate may be: ``"5%"`` of the size of the base's mean, or a number, in the units
             of the metric. Of success, per cent are percentage points.
+        at_least: What the candidate's mean must reach, in the units of the metric: a second verdict, or the only one.
         bounds: The smallest and the largest value of the metric that there can be. Then the error holds exactly. None:
-            one seed is taken to cost no more than the seeds before it show, see ``sequential.standing``.
+            one seed is taken to cost no more than the others show, see ``evaluation/sequential.py``.
         seeds: The seeds, at most: a text such as ``"0:200"``, or a list. They are played in this order. None: those of
             an evaluation that is there, or 0 to 199.
         checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
-        explore, connectors, env, policy, success: As of ``tune_media.evaluate``; the same for both.
+        explore: Whether policies explore. False, as they ship. None: as in the evaluations of the training.
+        connectors, env, policy, success: As of ``tune_media.evaluate``; the same for both.
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
-        output: The folder for the episodes, the clips and ``gate.json``. None: ``gates/<candidate>-<digest>`` here. A
-            gate that was interrupted is continued if it has the same folder.
-        clips: From how many of the seeds that the candidate loses or wins by most clips of both are made.
+        output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None:
+            ``gates/<candidate>-<digest>`` here. A gate that was interrupted is continued if it has the same folder.
+        clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
         progress: Called while it plays.
@@ -237,39 +260,56 @@ def gate(
     """
     a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
-    measure = Measure.of(metric, mode, margin, bounds)
+    measure = Measure.of(metric, mode, margin, bounds, at_least)
+    if candidate is None and at_least is None:
+        raise ValueError("gate() takes a base and a candidate, or one policy and at_least=, a floor of its mean.")
     make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
     which, is_foreign = as_checkpoint(checkpoint), load is not None
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
-    ours, theirs = (side_of(side, which, filesystem, is_foreign=is_foreign) for side in (base, candidate))
-    default = default_seeds((ours, theirs))  # if seeds are given, too: it checks the evaluations
+    given = [base] if candidate is None else [base, candidate]
+    sides = tuple(side_of(side, which, filesystem, is_foreign=is_foreign) for side in given)
+    default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
     request = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
-    gate_request = GateRequest((ours, theirs), request, make, load, success)
+    gate_request = GateRequest(sides, request, make, load, success)
     gate_request.check()
     facts = {**gate_request.facts(), **measure.facts()}
-    place = folder_of(output, candidate, facts)
+    place = folder_of(output, given[-1], facts)
     write_request(place, facts)
     progress = progress or GateProgress()
     progress.plays(*gate_request.sides)
-    level = 1 - (1 - LEVEL) / len(request.conditions)
-    verdicts = []
+    count = len(request.conditions) * (1 if candidate is None or at_least is None else 2)
+    level = 1 - (1 - LEVEL) / count
+    fewest = None if at_least is None else fewest_seeds(at_least, measure.bounds, level)
+    if fewest is not None:
+        progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
+    verdicts, compared = [], []
     with contextlib.closing(ClipRenderer((), video)) as renderer:
         for condition in request.conditions:
             parts = gate_request.parts(condition, place)
             pairs = Pairs(parts, request.seeds, measure, level)
             with contextlib.closing(gate_request.play(parts, condition, workers)) as played:
+                is_told = False
                 for _ in pairs.decide(played):
-                    progress.stands(condition.label, pairs.standing, len(request.seeds))
-            verdict = _verdict(condition.label, pairs, measure)
-            verdicts.append(verdict)
-            renderer.selectors = _of_seeds(verdict, clips)
+                    *_, stands = pairs.standings.values()
+                    progress.stands(condition.label, stands, len(request.seeds))
+                    is_told = is_told or _tell(progress, pairs, len(request.seeds))
+            found = [_verdict(condition.label, pairs, measure, of_floor) for of_floor in pairs.standings]
+            verdicts += found
+            compared += [(pairs, parts) for _ in found]
+            renderer.selectors = _of_seeds(pairs, clips)
             for part in parts:
                 if part.rows():
                     part.add_clips(renderer)
                     part.write_result()
-        decided = Gate(str(base), str(candidate), metric, place.path, verdicts, renderer.problems)
+        names = ["", *map(str, given)][-2:]
+        decided = Gate(names[0], names[1], metric, place.path, verdicts, [*_same(sides), *renderer.problems])
+    write_request(place, facts, decided.facts())
+    problem = write_page(place, facts, decided.facts(), compared, clips)
+    if problem is None:
+        return replace(decided, page=posixpath.join(place.path, PAGE))
+    decided = replace(decided, problems=[*decided.problems, problem])
     write_request(place, facts, decided.facts())
     return decided
 
@@ -284,9 +324,18 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     if verdict.error is not None:
         end = "" if verdict.error.endswith((".", "?")) else "."
         return f"It cannot be decided: {verdict.error}{end}"
+    if verdict.at_least is not None:
+        low, high = (verdict.at_least + end for end in (standing.low, standing.high))
+        mean = f"{verdict.candidate:.5g} {_interval(low, high)}, after {counted(standing.seeds, 'seed')}"
+        floors = {
+            PASS: f"The mean {metric} is at least {verdict.at_least:g}",
+            WORSE: f"The mean {metric} is below {verdict.at_least:g}",
+            UNDECIDED: f"It is not sure whether the mean {metric} is at least {verdict.at_least:g}",
+        }
+        return f"{floors[verdict.verdict]}: {mean}."
     figures = (
         f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, a gain of {standing.difference:.5g} "
-        f"[{standing.low:.5g}, {standing.high:.5g}], after {counted(standing.seeds, 'seed')}"
+        f"{_interval(standing.low, standing.high)}, after {counted(standing.seeds, 'seed')}"
     )
     sentences = {
         PASS: f"The candidate is not worse by more than {standing.margin:.5g}",
@@ -296,31 +345,60 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     return f"{sentences[verdict.verdict]}: {figures}."
 
 
-def _verdict(condition: str, pairs: Pairs, measure: Measure) -> GateVerdict:
-    """Return what is to be said of the pairs under a condition."""
-    standing = pairs.standing
-    losses = {seed: ours - theirs for seed, (ours, theirs) in pairs.scores.items()}
+def _interval(low: float, high: float) -> str:
+    """Return an interval as text.
+
+    >>> _interval(1.0, 2.0), _interval(-math.inf, math.inf)
+    ('[1, 2]', '(no interval yet)')
+    """
+    return "(no interval yet)" if math.isinf(low) and math.isinf(high) else f"[{low:.5g}, {high:.5g}]"
+
+
+def _tell(progress: GateProgress, pairs: Pairs, most: int) -> bool:
+    """Say after the first seeds how many equal policies would take; return whether that is known."""
+    standing = pairs.standings.get(False)
+    if standing is None or math.isnan(standing.expected):
+        return False
+    if standing.verdict == UNDECIDED:
+        expected = f"about {standing.expected:.0f}" if standing.expected < _MANY else "very many"
+        progress.tells(f"Equal policies would be decided after {expected} seeds; you allow {most}.")
+    return True
+
+
+def _same(sides: Sequence[Side]) -> list[str]:
+    """Return a warning if both sides are one and the same."""
+    contents = [side.facts() for side in sides]
+    is_same = len(sides) > 1 and contents[0] == contents[1]
+    return ["the base and the candidate are one and the same checkpoint"] if is_same else []
+
+
+def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> GateVerdict:
+    """Return what is to be said of the base, or of the floor, under a condition."""
+    standing = pairs.standings[of_floor]
+    scores = dict(itertools.islice(pairs.scores.items(), standing.seeds))
+    losses = {seed: (standing.base if of_floor else of[0]) - of[-1] for seed, of in scores.items()}
     order = sorted(losses, key=lambda seed: -losses[seed])
-    lost = tuple(seed for seed in order if losses[seed] > standing.margin)
-    won = tuple(seed for seed in reversed(order) if losses[seed] < -standing.margin)
+    margin = standing.margin
+    lost = tuple(seed for seed in order if losses[seed] > margin)
+    won = () if of_floor else tuple(seed for seed in reversed(order) if losses[seed] < -margin)
     notes = [] if pairs.note is None else [pairs.note]
-    if measure.bounds is None and standing.seeds:
-        notes.append(
-            f"this is sure unless one seed can cost more than {standing.cost:.5g}, as none of those seen does; if "
-            "one can, pass bounds="
-        )
-    if standing.verdict == UNDECIDED and standing.margin < _SMALL * standing.cost:
-        notes.append("so small a margin takes very many seeds; margin= takes a number, too")
+    if measure.bounds is None and standing.verdict != UNDECIDED:
+        what = "gain" if standing.verdict == WORSE else "lose"
+        notes.append(f"this is sure unless one seed can {what} more than {standing.cost:.5g}; if one can, pass bounds=")
     name = standing.verdict if pairs.error is None else ERROR
     base, candidate = measure.sign * standing.base, measure.sign * standing.candidate
-    return GateVerdict(condition, name, standing, base, candidate, lost, won, pairs.error, tuple(notes))
+    floor = measure.floor if of_floor else None
+    return GateVerdict(
+        condition, name, standing, base, candidate, lost, won, pairs.error, tuple(notes), floor, pairs.played
+    )
 
 
-def _of_seeds(verdict: GateVerdict, count: int) -> tuple[Selector, ...]:
-    """Return what chooses the episodes of the seeds on which both differ most."""
-    chosen = {"lost": verdict.lost[:count], "won": verdict.won[: max(0, count - len(verdict.lost))]}
-    if verdict.verdict == ERROR:
-        return ()
+def _of_seeds(pairs: Pairs, count: int) -> tuple[Selector, ...]:
+    """Return what chooses the episodes whose clips are made."""
+    chosen: dict[str, list[int]] = {"lost": [], "won": []}
+    for seed in pairs.decisive(count):
+        *base, candidate = pairs.scores[seed]
+        chosen["won" if base and candidate > base[0] else "lost"].append(seed)
     return tuple(Selector(name, functools.partial(_with_seeds, seeds), None) for name, seeds in chosen.items() if seeds)
 
 

@@ -33,9 +33,12 @@ _IN_WORDS = {"base": "the base", "candidate": "the candidate", "code": "a functi
 
 @dataclass(frozen=True)
 class GateRequest:
-    """The base and the candidate, and how both are played: ``make`` makes the env, ``load`` loads foreign policies."""
+    """The base and the candidate, or it alone, and how they are played.
 
-    sides: tuple[Side, Side]
+    ``make`` makes the env, ``load`` loads foreign policies.
+    """
+
+    sides: tuple[Side, ...]
     request: Request
     make: Callable[[Any], Any] | None
     load: LoadPolicy | None
@@ -49,7 +52,7 @@ class GateRequest:
                 "gate(env_config=...) takes nothing if a side is an evaluation: that has its own conditions."
             )
         for condition in conditions if self.load is None else ():
-            check_same_env(*self.sides, dict(condition.overrides), is_given=self.make is not None)
+            check_same_env(self.sides[0], self.sides[-1], dict(condition.overrides), is_given=self.make is not None)
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON; two that are equal play the same."""
@@ -58,13 +61,18 @@ class GateRequest:
             "conditions": [condition.label for condition in self.request.conditions],
             "code": [code_digest(function) for function in (self.make, self.load, self.success)],
             "versions": {"ray": ray_version(), "tune_media": __version__},
-            **{role: side.facts() for role, side in zip(ROLES, self.sides, strict=True)},
+            **{role: side.facts() for role, side in self.by_role.items()},
         }
+
+    @property
+    def by_role(self) -> dict[str, Side]:
+        """The sides by what they are: ``base`` and ``candidate``; of one, ``candidate``."""
+        return dict(zip(ROLES[-len(self.sides) :], self.sides, strict=True))
 
     def parts(self, condition: EnvCondition, place: Folder) -> list[EvaluationPart]:
         """Return the parts of both sides under a condition; episodes of an evaluation are copied to the folder."""
         parts = []
-        for side, role in zip(self.sides, ROLES, strict=True):
+        for role, side in self.by_role.items():
             folder = posixpath.join(place.path, f"{role}{condition.suffix}")
             checkpoint = side.checkpoint or side.copied_to(place, folder)
             store = EvaluatedTrial(place.filesystem, folder, f"{role}-{name_digest(f'{folder} {condition.label}')[:6]}")

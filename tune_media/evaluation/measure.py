@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tune_media.evaluation.sequential import Margin
+import numpy as np
+
+from tune_media.evaluation.sequential import Margin, Standing, floor_standing, standing
 from tune_media.values.checks import a_text, as_shown, did_you_mean, number_range, one_of
 
 RETURN, SUCCESS, LENGTH = "return", "success", "length"
@@ -20,16 +22,17 @@ class Measure:
     """What is compared.
 
     >>> Measure.of("success", "max", "5%", None)
-    Measure(metric='success', sign=1, margin=Margin(amount=0.05, is_share=False), bounds=(0.0, 1.0))
+    Measure(metric='success', sign=1, margin=Margin(amount=0.05, is_share=False), bounds=(0.0, 1.0), floor=None)
     """
 
     metric: str  # ``return``, ``success``, ``length``, or the name of a custom metric
     sign: int  # 1: larger is better; -1: smaller is
     margin: Margin  # how much worse the candidate may be
     bounds: tuple[float, float] | None  # the least and the largest value, both times the sign; None: not known
+    floor: float | None = None  # what the candidate's mean must reach; None: nothing
 
     @classmethod
-    def of(cls, metric: Any, mode: str, margin: Any, bounds: Any) -> Measure:
+    def of(cls, metric: Any, mode: str, margin: Any, bounds: Any, at_least: Any = None) -> Measure:
         """Check the arguments of ``tune_media.gate`` that say what is compared. Raises ValueError, TypeError."""
         a_text("'return', 'success' or 'length'").check("gate(metric=...)", metric)
         one_of("max", "min").check("gate(mode=...)", mode)
@@ -46,12 +49,20 @@ class Measure:
                 f"gate(margin=...) takes less than half of the range {bounds[1] - bounds[0]:g} of the metric, got "
                 f"{as_shown(margin)}."
             )
-        return cls(metric, sign, allowed, bounds)
+        return cls(metric, sign, allowed, bounds, _floor(at_least, sign, bounds))
+
+    def ask(self, scores: Sequence[tuple[float, ...]], level: float, after: int, *, of_floor: bool) -> Standing:
+        """Return what the scores of each seed say, the candidate's last: of the floor, or of the base before it."""
+        *_, candidate = columns = np.array(scores).T
+        if of_floor and self.floor is not None:
+            return floor_standing(candidate, self.floor, self.bounds, level, after)
+        return standing(columns[0], candidate, self.margin, self.bounds, level, after)
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
         margin = {"amount": self.margin.amount, "is_share": self.margin.is_share}
-        return {"metric": self.metric, "sign": self.sign, "margin": margin, "bounds": self.bounds and list(self.bounds)}
+        bounds = self.bounds and list(self.bounds)
+        return {"metric": self.metric, "sign": self.sign, "margin": margin, "bounds": bounds, "at_least": self.floor}
 
     def value(self, row: Mapping[str, Any]) -> float:
         """Return the score of an episode; a higher one is better. Raises ValueError."""
@@ -71,6 +82,22 @@ class Measure:
         if self.bounds is not None and not self.bounds[0] <= score <= self.bounds[1]:
             raise ValueError(f"the {self.metric} of seed {row['seed']} is {value}, outside the bounds")
         return score
+
+
+def _floor(value: Any, sign: int, bounds: tuple[float, float] | None) -> float | None:
+    """Check what a mean must reach. Raises ValueError, TypeError."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TypeError(f"gate(at_least=...) takes a finite number, such as 450, got {as_shown(value)}.")
+    if sign < 0:
+        raise ValueError("gate(at_least=...) is for a metric of which more is better: leave out mode='min'.")
+    if bounds is not None and not bounds[0] < value < bounds[1]:
+        raise ValueError(
+            f"gate(at_least=...) takes a number between {bounds[0]:g} and {bounds[1]:g}, the bounds of the metric, and "
+            f"neither of them: no number of episodes could prove it; got {as_shown(value)}."
+        )
+    return float(value)
 
 
 def _margin(value: Any) -> Margin:

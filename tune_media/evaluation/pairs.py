@@ -1,4 +1,4 @@
-"""Two policies that play the same seeds in turns, until it is sure which way it goes."""
+"""A policy, or two of them on the same seeds in turns, that play until it is sure which way it goes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
+from tune_media.evaluation.decisive import decisive_seeds
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Played
 from tune_media.evaluation.measure import Measure
-from tune_media.evaluation.sequential import UNDECIDED, Standing, standing
+from tune_media.evaluation.sequential import UNDECIDED, Standing
 from tune_media.evaluation.sides import envs_differ
 from tune_media.storage.episode_files import recipe_name
 from tune_media.storage.filesystem import read_if_there
@@ -22,11 +21,12 @@ BASE, CANDIDATE = ROLES = ("base", "candidate")
 
 
 class Pairs:
-    """The episodes of both sides under one condition of the env, and how the comparison stands.
+    """The episodes of both sides, or of the candidate, under one condition of the env, and how the comparison stands.
 
     Only the seeds count that come before the first one that a side has not played, in the order that was given: which
-    worker is quick does not matter, nor when one looks. ``scores`` has the base's score and the candidate's for each
-    seed that counts; a higher one is better.
+    worker is quick does not matter, nor when one looks. ``scores`` has the score of each side for each seed that
+    counts, the candidate's last; a higher one is better. ``standings`` has what they say of the base, False, and of the
+    floor, True.
     """
 
     def __init__(
@@ -37,8 +37,9 @@ class Pairs:
         level: float,
     ) -> None:
         self._parts, self._seeds, self._measure, self._level = parts, seeds, measure, level
-        self.standing = Standing(UNDECIDED, 0)
-        self.scores: dict[int, tuple[float, float]] = {}
+        asks = [*([False] if len(parts) > 1 else []), *([] if measure.floor is None else [True])]
+        self.standings = {of_floor: Standing(UNDECIDED, 0) for of_floor in asks}
+        self.scores: dict[int, tuple[float, ...]] = {}
         self.error: str | None = None
         self.note: str | None = None
         self._recipes: set[Any] = set()  # of envs that are known to be equal
@@ -53,12 +54,29 @@ class Pairs:
             self._parts[batch.part].add(batch)
             self._look()
             if batch.error is not None and not self._has_enough:
-                self.error = self.error or f"the {ROLES[batch.part]} cannot be played: {batch.error}"
+                role = ROLES[batch.part - len(self._parts)]
+                self.error = self.error or f"the {role} cannot be played: {batch.error}"
             yield
 
     @property
+    def played(self) -> str:
+        """How the policies were played, in words; empty if none was."""
+        as_played = [part.played_as for part in self._parts if part.played_as is not None]
+        words = {None: "", True: "The policies explored.", False: "The policies did not explore."}
+        return words[as_played[-1].explore] if as_played else ""
+
+    def decisive(self, count: int) -> list[int]:
+        """Return the seeds on which both differ most; of one policy, those on which it is furthest below the floor."""
+        of_floor, standing = next(iter(self.standings.items()))
+        scores = dict(itertools.islice(self.scores.items(), 0 if self.error else standing.seeds))
+        if not of_floor:
+            return decisive_seeds({seed: (ours, theirs) for seed, (ours, theirs) in scores.items()})[:count]
+        below = [seed for seed, (score,) in scores.items() if score < standing.base]
+        return sorted(below, key=lambda seed: scores[seed])[:count]
+
+    @property
     def _has_enough(self) -> bool:
-        return self.standing.verdict != UNDECIDED
+        return all(standing.verdict != UNDECIDED for standing in self.standings.values())
 
     def _look(self) -> None:
         rows = [{row["seed"]: row for row in part.rows()} for part in self._parts]
@@ -67,21 +85,23 @@ class Pairs:
             return
         try:
             self._check_alike([of[seed]["recipe"] for seed in common for of in rows])
-            scores = [(self._measure.value(rows[0][seed]), self._measure.value(rows[1][seed])) for seed in common]
+            scores = [tuple(self._measure.value(of[seed]) for of in rows) for seed in common]
         except ValueError as error:
             self.error = str(error)
             return
-        ours, theirs = np.array(scores).T
-        self.standing = standing(ours, theirs, self._measure.margin, self._measure.bounds, self._level)
-        self.scores = dict(zip(common[: self.standing.seeds], scores, strict=False))
+        for of_floor, before in self.standings.items():
+            if before.verdict == UNDECIDED:
+                asked = self._measure.ask(scores, self._level, before.seeds, of_floor=of_floor)
+                self.standings[of_floor] = asked
+        self.scores = dict(zip(common, scores, strict=True))
 
     def _check_alike(self, recipes: Sequence[Any]) -> None:
         """Raise ValueError if the policies play in several ways, or in several envs.
 
         ``recipes`` are hashes of what makes the envs, the base's and the candidate's for each seed.
         """
-        base, candidate = (part.played_as for part in self._parts)
-        for name, how in (("explore", "explore=False, or --no-explore"), ("connectors", "connectors=")):
+        base, candidate = self._parts[0].played_as, self._parts[-1].played_as
+        for name, how in (("explore", "explore=, or --explore or --no-explore"), ("connectors", "connectors=")):
             ours, theirs = getattr(base, name, None), getattr(candidate, name, None)
             if None not in (ours, theirs) and ours != theirs:
                 raise ValueError(f"the base plays with {name}={ours!r}, and the candidate with {theirs!r}; pass {how}")
@@ -89,7 +109,8 @@ class Pairs:
         for number, hash in enumerate(recipes):
             if hash in self._recipes:
                 continue
-            contents = [self._recipe(BASE, recipes[0]), self._recipe(ROLES[number % 2], hash)]
+            sides = len(self._parts)
+            contents = [self._recipe(0, recipes[0]), self._recipe(number % sides, hash)]
             why = None
             try:
                 if None in contents:
@@ -97,16 +118,16 @@ class Pairs:
                 why = envs_differ(*contents)
             except Exception as error:  # of the user's code in a recipe
                 self.note = f"whether both play in equal envs is not known ({error_text(error)})"
-            if why is not None and number % 2:
+            if why is not None and number % sides:
                 raise ValueError(f"the base and the candidate play in different envs; they differ in {why}")
             if why is not None:
                 raise ValueError(f"the env has changed since the first seed was played, in {why}; pass another output=")
             self._recipes.add(hash)
 
-    def _recipe(self, role: str, hash: Any) -> Any:
+    def _recipe(self, side: int, hash: Any) -> Any:
         """Return what makes the env of an episode, or None."""
         if hash is None:
             return None
-        part = self._parts[ROLES.index(role)]
+        part = self._parts[side]
         path = posixpath.normpath(posixpath.join(part.store.folder, recipe_name(hash)))
         return read_if_there(part.store.filesystem, path)

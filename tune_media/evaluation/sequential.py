@@ -1,15 +1,17 @@
-"""Whether a candidate is worse than a base by more than a margin, asked after each seed.
+"""Whether a candidate is worse than a base by more than a margin, or reaches a floor, asked after each seed.
 
 A fixed test holds its level for one look. With a look after each seed, and a stop at the first yes, it errs far more
-often. Here two gamblers bet on each seed with what the seeds before have shown: one against «the mean difference
-is at most m», one against «at least m». If the sentence is true, a gambler's wealth has no drift, so that it ever
-gets to 20 times the stake in one of twenty gates at most (Ville). The values of m against which neither has won are
-an interval that holds at each number of seeds at once (Waudby-Smith and Ramdas, "Estimating means of bounded random
-variables by betting", 2023). This needs no normal distribution, but to know how much one seed may cost.
+often. Here gamblers bet on each seed, some against «worse by the margin or more», some against «not worse than that».
+If what a gambler bets against is true, no seed brings him anything on average, so that his wealth ever gets to 20 times
+the stake in one of twenty gates at most (Ville). He bets shares of what a seed can cost him. With bounds, that is known
+and the error holds exactly. Without, it is read off the differences: no seed falls more than 1.5 times as deep below
+their median as any seen does, or 3 times where falls are deeper than rises. A pass needs so many seeds, besides, that a
+collapse which is just too frequent would have shown on one of them in 19 of 20 gates.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -18,13 +20,16 @@ import numpy.typing as npt
 
 from tune_media.viewing.statistics import Scores
 
-LEVEL = 0.95  # of each end of the interval
-_BETS = ((1.0, 0.9), (2.0, 0.5))  # shares of the best bet on the margin, and the most of what one seed may cost
-_SCALING = 4  # seeds that only show how large returns are
-_FINEST = 60  # halvings
-_AT_ONCE = 64  # looks
-_AIM = 0.02  # of what one seed may cost: the smallest difference that the bets are made for
-_LEAST = 1e-12  # what is left of a bet that lost everything
+LEVEL = 0.95  # of each verdict, and of each end of the interval
+FIRST = 14  # seeds before the first look, unless bounds are known
+FORECAST = 10  # seeds after which it is known about how many it will take
+_BETS, _FINE = (1.0, 0.5, 0.25), (1.0, 0.5, 0.25, 0.12, 0.06)  # shares of the cost; fine ones if that is known
+_DEEPER, _MOST_LEAN = 1.5, 2.0  # how much deeper than the deepest fall one may be, and twice that if falls are deeper
+_COLLAPSE = 5.0  # times the range of the differences: how far a collapse falls
+_EQUAL = 1e-9  # of the largest score: differences that are nothing
+_TINY = 1e-12
+_HALVINGS = 60
+_FORECAST = 8.2  # seeds of a certain gain, by simulation
 
 PASS, WORSE, UNDECIDED = "pass", "worse", "undecided"
 
@@ -36,10 +41,12 @@ class Standing:
     Attributes:
         verdict: ``pass``: not worse by more than the margin. ``worse``: worse by more than it. Or ``undecided``.
         seeds: The number of seeds that it took; what was played after them does not count.
-        base, candidate: The mean of each over these seeds.
+        base, candidate: The mean of each over these seeds; of a floor, ``base`` is the floor.
         margin: The margin, above zero or zero.
-        low, high: Each end holds in 95 of 100 gates, however many seeds are played; infinite if nothing is known.
-        cost: What one seed was taken to cost at most.
+        low, high: The ends of the interval of the difference. Each holds in 95 of 100 gates, however many seeds are
+            played; infinite if nothing is known yet.
+        cost: The largest loss on one seed (of ``worse``: the largest gain) that the verdict reckons with.
+        expected: About how many seeds it takes if both are equal; NaN before ten seeds, and of a floor.
 
     >>> Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8).difference
     1.0
@@ -53,6 +60,7 @@ class Standing:
     low: float = -math.inf
     high: float = math.inf
     cost: float = math.nan
+    expected: float = math.nan
 
     @property
     def difference(self) -> float:
@@ -82,6 +90,7 @@ def standing(
     margin: Margin,
     bounds: tuple[float, float] | None = None,
     level: float = LEVEL,
+    after: int = 0,
 ) -> Standing:
     """Return what the scores on the same seeds say, in the order of the seeds, as soon as they say it.
 
@@ -89,102 +98,231 @@ def standing(
         base: The base's score on each seed, of shape (seeds,); a higher one is better.
         candidate: The candidate's.
         margin: How much worse the candidate may be.
-        bounds: The lowest and the highest score that there can be. None: one seed is taken to cost no more than the
-            range of all scores on the seeds before, or the largest of them.
+        bounds: The lowest and the highest score that there can be. None: they are not known.
         level: That of each end of the interval.
+        after: The number of seeds after which it is known to be undecided.
 
     >>> standing(np.full(100, 500.0), np.full(100, 500.0), Margin(0.05, True)).seeds
-    80
+    60
     >>> standing(np.full(20, 500.0), np.full(20, 100.0), Margin(0.05, True)).verdict
     'worse'
     """
-    game = _Game.of(
-        np.asarray(base, dtype=float), np.asarray(candidate, dtype=float), bounds, math.log(1 / (1 - level))
-    )
-    count = len(game.differences)
-    margins = np.array([margin.of(mean) for mean in game.base_means.tolist()])
-    for start in range(0, count, _AT_ONCE):
-        seeds = np.arange(start, min(start + _AT_ONCE, count)) + 1
-        allowed = margins[seeds - 1]
-        passes, worse = (game.wins(sign, -sign * allowed, seeds, allowed) for sign in (1, -1))
-        if np.any(passes | worse):
-            at = int(np.argmax(passes | worse))
-            return game.standing(PASS if passes[at] else WORSE, int(seeds[at]), float(allowed[at]))
-    return game.standing(UNDECIDED, count, float(margins[-1])) if count else Standing(UNDECIDED, 0)
+    return _decided(np.asarray(base, float), np.asarray(candidate, float), margin, bounds, level, after)
+
+
+def floor_standing(
+    candidate: Scores,
+    at_least: float,
+    bounds: tuple[float, float] | None = None,
+    level: float = LEVEL,
+    after: int = 0,
+) -> Standing:
+    """Return whether the mean score is at least a floor, as ``standing``; ``worse``: it is below.
+
+    >>> floor_standing(np.full(100, 500.0), 450.0).seeds, floor_standing(np.ones(100), 0.9, (0.0, 1.0)).seeds
+    (30, 43)
+    """
+    scores = np.asarray(candidate, float)
+    return _decided(np.full(len(scores), float(at_least)), scores, None, bounds, level, after)
+
+
+def fewest_seeds(at_least: float, bounds: tuple[float, float] | None, level: float = LEVEL) -> int | None:
+    """Return how many seeds a floor takes at least, if all episodes are the best there can be; None: not known.
+
+    >>> fewest_seeds(0.9, (0.0, 1.0)), fewest_seeds(450.0, None), fewest_seeds(1.0, (0.0, 1.0))
+    (43, 14, None)
+    """
+    if bounds is None:
+        return FIRST
+    gain, goal = float(bounds[1] - at_least), _goal(level)
+    if gain <= 0:
+        return None
+    seeds = 1
+    while evidence(np.full((1, seeds), gain), at_least - bounds[0])[0] < goal:
+        seeds += 1
+    return seeds
+
+
+def evidence(gains: Scores, cost: float | Scores | None = None) -> Scores:
+    """Return the log wealth of gamblers against «the mean is at most 0», for each row of an array (gates, seeds).
+
+    Args:
+        gains: What each seed brings.
+        cost: The most that a seed can cost, if that is known; of shape (), or (gates,).
+    """
+    bets, most = (_BETS, 1.0) if cost is None else (_FINE, math.inf)
+    costs = np.maximum(cost_of(gains) if cost is None else cost, _TINY)
+    shares = np.clip(gains / np.reshape(costs, (-1, 1)), -1, most)
+    wealth = [np.sum(np.log1p(np.maximum(bet * shares, _TINY - 1)), axis=1) for bet in bets]
+    return np.asarray(np.logaddexp.reduce(wealth) - math.log(len(bets)))
+
+
+def cost_of(gains: Scores) -> Scores:
+    """Return the most that a seed is taken to cost, as the seeds of each row show it."""
+    middle = np.median(gains, axis=1)
+    falls, rises = middle - np.min(gains, axis=1), np.max(gains, axis=1) - middle
+    lean = np.clip(falls / np.maximum(rises, _TINY), 1, _MOST_LEAN)
+    reach = _DEEPER * (1 + 4 / gains.shape[1]) * np.maximum(falls * lean, rises / 2)
+    return np.asarray(np.maximum(reach - middle, np.abs(middle)))
+
+
+def fewest_for_pass(gains: Scores, base: Scores, candidate: Scores, slack: Scores, goal: float) -> Scores:
+    """Return how many seeds a pass takes at least, for each row.
+
+    A collapse that costs the slack on average would be missed on all of fewer seeds in more than one of twenty gates.
+    It falls to nothing; if the differences are wide, as far below zero.
+    """
+    means, spreads = np.abs(np.mean(base, axis=1)), np.ptp(gains, axis=1)
+    largest = np.maximum(np.max(np.abs(base), axis=1), np.max(np.abs(candidate), axis=1))
+    fall = np.clip(_COLLAPSE * spreads, means, 2 * means)
+    fall = np.where(spreads <= _EQUAL * largest, largest, fall)
+    share = np.clip(slack / np.maximum(fall, _TINY), _TINY, 1 - _TINY)
+    return np.where(largest > 0, 1 - goal / np.log1p(-share), math.inf)
+
+
+def verdicts(
+    base: Scores,
+    candidate: Scores,
+    margin: Margin | None,
+    bounds: tuple[float, float] | None = None,
+    level: float = LEVEL,
+    after: int = 0,
+) -> tuple[list[str], list[int]]:
+    """Return the verdict of each of some gates, and the seeds that it took.
+
+    Args:
+        base, candidate: The scores, of shape (gates, seeds); of a floor, ``base`` has the floor.
+        margin: As of ``standing``; None: a floor is asked for.
+        bounds, level, after: As of ``standing``.
+
+    >>> verdicts(np.full((2, 20), 9.0), np.full((2, 20), [[9.0], [1.0]]), Margin(5.0))
+    (['pass', 'worse'], [14, 14])
+    """
+    gates, count = base.shape
+    said, taken = [UNDECIDED] * gates, [count] * gates
+    left = np.arange(gates)
+    for seeds in range(max(1 if bounds is not None else FIRST, after + 1), count + 1):
+        if not len(left):
+            break
+        look = _Look(base[left, :seeds], candidate[left, :seeds], margin, bounds, _goal(level))
+        worse, passes = look.has_won(-1), look.passes
+        for number in np.flatnonzero(worse | passes):
+            said[left[number]], taken[left[number]] = WORSE if worse[number] else PASS, seeds
+        left = left[~(worse | passes)]
+    return said, taken
 
 
 @dataclass(frozen=True)
-class _Game:
-    """What the gamblers know before each seed, and what each seed brings."""
+class _Look:
+    """What some seeds bring, of shape (gates, seeds): how much better than allowed the candidate is on each."""
 
-    differences: Scores  # the candidate's score less the base's
-    base_means: Scores  # up to each seed
-    candidate_means: Scores
-    costs: Scores  # the most that each seed may cost, as the seeds before show
-    variances: Scores  # of the differences before each seed; at first, half of the cost counts as one deviation
-    first: int  # the first seed that the gamblers bet on
-    goal: float  # the logarithm of the wealth that wins
+    base: Scores
+    candidate: Scores
+    margin: Margin | None  # None: the base is a floor
+    bounds: tuple[float, float] | None
+    goal: float
 
-    @classmethod
-    def of(cls, base: Scores, candidate: Scores, bounds: tuple[float, float] | None, goal: float) -> _Game:
-        differences, counts = candidate - base, np.arange(1, len(base) + 1)
-        if bounds is None:
-            high = np.maximum.accumulate(np.maximum(base, candidate))
-            low = np.minimum.accumulate(np.minimum(base, candidate))
-            costs = _before(np.maximum(high - low, np.maximum(np.abs(high), np.abs(low))))
+    @functools.cached_property
+    def gains(self) -> Scores:
+        return self.candidate - self.base + self.allowed
+
+    @functools.cached_property
+    def allowed(self) -> Scores:
+        """How much worse each seed may be: of a share, so that their mean is that share of the base's mean."""
+        if self.margin is None:
+            return np.zeros_like(self.base)
+        if not self.margin.is_share:
+            return np.full_like(self.base, self.margin.amount)
+        signs = np.sign(np.mean(self.base, axis=1, keepdims=True))
+        return np.asarray(self.margin.amount * signs * self.base)
+
+    @property
+    def slack(self) -> Scores:
+        """How much worse the candidate may be on average: the margin."""
+        if self.margin is None or self.margin.is_share:
+            return np.asarray(np.mean(self.allowed, axis=1))
+        return np.full(len(self.base), self.margin.amount)
+
+    def has_won(self, sign: int, shift: float = 0.0) -> npt.NDArray[np.bool_]:
+        """Return whether a gambler has won against «the mean gain less ``shift`` is at most zero»; -1: at least."""
+        cost = None
+        if self.bounds is not None:
+            low, high = self.bounds
+            is_floor = self.margin is None
+            most = (
+                (self.base[:, 0] if is_floor else high) - low
+                if sign > 0
+                else (high - (self.base[:, 0] if is_floor else low))
+            )
+            cost = np.maximum(most - sign * self.slack + sign * shift, _TINY)
+        return np.asarray(evidence(sign * (self.gains - shift), cost) >= self.goal)
+
+    @property
+    def passes(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.has_won(1) & (self.gains.shape[1] >= self.fewest))
+
+    @property
+    def fewest(self) -> Scores:
+        """How many seeds a pass takes at least."""
+        if self.bounds is not None:
+            return np.zeros(len(self.base))
+        slack = np.maximum(np.mean(self.gains, axis=1), _TINY) if self.margin is None else self.slack
+        base = self.candidate if self.margin is None else self.base
+        return fewest_for_pass(self.gains, base, self.candidate, slack, self.goal)
+
+    def end(self, sign: int) -> float:
+        """Return the lower end of the interval of the first gate's difference (-1: the upper one), by bisection."""
+        middle, slack = float(np.mean(self.gains[0])), float(self.slack[0])
+        width = 2 * max(float(cost_of(sign * self.gains)[0]), abs(middle), slack, _TINY)
+        inside, outside = middle, middle - sign * width
+        for _ in range(_HALVINGS):
+            if self.has_won(sign, outside)[0]:
+                break
+            width *= 2
+            outside = middle - sign * width
         else:
-            costs = np.full(len(base), bounds[1] - bounds[0], dtype=float)
-        means, squares = np.cumsum(differences) / counts, np.cumsum(differences**2) / counts
-        seen = np.maximum(_before(squares - means**2, 0.0), 0.0)
-        variances = ((counts - 1) * seen + costs**2 / 4) / counts
-        first = 0 if bounds is not None else _SCALING
-        base_means, candidate_means = np.cumsum(base) / counts, np.cumsum(candidate) / counts
-        return cls(differences, base_means, candidate_means, costs, variances, first, goal)
+            return -sign * math.inf
+        for _ in range(_HALVINGS):
+            halfway = (inside + outside) / 2
+            inside, outside = (inside, halfway) if self.has_won(sign, halfway)[0] else (halfway, outside)
+        return outside - slack
 
-    def wins(self, sign: int, m: Scores, seeds: npt.NDArray[np.int_], margin: Scores) -> npt.NDArray[np.bool_]:
-        """Return whether the gambler against «sign times the mean difference is at most m» has won by then.
-
-        Args:
-            sign: 1, or -1.
-            m: For each of some looks.
-            seeds: The number of seeds at each look.
-            margin: What the bets are made for at each look.
-        """
-        part = slice(self.first, int(seeds.max()))
-        costs = self.costs[part]
-        is_played = np.arange(part.start, part.stop) < seeds[:, None]
-        is_played &= costs > 2 * margin[:, None]  # otherwise hardly anything is known of what a seed may cost
-        gains, most = sign * self.differences[part] - m[:, None], np.maximum(costs + m[:, None], _LEAST)
-        aims = np.maximum(margin[:, None], _AIM * costs)
-        best = aims / (self.variances[part] + aims**2 + _LEAST)
-        wealth = []
-        for share, cap in _BETS:
-            factors = 1 + np.minimum(share * best, cap / most) * gains
-            wealth.append(np.sum(np.log(np.maximum(factors, _LEAST)), axis=1, where=is_played))
-        return np.asarray(np.logaddexp.reduce(wealth) - math.log(len(_BETS)) >= self.goal)
-
-    def standing(self, verdict: str, seeds: int, margin: float) -> Standing:
-        """Return what the first seeds say."""
-        low, high = self._end(1, seeds, margin), -self._end(-1, seeds, margin)
-        base, candidate = float(self.base_means[seeds - 1]), float(self.candidate_means[seeds - 1])
-        return Standing(verdict, seeds, base, candidate, margin, low, high, float(self.costs[seeds - 1]))
-
-    def _end(self, sign: int, seeds: int, margin: float) -> float:
-        """Return the largest m against which the gambler has won; his wealth falls with m."""
-        lowest = -2 * float(np.max(self.costs[:seeds])) - margin
-        highest = sign * float(np.mean(self.differences[:seeds]))
-
-        def wins(m: float) -> bool:
-            return bool(self.wins(sign, np.array([m]), np.array([seeds]), np.array([margin]))[0])
-
-        if seeds <= self.first or not wins(lowest):
-            return -math.inf
-        for _ in range(_FINEST):
-            middle = (lowest + highest) / 2
-            lowest, highest = (middle, highest) if wins(middle) else (lowest, middle)
-        return lowest
+    def expected(self) -> float:
+        """Return about how many seeds equal policies take, as the first ones show."""
+        if self.margin is None or self.gains.shape[1] < FORECAST:
+            return math.nan
+        base, candidate = self.base[:, :FORECAST], self.candidate[:, :FORECAST]
+        first = _Look(base, candidate, self.margin, self.bounds, self.goal)
+        slack = float(first.slack[0])
+        spread = float(np.var(first.gains[0], ddof=1)) / slack**2 if slack > 0 else math.inf
+        return max(float(FIRST), float(first.fewest[0]), _FORECAST * (1 + spread))
 
 
-def _before(values: Scores, first: float | None = None) -> Scores:
-    """Return for each seed what was known before it; for the first one what it shows itself, or ``first``."""
-    return np.concatenate([values[:1] if first is None else [first], values[:-1]])
+def _decided(
+    base: Scores,
+    candidate: Scores,
+    margin: Margin | None,
+    bounds: tuple[float, float] | None,
+    level: float,
+    after: int,
+) -> Standing:
+    """Return what is said after the first look that decides, or after the last one."""
+    count = len(base)
+    if not count:
+        return Standing(UNDECIDED, 0)
+    (verdict,), (seeds,) = verdicts(base[None], candidate[None], margin, bounds, level, after)
+    look = _Look(base[None, :seeds], candidate[None, :seeds], margin, bounds, _goal(level))
+    is_early = bounds is None and count < FIRST
+    slack = float(look.slack[0])
+    low, high = (-math.inf, math.inf) if is_early else (look.end(1), look.end(-1))
+    if verdict != PASS:
+        low = min(low, -slack)  # a collapse may not have shown yet
+    sign = -1 if verdict == WORSE else 1
+    cost = float(cost_of(sign * look.gains)[0]) + sign * slack
+    means = float(np.mean(look.base)), float(np.mean(look.candidate))
+    return Standing(verdict, seeds, *means, slack, low, high, cost, look.expected())
+
+
+def _goal(level: float) -> float:
+    """Return the logarithm of the wealth that wins."""
+    return math.log(1 / (1 - level))

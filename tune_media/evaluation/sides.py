@@ -147,7 +147,7 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
             "compared. If both can play in one env, pass a function that makes it: env=, or --env."
         )
     configs = [of if isinstance(of := config.get("env_config"), dict) else {} for config in params]
-    for key in dict.fromkeys([*configs[0], *configs[1]]):
+    for key in dict.fromkeys(key for config in configs for key in config if key != "render_mode"):
         value, other_value = (config.get(key) for config in configs)
         if key not in overrides and value != other_value:
             raise ValueError(
@@ -159,7 +159,9 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
 def envs_differ(ours: bytes, theirs: bytes) -> str | None:
     """Return how the envs of two recipes differ, or None. Reading a recipe runs its code, which may raise anything."""
     base, candidate = LoadedRecipe.of(ours), LoadedRecipe.of(theirs)
-    for key in dict.fromkeys([*base.config, *candidate.config]):
+    for key in dict.fromkeys(key for config in (base.config, candidate.config) for key in config):
+        if key == "render_mode":  # it changes no episode
+            continue
         values = [shown(recipe.config.get(key)) for recipe in (base, candidate)]
         if without_address(values[0]) != without_address(values[1]):
             return f"their env_config: {key} is {values[0]} for the base, and {values[1]} for the candidate"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import posixpath
 import time
 from collections.abc import Iterable, Mapping
@@ -30,6 +31,7 @@ class TrialState:
     folder: str  # the name of its folder; empty if the snapshot does not say
     status: str  # ``PENDING``, ``RUNNING``, ``PAUSED``, ``TERMINATED`` or ``ERROR``
     searched: Mapping[str, Any]  # what Tune chose for it, see ``nested_choice``
+    iterations: float | None = None  # at which it ends by the dict ``stop=`` of Tune's RunConfig
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,13 @@ def _trial(row: Any) -> TrialState | None:
         folder=folder,
         status=str(values.get("status") or ""),
         searched={name: _plain(value) for name, value in chosen.items()},
+        iterations=_iterations(values.get("stopping_criterion")),
     )
+
+
+def _iterations(stop: Any) -> float | None:
+    count = stop.get("training_iteration") if isinstance(stop, dict) else None
+    return count if isinstance(count, int | float) and 0 < count < math.inf else None
 
 
 def trial_name(folder: str, trial_id: str) -> str:

@@ -31,6 +31,7 @@ class TrialStatus:
     # ``pending``, ``running``, ``paused``, ``terminated``, ``error``; empty if no snapshot knows the trial
     word: str = ""
     error: str = ""  # the last line of its last traceback if it failed, without keys and passwords
+    iterations: float | None = None  # at which it ends; None if Tune's stop does not say so
 
 
 def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:

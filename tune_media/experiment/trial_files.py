@@ -201,7 +201,8 @@ class TrialFiles:
         if word == TRIAL_FAILED and self._error is None:
             with contextlib.suppress(OSError):
                 self._error = last_line(content_of_errors(self.filesystem, self.path))
-        return TrialStatus(word, self._error or "" if word == TRIAL_FAILED else "")
+        error = self._error or "" if word == TRIAL_FAILED else ""
+        return TrialStatus(word, error, state.iterations if state else None)
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json``, with objects named by Tune's ids, or else the params in its folder's name."""

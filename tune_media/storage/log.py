@@ -4,7 +4,8 @@
 as ``index_lines`` has them, each with ``trial``, the name of the trial's folder. A part is never changed, and its name
 is used once; what a killed process has half written stays under another name, which no reader takes.
 ``<writer>.done.json`` names parts whose lines are all in the trials' indexes: readers leave them out, unless a trial's
-index is lost, empty or damaged.
+index is lost, empty or damaged. ``delivered.json`` is the number of a row up to which all readers had everything, if
+one was behind when Tune took a snapshot.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_ove
 
 FOLDER = ".tune_media_log"
 _DONE = ".done.json"
+_DELIVERED = "delivered.json"
 _NAME = re.compile(r"(\d+)-(\d+)-([0-9a-z]+)-([0-9a-f]{8})-(\d+)-(\d)\.jsonl")
 _MOST_PARTS = 16  # of a level; then they become one of the next
 _LARGEST_PART = 8 * 2**20  # bytes: a larger one is not merged again
@@ -317,3 +319,19 @@ def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
         while size > _MAX_CACHED:
             size -= _parts.pop(next(iter(_parts)))[0]
     return cached[1]
+
+
+def note_delivered(filesystem: pyarrow.fs.FileSystem, experiment: str, row: int) -> None:
+    """Note that the storage and all trackers have everything up to a row.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    write_atomically(filesystem, posixpath.join(experiment, FOLDER, _DELIVERED), json.dumps(row).encode())
+
+
+def delivered_to(filesystem: pyarrow.fs.FileSystem, experiment: str) -> int:
+    """Return the row that was noted last; 0 if none was, or if that cannot be read."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return int(json.loads(read_if_there(filesystem, posixpath.join(experiment, FOLDER, _DELIVERED)) or b"0"))
+    return 0

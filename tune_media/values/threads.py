@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from tune_media.values.foreign import shown
 
 logger = logging.getLogger("tune_media")
 
@@ -23,6 +26,15 @@ def start_thread(name: str, work: Callable[..., Any], *arguments: Any) -> thread
         _warn(name, str(error))
         return None
     return thread
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether code of others failed since the system allows no more threads or processes now: that passes.
+
+    >>> is_refusal(RuntimeError("can't start new thread")), is_refusal(ValueError("bad"))
+    (True, False)
+    """
+    return getattr(error, "errno", None) == errno.EAGAIN or "can't start new thread" in shown(error, str)
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from typing import Any
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_file
-from tune_media.experiment.status import TrialStatus
+from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import why_missing
 from tune_media.values.metric_names import main_metrics
@@ -241,10 +241,10 @@ def metrics_payload(
     """Return what changes with each result: the last metrics, and what follows from them.
 
     It is ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "main": [name, ...], "params": [name, ...],
-    "newest": seconds, "pending": number, "status": [[word, error], ...], "unreadable": [[path, reason], ...]}``:
-    ``main`` are the metrics that matter most,
-    ``params`` the hyperparameters with those first that matter most, ``newest`` is when the last result was written,
-    since 1970.
+    "newest": seconds, "pending": number, "status": [[word, error], ...], "iterations": number, "unreadable":
+    [[path, reason], ...]}``: ``main`` are the metrics that matter most, ``params`` the hyperparameters with those first
+    that matter most, ``newest`` is when the last result was written, since 1970, and ``iterations`` at which all
+    end that have not.
 
     Args:
         statuses: What became of each trial. Empty: not read yet.
@@ -272,6 +272,9 @@ def metrics_payload(
         payload["unreadable"] = unreadable
     if statuses:
         payload["status"] = [[status.word, status.error] for status in statuses]
+        ends = {status.iterations for status in statuses if status.word in UNENDED}
+        if len(ends) == 1 and None not in ends:
+            payload["iterations"] = ends.pop()
     return payload
 
 

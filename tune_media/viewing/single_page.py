@@ -5,35 +5,22 @@ from __future__ import annotations
 import base64
 import posixpath
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from tune_media.viewing.front_end import SHOWN, STATIC, page
-from tune_media.viewing.payload import json_content
 
-_ICON = re.compile(r'<link rel="icon"[^>]*>\n')
 _STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
 
 
-def report_page(facts: Mapping[str, Any], title: str) -> str:
-    """Return the page of some facts, ``tuneMedia.facts``, with all that it needs inside.
+def single_page(name: str, title: str, content: str) -> str:
+    """Return a page of the front end with its styles and scripts inside, and some HTML as the content of its ``main``.
 
-    Nothing calls it yet: the gate's own page will.
-
-    >>> "<title>a &amp; b</title>" in report_page({}, "a & b")
+    >>> "<title>a &amp; b</title>" in single_page("gate.html", "a & b", "<p>both</p>")
     True
     """
-    return _with_inside(page("report.html", title), b"window.tuneMedia={facts:%s};" % json_content(facts))
-
-
-def _with_inside(text: str, held: bytes) -> str:
-    """Return a page with its styles and scripts inside, and a script before them, which gives them their data."""
-    script = held.decode().replace("<", "\\u003c")  # no text of the experiment's ends the script
-    text = _ICON.sub("", text)
-    text = _STYLE.sub(lambda found: f"<style>{_static(found)}</style>", text)
+    text = _STYLE.sub(lambda found: f"<style>{_static(found)}</style>", page(name, title))
     text = _SCRIPT.sub(lambda found: f"<script>{_static(found)}</script>", text)
-    return text.replace("<script>", f"<script>{script}</script>\n<script>", 1)
+    return text.replace("</main>", f"{content}</main>", 1)
 
 
 def data_uri(content: bytes, path: str) -> str:

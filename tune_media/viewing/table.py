@@ -21,7 +21,7 @@ from tune_media.values.number import counted
 from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.comparison import importances_of, success_of
+from tune_media.viewing.comparison import importances_of, success_of, success_over_runs
 from tune_media.viewing.configurations import short
 
 if TYPE_CHECKING:
@@ -132,13 +132,19 @@ def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
 def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     params = [name for name in table.columns if name.startswith("config/")]
     names = [name.removeprefix("config/") for name in params]
-    lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm", ""]]
-    for _, row in table.iterrows():
+    by_name = {trial.name: trial for trial in catalog.trials}
+    counting = [[by_name[n] for n in row["trials"] if n not in row["left_out"]] for _, row in table.iterrows()]
+    rates = [success_over_runs(trials) for trials in counting]
+    tells = any(rates)
+    lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]]
+    lines[0] += ["success", ""] if tells else [""]
+    for (_, row), rate in zip(table.iterrows(), rates, strict=True):
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
         told = "best" if row["n"] and row["rank"] == 1 else "not surely worse" if row["not_surely_worse"] else ""
         interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] > 1 else ""
         values = [_shown(name, row[f"config/{name}"]) for name in names]
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]
+        shown += [with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""] if tells else []
         lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
     return lines
 

@@ -16,6 +16,7 @@ from tune_media.viewing.statistics import Estimate, Scores
 _FAR = 3.0  # times the range of the other runs
 _FEWEST_OTHERS = 3
 _MAX_TITLE = 60
+_MOST_OF_TWO_KINDS = 3
 _SURE = "«Surely» errs in at most one of twenty sweeps of equal configurations. Intervals: 95 %."
 
 
@@ -72,7 +73,10 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
         over = f"over runs and {second.seeds} evaluation seeds" if second.seeds else "over runs"
         over = f"on {second.seeds} evaluation seeds" if second.seeds and best.n == second.n == 1 else over
         over = "" if _is_alone(second.behind) else f", {over}"
-        why.append(f"It is ahead of #2, {names[1]}, by {_text(second.behind)}{over}.")
+        if second.mean.value == best.mean.value:
+            why.append(f"#2, {names[1]}, has the same score.")
+        else:
+            why.append(f"It is ahead of #2, {names[1]}, by {_text(second.behind)}{over}.")
     if len(close) > 1:
         why.append(f"Not surely worse are #{', #'.join(map(str, close))}.")
     if unended:
@@ -86,6 +90,9 @@ def _doubt(scored: Sequence[Judged], close: Sequence[int]) -> str:
     """Return why the first one is not surely the best, in a sentence; empty if it is."""
     if not close:
         return ""
+    equal = sum(entry.mean.value == scored[0].mean.value for entry in scored[1:])
+    if equal:
+        return "Another one has the same score." if equal == 1 else f"{equal} others have the same score."
     unknown = [place for place in close if _is_alone(scored[place - 1].behind)]
     if unknown and all(entry.n == 1 for entry in scored):
         return "One run each cannot tell."
@@ -116,9 +123,10 @@ def far_runs(scores: Scores) -> int:
 
 
 def _of_two_kinds(scored: Sequence[Judged]) -> list[str]:
-    lines = []
-    for place, entry in enumerate(scored[:2], 1):
-        if entry.scores.shape[1] == 1 and (far := far_runs(entry.scores)):
+    lines: list[str] = []
+    for place, entry in enumerate(scored, 1):
+        may_win = (place == 1 or entry.is_not_surely_worse) and len(lines) < _MOST_OF_TWO_KINDS
+        if may_win and entry.scores.shape[1] == 1 and (far := far_runs(entry.scores)):
             runs = f"{far} of the {entry.n} runs of #{place} {'lies' if far == 1 else 'lie'} far from the others"
             lines.append(f"{runs}: the mean describes neither kind, and its interval may miss.")
     return lines

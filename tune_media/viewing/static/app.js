@@ -31,7 +31,8 @@
       this.problem = null;
       this.reading = null; // [trials that the server has read, trials that there are], until it has read all
       this.settings = readSettings();
-      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, dialog: null, toast: "" };
+      this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, more: false,
+        dialog: null, toast: "" };
       this.touched = false;
       const held = ["axis", "scale", "steps", "ranked", "asked", "curves", "isToldApart"];
       this.held = Object.fromEntries(held.map((name) => [name, model.memo()]));
@@ -476,27 +477,18 @@
       this.setState({ dialog: null });
     }
 
-    /** Have a metric chosen from the long list, to sort by or as the score. */
-    pickMetric(name) {
-      const onPick = (metric) => {
-        this.close();
-        this.set(name === "sort" ? { sort: `metric:${metric}` } : { score: metric });
-      };
-      this.show(tm.ui.Picker, { title: name === "sort" ? "Sort by a metric" : "Winner by a metric",
-        names: this.data.metricNames, label: model.scoreLabel, onPick });
-    }
-
     addFilter(name, value) {
       const token = tm.filter.token(name, value);
       if (!this.state.filter.includes(token)) this.set({ filter: `${this.state.filter} ${token}`.trim() });
     }
 
     /** The trial's color in TensorBoard, unless TensorBoard has one color for several trials. */
-    colorOf(trial) {
+    /** Return a trial's color, or that of a configuration, whose first trial it is. */
+    colorOf(trial, color = trial.color) {
       const { trials } = this.data;
       const isToldApart = this.held.isToldApart([trials],
         () => new Set(trials.map(({ name }) => this.host.colorOf(name))).size === trials.length);
-      return (isToldApart && this.host.colorOf(trial.name)) || trial.color;
+      return (isToldApart && this.host.colorOf(trial.name)) || color;
     }
 
     toggleTheme() {

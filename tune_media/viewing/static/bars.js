@@ -6,7 +6,6 @@
   const { Component } = window.htmPreact;
   const model = tm.model;
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
-  const MORE = "\0more"; // no metric's name
   const FILTER_HELP = `Text, or comparisons of hyperparameters, metrics and the clip's return, length, step and seed:
 lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not PPO
 "a name with blanks"=3 · clip.seed=7 · status=error`;
@@ -14,74 +13,76 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
 
   function TopBar({ app }) {
     const { state, data } = app;
-    const keys = data.sections[state.section] || [];
-    const hasChoice = state.view !== "episodes" && !tm.compare.isFixed(app);
+    const isGrid = state.view === "grid";
+    const title = lastPart(data.title) || "Episodes";
     return html`<header class=${`bar top${state.menu ? " unfolded" : ""}`}>
-      <h1 title=${data.title}><button onClick=${() => app.go({ view: "grid", trial: "", clip: "" })}>
-        ${lastPart(data.title) || "Episodes"}</button></h1>
-      ${hasChoice && html`<${Choice} label="Section" values=${Object.keys(data.sections)} value=${state.section}
-        onChange=${(section) => app.set({ section })} />`}
-      ${hasChoice && html`<${Choice} label="Clip" values=${keys} value=${state.key} names=${tm.app.keyLabel}
-        onChange=${(key) => app.set({ key })} />`}
+      <h1 title=${data.title}>${isGrid ? title : html`
+        <button onClick=${() => app.go({ view: "grid", trial: "", clip: "" })}>${title}</button>`}</h1>
+      ${state.view !== "episodes" && !tm.compare.isFixed(app) && html`<${ClipChoice} app=${app} />`}
       <button class="fold" aria-expanded=${state.menu} aria-controls="more-controls"
-        onClick=${() => app.setState({ menu: !state.menu })}>${state.view === "grid" ? "☰ Filter" : "☰ More"}</button>
+        onClick=${() => app.setState({ menu: !state.menu })}>${isGrid ? "☰ Filter" : "☰ More"}</button>
       <div class="folded" id="more-controls">
-      ${state.view === "grid" && html`<${GridControls} app=${app} />`}
+      ${isGrid && html`<${GridControls} app=${app} />`}
       ${app.source.episodes && state.view !== "episodes" && html`<button class="to-episodes"
         onClick=${() => app.go({ view: "episodes", trial: "", clip: "" })}
         title="All episodes as a table, with or without a clip">All episodes</button>`}
       <span class="space"></span>
-      <button onClick=${() => app.toggleTheme()} aria-label="Light or dark (d)" title="Light or dark (d)">
-        ${app.theme === "dark" ? "☀" : "☾"}</button>
-      <button onClick=${() => app.show(tm.keys.Help)} aria-label="Keyboard help (?)"
-        title="Keyboard help (?)">?</button>
+      <button onClick=${() => app.show(tm.keys.Help)} aria-label="Keyboard help, light or dark (?)"
+        title="Keyboard help, light or dark (?)">?</button>
       </div>
     </header>`;
   }
 
+  /** The menu of the clips that are shown, such as the best ones of the evaluation. */
+  function ClipChoice({ app }) {
+    const { state, data: { sections } } = app;
+    const names = Object.keys(sections);
+    const kinds = names.flatMap((section) => sections[section].map((key) => ({ section, key })));
+    if (kinds.length < 2) return null;
+    const label = ({ section, key }) => (names.length > 1 ? `${section}: ` : "") + tm.app.keyLabel(key);
+    return html`<label class="field"><span>Clip</span><select class="clip-choice" aria-label="Clip"
+      title="Which clips are shown (k and s)" onChange=${(event) => app.set(kinds[event.target.value])}>
+      ${kinds.map((kind, at) => html`<option value=${at}
+        selected=${kind.section === state.section && kind.key === state.key}>${label(kind)}</option>`)}
+    </select></label>`;
+  }
+
+  /** The orders of the cards: [name, label]. */
+  const ordersOf = ({ state, data }) => [["score", "the metric"], ["name", "trial name"], ...tm.table.CLIP_FACTS,
+    ["status", "status"], ...data.params.map((name) => [`param:${name}`, name]),
+    ...(state.sort.startsWith("metric:") ? [[state.sort, model.scoreLabel(state.sort.slice(7))]] : [])];
+
   function GridControls({ app }) {
     const { state, data } = app;
-    const scores = model.scoresOf(data, state.section);
-    const sorts = [["score", "score"], ["name", "trial name"], ...tm.table.CLIP_FACTS, ["status", "status"]];
-    const option = ([value, label]) => html`<option value=${value} selected=${value === state.sort}>${label}</option>`;
-    const isOffered = (name) => !data.metricNames.includes(name) || model.knownScores().includes(name);
-    const known = scores.filter((name) => name === state.score || isOffered(name));
-    const metric = state.sort.startsWith("metric:") ? state.sort.slice(7) : null;
-    const hasMore = data.metricNames.length > 0;
-    const order = state.descending ? "Largest first" : "Smallest first";
-    const choose = (name, value) => {
-      if (value === MORE) {
-        app.forceUpdate(); // the menu goes back to what it was
-        app.pickMetric(name);
-      } else app.set({ [name]: value });
-    };
+    const order = !app.isTable && state.sort !== "score" && ordersOf(app).find(([name]) => name === state.sort)?.[1];
     return html`
       <input class="filter" type="search" aria-label="Filter trials" value=${state.filter}
         placeholder="Filter, e.g. lr>0.001" title=${FILTER_HELP}
         onInput=${(event) => app.set({ filter: event.target.value })} />
-      ${!app.isTable && html`<label class="field"><span>Sort by</span>
-        <select class="sort" value=${state.sort} onChange=${(event) => choose("sort", event.target.value)}>
-        ${sorts.map(option)}
-        ${data.params.length > 0 && html`<optgroup label="Hyperparameters">
-          ${data.params.map((name) => option([`param:${name}`, name]))}</optgroup>`}
-        ${hasMore && html`<optgroup label="Metrics">${metric && option([state.sort, model.scoreLabel(metric)])}
-          ${option([MORE, "another metric …"])}</optgroup>`}
-      </select></label>
-      <button class="direction" onClick=${() => app.set({ descending: !state.descending })}
-        title=${order} aria-label=${`${order}; change`}>${state.descending ? "↓" : "↑"}</button>`}
-      ${(known.length > 0 || hasMore) && html`<label class="field"><span>Winner by</span>
-        <select class="score-choice" value=${state.score} onChange=${(event) => choose("score", event.target.value)}>
-        ${known.map((name) => html`<option value=${name} selected=${name === state.score}>
-          ${model.scoreLabel(name)}</option>`)}
-        ${hasMore && html`<option value=${MORE}>another metric …</option>`}
-      </select></label>
-      <button onClick=${() => app.set({ smaller: !state.smaller,
-        ...(state.sort === "score" ? { descending: state.smaller } : {}) })}
-        title="Which end of the score wins">${state.smaller ? "min" : "max"}</button>`}
-      ${!app.isTable && html`<span class="sizes">
-        <button aria-label="Smaller cards ([)" title="Smaller cards ([)" onClick=${() => resize(app, -1)}>−</button>
-        <button aria-label="Larger cards (])" title="Larger cards (])"
-          onClick=${() => resize(app, 1)}>+</button></span>`}`;
+      ${model.scoresOf(data, state.section).length > 0 && html`<button class="score-choice" aria-haspopup="dialog"
+        title="The metric that tells how good a trial is, and the order of the cards"
+        onClick=${() => app.show(Ranking)}><span class="muted">Winner by</span>${" "}
+        ${state.score ? `${model.scoreLabel(state.score)}, ${state.smaller ? "min" : "max"}` : "…"}
+        ${order && `; sorted by ${lastPart(order)} ${state.descending ? "↓" : "↑"}`}</button>`}`;
+  }
+
+  /** The dialog in which the metric of the winner is chosen, with its better end and the order of the cards. */
+  function Ranking({ app }) {
+    const { state, data } = app;
+    const take = (end) => app.set({ smaller: end === "min",
+      ...(state.sort === "score" ? { descending: end === "max" } : {}) });
+    const order = state.descending ? "Largest first" : "Smallest first";
+    return html`<${tm.ui.Picker} app=${app} title="Winner by" names=${model.scoresOf(data, state.section)}
+      label=${model.scoreLabel} chosen=${state.score} onPick=${(score) => app.set({ score, dialog: null })}>
+      <p class="ranking"><${Choice} label="The end that wins" values=${["max", "min"]}
+          value=${state.smaller ? "min" : "max"} onChange=${take} />
+        ${!app.isTable && html`<label class="field"><span>Sort cards by</span>
+          <select class="sort" value=${state.sort} onChange=${(event) => app.set({ sort: event.target.value })}>
+          ${ordersOf(app).map(([name, label]) => html`<option value=${name} selected=${name === state.sort}>
+            ${label}</option>`)}</select></label>
+        <button class="direction" onClick=${() => app.set({ descending: !state.descending })}
+          title=${order} aria-label=${`${order}; change (r)`}>${state.descending ? "↓" : "↑"}</button>`}</p>
+    <//>`;
   }
 
   function resize(app, by) {
@@ -112,6 +113,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     render({ app }, { isOpen }) {
       const { group } = app;
       const frames = Math.round(group.duration * group.fps);
+      const isStepOfAll = ["grid", "compare"].includes(app.state.view) && !tm.compare.isFixed(app);
       return html`<footer class=${`bar transport${isOpen ? " unfolded" : ""}`} aria-label="Playing">
         <button class="play primary" onClick=${() => group.toggle()} title="Play or pause (space)"
           aria-label=${group.playing ? "Pause" : "Play"}>${group.playing ? "❚❚" : "▶"}</button>
@@ -132,9 +134,11 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
             html`<option value=${speed} selected=${speed === group.speed}>${speed}×</option>`)}</select></label>
         <span class="clock" title="frame of the longest clip on the screen">
           ${number(Math.min(group.frame + 1, frames))} / ${number(frames)}</span>
+        ${isStepOfAll && html`<button class="best-of-each" aria-pressed=${app.state.step === "best"}
+          onClick=${() => app.set({ step: app.state.step === "best" ? "last" : "best" })}
+          title="Each trial's clip with the highest return (b)">★ best of each</button>`}
         </div>
-        ${tm.compare.isFixed(app) ? "" : ["grid", "compare"].includes(app.state.view)
-          ? html`<${StepSlider} app=${app} />` : html`<${ClipSteps} app=${app} />`}
+        ${tm.compare.isFixed(app) ? "" : html`<${isStepOfAll ? StepSlider : ClipSteps} app=${app} />`}
       </footer>`;
     }
   }
@@ -155,10 +159,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
           aria-label="Training step of all trials"
           aria-valuetext=${`${shown}${!isBest && at === last ? " (last)" : ""}`} onInput=${move} /></label>
       <output class="step-shown" title=${plural(steps.length, "step")}>${shown}
-        ${!isBest && at === last && html`<span class="is-last"> (last)</span>`}</output>
-      <button class="best-of-each" aria-pressed=${state.step === "best"}
-        onClick=${() => app.set({ step: state.step === "best" ? "last" : "best" })}
-        title="Each trial's clip with the highest return (b)">★ best of each</button>`;
+        ${!isBest && at === last && html`<span class="is-last"> (last)</span>`}</output>`;
   }
 
   /** The step of the clip that is chosen in a trial. */
@@ -176,5 +177,5 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
       <output class="step-shown">step ${number(shown)}</output>`;
   }
 
-  tm.bars = { TopBar, Transport, resize, changeSpeed };
+  tm.bars = { TopBar, Transport, Ranking, resize, changeSpeed };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -273,6 +273,7 @@
       }
       const strips = rows.filter(({ clip }) => (rows.length > MOST_STRIPS ? clip === this.master : !clip.isUnplayed));
       return { names, shown, charts, difference, isRead, hasSteps: episodes.some(({ series }) => series.length),
+        hasActions: episodes.every(({ series }) => series.some(({ role }) => role === "action")),
         moments: moments.sort((a, b) => a.step - b.step), strips };
     }
 
@@ -322,7 +323,8 @@
                   <dt>clip</dt><dd class="side-key">
                     ${clip.tape ? "from its tape" : tm.app.keyLabel(clip.key)}</dd></div>`}
                 ${seed == null && clip.seed != null && html`<div>
-                  <dt>${seedOf(clip) == null ? "continuation" : "seed"}</dt><dd>${String(clip.seed)}</dd></div>`}
+                  <dt>${seedOf(clip) == null ? "continuation" : "episode seed"}</dt>
+                  <dd>${String(clip.seed)}</dd></div>`}
                 <div class="ended"><dt>env step</dt><dd>${number(Math.min(step, lastStep(clip)))}
                   ${step >= lastStep(clip) ? html` <em>${endOf(this.detailsOf(clip)?.record)}</em>` : ""}</dd></div>
               </dl></section>`)}</div>
@@ -333,7 +335,8 @@
               <span class="muted">${differenceText(laid.difference)}</span>`}
             ${laid.isRead && laid.hasSteps && !laid.difference && rows.length > 1 && html`<span class="muted">
               ${laid.names.length ? "No value that they have in common differs, as long as both go on."
-                : "They have no recorded values in common."}</span>`}
+                : "They have no recorded values in common."}
+              ${!laid.hasActions && " To see where actions differ, record with trajectories=True."}</span>`}
             ${strips.length > 0 && html`<button class="save" title="Save the filmstrips as a picture"
               onClick=${() => tm.timeline.savePicture(app, this.base, strips, "compare")}>
               Filmstrips as PNG</button>`}</div>

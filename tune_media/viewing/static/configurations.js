@@ -5,21 +5,20 @@
   const { html, number, plural, lastPart, Card } = tm.ui;
   const model = tm.model;
   const TABLE = "table";
+  const DOT = 11; // pixels
+  const DOT_ROWS = [11, 0, 22]; // their upper ends
   const [CARD_EDGE, CHARACTER, BETWEEN] = [72, 8, 5]; // of a title: pixels; characters between hyperparameters
 
-  /** Return an estimate's value and the ends of its interval as texts, with the digits that its width allows. */
+  /**
+   * Return an estimate's value and the ends of its interval as texts, with the digits that its width allows, and
+   * without separators: "[-1,107, 1,316]" would look like four numbers.
+   */
   function estimateTexts([value, low, high], digits) {
     if (low == null || value == null) return [number(value)];
     const decimals = Math.min(12, Math.max(0, digits - 1 - Math.floor(Math.log10(high - low || Math.abs(value) || 1))));
     const text = (end) => (Number(end.toFixed(decimals)) + 0).toLocaleString("en-US",
-      { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+      { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: false });
     return [value, low, high].map(text);
-  }
-
-  /** Return an estimate as one text: its value, and its interval if it has one. */
-  function estimateText(estimate) {
-    const [value, low, high] = estimateTexts(estimate, 3);
-    return low == null ? value : `${value} [${low}, ${high}]`;
   }
 
   /** A success rate on a card, in percent: [rate, low, high], or nothing. */
@@ -54,29 +53,47 @@
     return found.sort((a, b) => model.compare(value(a), value(b), sign) || (a.rank ?? Infinity) - (b.rank ?? Infinity));
   }
 
-  /** The range of the scores of all runs, so that the dots of all cards have one scale. */
-  function axisOf(configurations) {
-    let [low, high] = [Infinity, -Infinity];
-    for (const one of configurations.all) {
-      for (const value of [...one.counting.map((trial) => trial.score), one.mean[1], one.mean[2]]) {
-        if (value == null) continue;
-        low = Math.min(low, value);
-        high = Math.max(high, value);
-      }
-    }
+  /** The range of the scores of all runs, so that the dots of all cards have one scale, and as much of intervals. */
+  function axisOf({ all }) {
+    const { rangeOf } = model;
+    const [low, high] = model.roomy(rangeOf(all.flatMap(({ counting }) => counting.map(({ score }) => score))),
+      rangeOf(all.flatMap(({ counting, mean }) => [...mean, ...counting.map(({ score }) => score)])));
     return { low, span: high - low || 1 };
   }
 
+  /**
+   * Return where the dots of some runs are, in pixels: [[run, x, row], ...]. A dot that would cover another one is in
+   * another row; if all three are full there, it moves aside.
+   */
+  function placesOf(trials, xOf, width) {
+    const ends = DOT_ROWS.map(() => -Infinity); // of each row, where it has room
+    const places = [...trials].sort((a, b) => a.score - b.score).map((trial) => {
+      const free = ends.map((end) => Math.max(end, xOf(trial)));
+      const row = free.indexOf(Math.min(...free));
+      ends[row] = free[row] + DOT;
+      return [trial, free[row], row];
+    });
+    const limits = DOT_ROWS.map(() => width);
+    for (const place of [...places].reverse()) {
+      place[1] = Math.min(place[1], limits[place[2]]);
+      limits[place[2]] = place[1] - DOT;
+    }
+    return places;
+  }
+
   /** The score of each run as a dot, the mean as a line, its interval as a bar. A click on a dot opens its run. */
-  function Dots({ one, axis, typical, color, onOpen }) {
-    const at = (value) => `${(3 + (94 * (value - axis.low)) / axis.span).toFixed(2)}%`;
+  function Dots({ one, axis, typical, color, width, onOpen }) {
+    const at = (value) => `${Math.min(100, Math.max(0, 3 + (94 * (value - axis.low)) / axis.span)).toFixed(2)}%`;
     const [mean, low, high] = one.mean;
     if (mean == null) return html`<div class="dots"></div>`;
+    const inside = 0.94 * width; // what is left to its sides has room for half a dot
+    const places = placesOf(one.counting, (trial) => (inside * (trial.score - axis.low)) / axis.span, inside);
     return html`<div class="dots">
       ${low != null && html`<i class="interval" style=${{ left: at(low), right: `calc(100% - ${at(high)})` }}></i>`}
       <i class="mean" style=${{ left: at(mean) }}></i>
-      ${one.counting.map((trial) => html`<button class="dot" tabindex="-1" key=${trial.id}
-        aria-current=${trial === typical} style=${{ left: at(trial.score), "--color": color }}
+      ${places.map(([trial, x, row]) => html`<button class="dot" tabindex="-1" key=${trial.id}
+        aria-current=${trial === typical} style=${{ left: `${(3 + (94 * x) / inside).toFixed(2)}%`,
+          top: `${DOT_ROWS[row]}px`, "--color": color }}
         title=${`${seedText(trial, one)}: ${number(trial.score)}. Click to open it.`}
         aria-label=${`${seedText(trial, one)}: ${number(trial.score)}`} onClick=${() => onOpen(trial)}></button>`)}
     </div>`;
@@ -117,8 +134,9 @@
             ${one.leftOut.length > failed && html`<span class="muted">
               ${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of"
-              title=${`${trial.name}: the run whose score is nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
-          <${Dots} one=${one} axis=${axis} typical=${trial} color=${color} onOpen=${(own) => app.open(own)} />
+              title=${`${trial.name} is the nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
+          <${Dots} one=${one} axis=${axis} typical=${trial} color=${color}
+            width=${app.state.size - CARD_EDGE / 2} onOpen=${(own) => app.open(own)} />
           <dl>
             <div class="score"><dt title=${app.state.score}>${model.scoreLabel(app.state.score)}
               ${scoreStep != null ? ` at step ${number(scoreStep)}` : low == null ? "" : ", 95 %"}</dt>
@@ -132,14 +150,15 @@
     }
   }
 
-  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "ticked"];
+  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "size", "ticked"];
 
   /** The line above the cards: which configuration is the best, whether that is sure, and why. */
   function Verdict({ app }) {
     const { data, judged, winner } = app;
     if (!app.state.score && data.metricNames.length > 0 && data.trials.length > 1)
-      return html`<section class="winner-line" aria-label="Verdict"><p><b>Choose a metric.</b>
-        Nobody has said which of them tells how good a run is.</p></section>`;
+      return html`<section class="winner-line" aria-label="Verdict"><p><button class="link"
+        onClick=${() => app.show(tm.bars.Ranking)}>Choose a metric.</button>
+        ${" "}Nobody has said which of them tells how good a run is.</p></section>`;
     const verdict = winner && judged.verdict;
     if (!verdict) return null;
     const best = judged.all.find((one) => one.rank === 1);
@@ -156,18 +175,32 @@
     </section>`;
   }
 
+  /** What the charts and cards show more, in a fold: which charts, the line of the curves, the size of cards. */
+  function More({ app }) {
+    const { state, data, curves } = app;
+    const hasCurves = data.trials.length > 1 && data.metricNames.includes(state.score);
+    const hasBands = hasCurves && state.chart && app.configurations && curves?.bands?.size > 0;
+    return html`<button class="more-shown" aria-expanded=${state.more}
+        onClick=${() => app.setState({ more: !state.more })}>Charts ${state.more ? "▴" : "▾"}</button>
+      ${state.more && html`
+        ${hasCurves && html`<button aria-pressed=${state.chart} onClick=${() => app.set({ chart: !state.chart })}
+          title="The chart of all curves">Curves</button>`}
+        ${hasBands && html`<${tm.ui.Choice} label="Line" values=${["mean", "IQM"]}
+          value=${state.iqm ? "IQM" : "mean"} onChange=${(kind) => app.set({ iqm: kind === "IQM" })} />`}
+        <${tm.scatter.ScatterSwitch} app=${app} />
+        ${!app.isTable && [["Smaller cards ([)", -1, "−"], ["Larger cards (])", 1, "+"]].map(([name, by, sign]) => html`
+          <button aria-label=${name} title=${name} onClick=${() => tm.bars.resize(app, by)}>${sign}</button>`)}`}`;
+  }
+
   /** The switch between the cards of configurations or trials and the run table. */
   function CardsChoice({ app }) {
     const { judged } = app;
-    const curves = (!app.isTable || !app.hasClips) && app.data.trials.length > 1
-      && app.data.metricNames.includes(app.state.score)
-      && html`<button aria-pressed=${app.state.chart} onClick=${() => app.set({ chart: !app.state.chart })}
-        title="The chart of all curves">Curves</button>`;
-    if (!app.hasClips) return html`<span class="cards-choice">${curves}</span>`;
+    const more = (!app.isTable || !app.hasClips) && html`<${More} app=${app} />`;
+    if (!app.hasClips) return html`<span class="cards-choice">${more}</span>`;
     const shown = app.isTable ? TABLE : app.configurations ? "configurations" : "trials";
     const hasConfigurations = judged && (judged.hasRuns || shown === "configurations");
     const names = (kind) => (hasConfigurations || kind === TABLE ? kind : "cards");
-    return html`<span class="cards-choice">${curves}
+    return html`<span class="cards-choice">${more}
       <${tm.ui.Choice} label="Show" values=${[...(hasConfigurations ? ["configurations"] : []), "trials", TABLE]}
         value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} /></span>`;
   }

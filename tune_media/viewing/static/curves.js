@@ -17,7 +17,7 @@
     if (app.configurations) {
       return tm.configurations.configurationRows(app, rows).filter((one) => one.rank != null).map((one) => ({
         label: model.configurationTitle(one), trials: one.counting, typical: one.typical,
-        color: app.colorOf(one.trials[0]), rank: one.rank,
+        color: app.colorOf(one.trials[0], one.color), rank: one.rank,
       }));
     }
     return [...shown].filter((trial) => trial.rank != null).map((trial) => ({
@@ -126,6 +126,8 @@
       const series = [{}, ...lines.map((line, at) => ({ stroke: strokeOf(line, at),
         width: isMany ? (line.isBest ? 3 : 1.25) : 2, spanGaps: true, points: { show: steps.length < 2, size: 6 } }))];
       const data = [steps, ...means];
+      const runs = lines.flatMap(({ trials }) => trials).map(({ id }) => app.curves.of.get(id));
+      const ofRuns = model.rangeOf(runs.flatMap((curve) => curve?.value || []));
       const bands = [];
       for (const at of banded) {
         bands.push({ series: [data.length, data.length + 1],
@@ -136,7 +138,8 @@
       const plot = new window.uPlot({
         ...this.size,
         padding: [6, tm.charts.LABEL_RIGHT, 0, 0],
-        scales: { x: { time: false } },
+        scales: { x: { time: false },
+          y: { range: (_, ...all) => window.uPlot.rangeNum(...model.roomy(ofRuns, all), 0.1, true) } },
         axes: [{ ...axis, ...(steps.every(Number.isInteger) ? { incrs: tm.charts.WHOLE } : {}), size: 28 },
           { ...axis, size: 60 }],
         legend: { show: false },
@@ -233,12 +236,11 @@
       const hasBands = lines.some((line) => bandOf(line, app.curves));
       return html`<section class="panel curves">
         <div class="panel-head"><h2>${title}</h2>
-          ${hasBands && html`<${tm.ui.Choice} label="Line" values=${["mean", "IQM"]} value=${state.iqm ? "IQM" : "mean"}
-            onChange=${(kind) => app.set({ iqm: kind === "IQM" })} />`}
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>
             only curves in the box ✕</button>`}
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
-            ${hasBands ? "Band: 95 % interval over the runs. " : app.configurations ? "Line: mean of the runs. " : ""}
+            ${hasBands ? `${state.iqm ? "Interquartile mean" : "Mean"} and 95 % interval of the runs. `
+              : app.configurations ? "Line: mean of the runs. " : ""}
             ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
             Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>
         </div>

@@ -50,8 +50,8 @@
     }
   }
 
-  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "isWinner", "score", "color", "scoreName", "scoreStep", "scale", "status",
-    "ticked", "size", "params"];
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "isWinner", "score", "color", "scoreName", "scoreStep", "scale",
+    "status", "ticked", "size", "params"];
 
   /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
@@ -119,7 +119,6 @@
           ${rows.length ? "" : html` — no trial matches the filter “${state.filter}”${state.brush
             ? " and the box on the chart" : ""}.${meant ? ` Did you mean “${meant}”?` : ""}`}</p>
         <span class="cards-choice">${app.isTable && html`<${tm.table.Tools} app=${app} rows=${rows} />`}
-          ${(!app.isTable || !app.hasClips) && html`<${tm.scatter.ScatterSwitch} app=${app} />`}
           <${tm.configurations.CardsChoice} app=${app} /></span></div>
       ${app.isTable ? html`<${tm.table.RunTable} app=${app} rows=${rows} />` : html`<div
         class=${`cards${app.configurations?.hasLongTitles ? " long-titles" : ""}${data.rates?.length ? " with-success"
@@ -127,8 +126,9 @@
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />`
           : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard}
             key=${trial.id} app=${app} trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale}
-            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} isWinner=${trial === app.winner} size=${state.size} params=${data.params}
-            ...${app.scoreAt(trial)} color=${app.colorOf(trial)} scoreName=${state.score} />`)}
+            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} isWinner=${trial === app.winner}
+            size=${state.size} params=${data.params} ...${app.scoreAt(trial)} color=${app.colorOf(trial)}
+            scoreName=${state.score} />`)}
       </div>`}
     </main>`;
   }
@@ -140,8 +140,8 @@
       .map((one, place) => html`
         <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis}
           clip=${clipOf(one.typical, app.state)} clips=${`${app.state.section}|${app.state.key}|${app.state.step}`}
-          clipOf=${(trial) => clipOf(trial, app.state)} ticked=${app.state.ticked} ...${app.meanAt(one)}
-          color=${app.colorOf(one.trials[0])} />`);
+          clipOf=${(trial) => clipOf(trial, app.state)} size=${app.state.size} ticked=${app.state.ticked}
+          ...${app.meanAt(one)} color=${app.colorOf(one.trials[0], one.color)} />`);
   }
 
   tm.grid = { GridView, gridRows, filteredRows, clipOf };

@@ -21,7 +21,8 @@
       <p>${sure.length ? html`<b>What matters:</b> ${sure.map(lastPart).join(", ")}.`
         : html`<b>No hyperparameter surely matters.</b>`}
         ${" "}<span class="muted">The share of the score's differences that each explains; the line is its interval,
-          which holds for all together in 95 % of sweeps. Grey: not surely.</span></p>
+          which holds for all together in 95 % of sweeps. Grey: not surely. It cannot see a hyperparameter that changes
+          nothing by itself, but only how another one acts.</span></p>
       <table><tbody>${shown.map(([name, share, low, high]) => html`<tr class=${low > 0 ? "sure" : ""}>
         <th scope="row" title=${name}>${lastPart(name)}</th>
         <td class="bar-place" aria-hidden="true"><i class="bar-of" style=${{ width: `${100 * share}%` }}></i>

@@ -83,6 +83,7 @@
   function Help({ app }) {
     return html`<${tm.ui.Dialog} app=${app} label="Keyboard">
       <h2>Keyboard</h2>
+      <p><button onClick=${() => app.toggleTheme()}>${app.theme === "dark" ? "☀ Light" : "☾ Dark"}</button></p>
       <dl>${KEYS.map(([shown, meaning]) => html`<div><dt>${shown.map((key) => html`<kbd>${key}</kbd>`)}</dt>
         <dd>${meaning}</dd></div>`)}</dl>
     <//>`;

@@ -196,10 +196,11 @@
 
   /** Take in the last metrics of trials, and what follows from them, see `metrics_payload` in payload.py. */
   function addMetrics(model, payload) {
-    const { trials, metrics, status, main = [], params = [], newest = null, pending = 0, unreadable = [] } = payload;
+    const { trials, metrics, status, main = [], params = [], newest = null, pending = 0, unreadable = [],
+      iterations = null } = payload;
     const place = new Map(trials.map((id, at) => [id, at]));
     const metricNames = Object.keys(metrics);
-    Object.assign(model, { metricNames, metricsAt: ++changes, main, newest, pending, unreadable });
+    Object.assign(model, { metricNames, metricsAt: ++changes, main, newest, pending, unreadable, iterations });
     model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE)
       .sort((a, b) => Number(b.startsWith("evaluation/")) - Number(a.startsWith("evaluation/")));
     const isKnown = new Set(model.params);
@@ -231,6 +232,8 @@
         trials: own, counting, leftOut: own.filter((trial) => leftOut.has(trial.id)), typical,
       };
     });
+    const inOrder = all.filter(({ typical }) => typical).sort((a, b) => a.trials[0].number - b.trials[0].number);
+    inOrder.forEach((one, place) => { one.color = COLORS[place % COLORS.length]; });
     const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
     return { names, all: all.filter(({ typical }) => typical), verdict, importance, hasLongTitles,
       hasRuns: configurations.some(({ trials }) => trials.length > 1) };
@@ -284,15 +287,23 @@
     return best && best.return;
   }
 
-  /** Give each trial its score and rank; trials with equal scores share a rank, and those that failed have none. */
+  /** Return the lowest and the highest of some values. */
+  const rangeOf = (values) => values.filter((value) => value != null)
+    .reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+
+  /** Return the range of values with room for their intervals, no more than its own width at each end. */
+  function roomy([low, high], [least, most]) {
+    return low < high ? [Math.max(least, 2 * low - high), Math.min(most, 2 * high - low)] : [least, most];
+  }
+
+  /** Give each trial its score and rank; of equal ones the first is ahead, and those that failed have no rank. */
   function rank(trials, name, section, smallerIsBetter) {
     const sign = smallerIsBetter ? 1 : -1;
     for (const trial of trials) trial.score = scoreOf(trial, name, section);
-    const scored = trials.filter((trial) => trial.score != null && !isFailed(trial)).sort((a, b) => sign * (a.score - b.score));
+    const scored = trials.filter((trial) => trial.score != null && !isFailed(trial))
+      .sort((a, b) => sign * (a.score - b.score));
     for (const trial of trials) trial.rank = null;
-    scored.forEach((trial, place) => {
-      trial.rank = place && scored[place - 1].score === trial.score ? scored[place - 1].rank : place + 1;
-    });
+    scored.forEach((trial, place) => { trial.rank = place + 1; });
   }
 
   /** Return a trial's last success rate, [rate, low, high], if possible of an evaluation; null if it has none. */
@@ -368,8 +379,8 @@
 
   tm.model = {
     memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
-    clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rank, successOf, valueOf, compare,
-    knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf, lastPart,
-    configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
+    clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rangeOf, roomy, rank, successOf, valueOf,
+    compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf,
+    lastPart, configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -146,9 +146,10 @@
           { x: axis.at(trial), aside: aside.get(trial), y: trial.score == null ? FLOOR : height(trial.score) }])),
       };
     }) : [];
-    const units = means.length ? means : trials.map((trial) => ({ trials: [trial] }));
-    const colorOf = (one) => (units.length <= tm.curves.MOST_COLORED ? app.colorOf(one.trials[0])
-      : `var(${one.trials.includes(app.winner) ? "--gold" : "--muted"})`); // more colours than people can tell apart mean nothing
+    const units = means.length ? means : trials.map((trial) => ({ trials: [trial], color: trial.color }));
+    // more colours than people can tell apart mean nothing
+    const colorOf = (one) => (units.length <= tm.curves.MOST_COLORED ? app.colorOf(one.trials[0], one.color)
+      : `var(${one.trials.includes(app.winner) ? "--gold" : "--muted"})`);
     const colors = new Map(trials.map((trial) => [trial, "var(--muted)"]));
     for (const one of units) for (const trial of one.trials) colors.set(trial, colorOf(one));
     return { trials, passing, charts, ticks, height, colors, hasMeans: means.length > 0,
@@ -293,7 +294,7 @@
       <p class="muted">${others.length
         ? html`Trials can be ranked by ${others.slice(0, 3).map((name) => html`<button class="chip"
           onClick=${() => app.set({ score: name })}>${model.scoreLabel(name)}</button> `)}${others.length > 3
-            && html`<button class="chip" onClick=${() => app.pickMetric("score")}>another metric …</button>`}`
+            && html`<button class="chip" onClick=${() => app.show(tm.bars.Ranking)}>another metric …</button>`}`
         : html`Report a number in the trial, such as <code>tune.report({"episode_return_mean": 12.5})</code>, or record
           episodes: their returns are scores.`}
         ${isGoing && " This page shows the first score as soon as it is there."}</p></div>`;

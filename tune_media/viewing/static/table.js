@@ -14,10 +14,10 @@
 
   /** Return all columns after the trial's: {key to sort rows by, name in a CSV, label, isShown by default}. */
   function columnsOf({ data, state, hasClips }) {
-    const { metricNames, params, main } = data;
+    const { metricNames, params, main, rates: [rate] = [] } = data;
     const isMetric = metricNames.includes(state.score);
     const others = metricNames.filter((name) => name !== state.score);
-    const first = [...main.filter((name) => others.includes(name)), ...TIMES.filter((name) => others.includes(name))];
+    const first = [...new Set([...main, rate, ...TIMES])].filter((name) => others.includes(name));
     const metrics = [...first, ...others.filter((name) => !first.includes(name))];
     const labels = labelsOf([...params, ...metrics]);
     return [
@@ -29,7 +29,8 @@
         isShown: true })),
       ...metrics.map((metric, at) => ({ key: `metric:${metric}`, name: `last/${metric}`,
         label: model.knownScores().includes(metric) ? model.scoreLabel(metric)
-          : SHORT[metric] || labels[params.length + at], isNumber: true, isShown: at < first.length })),
+          : metric === rate ? "success" : SHORT[metric] || labels[params.length + at], isNumber: true,
+        isShown: at < first.length })),
       ...(hasClips ? CLIP_FACTS.map(([key, label]) => ({ key, name: label, label, isNumber: true })) : []),
       { key: "error", name: "error", label: "error" },
     ];

@@ -370,24 +370,26 @@
     }
   }
 
-  /** A long list of names to choose one from, with a field to search in it. */
+  /** A long list of names to choose one from, with a field to search in it; `children` stand above it. */
   class Picker extends Component {
     constructor() {
       super();
       this.state = { text: "" };
     }
 
-    render({ app, title, names, label, onPick }, { text }) {
+    render({ app, title, names, label, chosen, onPick, children }, { text }) {
       const wanted = text.toLowerCase().split(/\s+/);
       const found = names.filter((name) =>
         wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
       return html`<${Dialog} app=${app} label=${title}>
         <h2>${title}</h2>
+        ${children}
         <input class="search" type="search" aria-label="Search"
           placeholder=${`Search ${plural(names.length, "metric")}`} value=${text}
           onInput=${(event) => this.setState({ text: event.target.value })}
           onKeyDown=${(event) => event.key === "Enter" && found.length && onPick(found[0])} />
-        <ul class="names">${found.map((name) => html`<li><button onClick=${() => onPick(name)}>${label(name)}
+        <ul class="names">${found.map((name) => html`<li>
+          <button aria-current=${name === chosen} onClick=${() => onPick(name)}>${label(name)}
           ${label(name) !== name && html` <span class="muted">${name}</span>`}</button></li>`)}
           ${!found.length && html`<li class="muted">no metric has this in its name</li>`}</ul>
       <//>`;
