@@ -38,11 +38,13 @@ class Follower:
         self._new_at = time.monotonic()
 
     def checkpoints(self) -> Iterator[tuple[CheckpointSeries, StoredCheckpoint]]:
-        """Yield them, the earliest of all trials first, until the sweep has ended."""
-        while not self._is_over():
-            ready = self._look()
+        """Yield them, the earliest of all trials first, until the sweep has ended and none is left."""
+        while True:
+            is_over, ready = self._is_over(), self._look()
             if ready is not None:
                 yield ready
+            elif is_over:
+                return
             else:
                 time.sleep(_PAUSE)
 

@@ -70,7 +70,9 @@ class Curves:
     def bands(
         self, trials: Sequence[TrialFiles], statuses: Sequence[TrialStatus], metric: str, *, iqm: bool = False
     ) -> list[dict[str, Any]]:
-        """Return the mean over the runs of each configuration that has an interval, and its ends.
+        """Return the mean over the runs of each configuration that has several, and the ends of its 95 % interval.
+
+        A trial that was evaluated has a band of its own, over the episodes of each checkpoint.
 
         Each is ``{"trials": [id, ...], "step": [...], "value": [...], "low": [...], "high": [...]}``.
 
@@ -91,6 +93,15 @@ class Curves:
             }
             for one in found
             if one.step and all(math.isfinite(mean.high - mean.low) for mean in one.mean)
+        ] + ([] if iqm else self._over_episodes(trials, metric))
+
+    def _over_episodes(self, trials: Sequence[TrialFiles], metric: str) -> list[dict[str, Any]]:
+        evaluated = [trial for trial in trials if f"{metric}_low" in trial.last_metrics]
+        curves = zip(*(self.each(evaluated, f"{metric}{end}") for end in ("", "_low", "_high")), strict=True)
+        return [
+            {"trials": [trial.id], "step": steps, "value": values, "low": low, "high": high}
+            for trial, ((steps, values), (at_low, low), (at_high, high)) in zip(evaluated, curves, strict=True)
+            if steps == at_low == at_high
         ]
 
     def means(
@@ -105,8 +116,7 @@ class Curves:
         """Return a metric over training of each configuration that has it, the best last value first.
 
         Args:
-            metric: Its whole name. An interval of success rates has room for the chance in the episodes, too. If a
-                configuration has one run, its interval is that of the episodes, which evaluations store.
+            metric: Its whole name. An interval of success rates has room for the chance in the episodes, too.
             by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
             iqm: Whether to take the interquartile mean.
 
@@ -114,8 +124,7 @@ class Curves:
             ValueError: No trial has a hyperparameter of ``by``.
         """
         scores = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
-        has_ends = not iqm and any(f"{metric}_low" in trial.last_metrics for trial in trials)
-        names = [metric, f"{metric}_low", f"{metric}_high"] if has_ends else [metric]
+        names = [metric, f"{metric}_low", f"{metric}_high"] if is_rate(metric) and not iqm else [metric]
         curves, *ends = [self.each(trials, name) for name in names]
         ranking = [
             (entry.configuration, runs)
@@ -130,9 +139,7 @@ class Curves:
             steps, values = _aligned([of[n] for of in with_ends for n in runs], most)
             tables = values.reshape(len(with_ends), len(runs), -1)
             means = [interquartile(column) if iqm else estimate(column) for column in tables[0].T]
-            if len(with_ends) > 1 and len(runs) == 1:  # an evaluated policy's, over its episodes
-                means = [Estimate(*ends) for ends in tables[:, 0].T.tolist()]
-            elif len(with_ends) > 1 and is_rate(metric):
+            if len(with_ends) > 1 and len(runs) > 1:
                 means = [with_chance(mean, tables[..., at].T.tolist())[0] for at, mean in enumerate(means)]
             longest = max(curves[number][0][-1] for number in runs)
             found.append(MeanCurve(configuration, runs, steps.tolist(), means, longest))
