@@ -230,7 +230,7 @@ def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
     run = CliRunner().invoke(main, ["fork", episode, "--at", "5", "--clips", "0", "--json", *loader])
     assert run.exit_code == 0, run.output
     assert json.loads(run.stdout)["continued"]["successes"] == [True]
-    for wrong, code, told in ((["--at", "99"], 1, "--at takes less than"), ([], 2, "--at")):
+    for wrong, code, told in ((["--at", "99"], 2, "--at takes less than"), ([], 2, "--at")):
         run = CliRunner().invoke(main, ["fork", episode, *loader, *wrong])
         assert run.exit_code == code and told in run.output
 
