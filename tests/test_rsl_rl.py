@@ -1,6 +1,7 @@
 """The log writer for rsl_rl makes a run's log folder a trial, alone and under the real runner."""
 
 import dataclasses
+import functools
 import json
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tune_media.rsl_rl import LogWriter
 ROOT = Path(__file__).parents[1]
 
 
+@functools.cache  # the encoder does not repeat its bytes
 def mp4(number=0):
     return tm.Video(moving_bar(4 + number), fps=10).data
 
