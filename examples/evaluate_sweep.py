@@ -34,7 +34,7 @@ results = tune.Tuner(
     ),
 ).fit()
 
-found = tm.evaluate(results, episodes=10, explore=False)
+found = tm.evaluate(results, seeds=10)
 table = found.to_pandas()
 print(table[["trial", "episodes", "return_mean", "return_low", "return_high"]].to_string())
 print(f"The best is {found.best.trial}. Its clips: tune-media watch --open {found.path}")

@@ -122,9 +122,39 @@ def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
     assert printed.split("\n")[:2] == ["7.0 5 5", "200"]
 
 
-PLAYS, RLLIB = "Playing checkpoints (evaluate, gate, fork)", "tune-media[rllib]"
+@pytest.mark.slow
+def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
+    printed = run("""
+        import json, sys
+        from pathlib import Path
+        from click.testing import CliRunner
+        from tests.support import aim
+        from tune_media.cli import main
+
+        for step, well in ((1, 0.1), (2, 0.9)):
+            Path("models").mkdir(exist_ok=True)
+            Path(f"models/aim_{step}.json").write_text(json.dumps({"aim": well}))
+        how = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env", "--json"]
+
+        def command(*words):
+            done = CliRunner().invoke(main, [*words, *how])
+            return json.loads(done.stdout)
+
+        follow = ["--follow", "--until-idle", "5", "--no-clips"]
+        evaluated = command("evaluate", "models/*.json", "--seeds", "0:3", *follow)
+        print([one["episodes"] for one in evaluated["checkpoints"]], evaluated["problems"])
+        print(command("gate", "models/aim_2.json", "models/aim_2.json", "--clips", "0")["verdict"])
+        print(command("evaluate", "models/aim_1.json", "--seeds", "0:2")["problems"])
+        print(sorted({name.partition(".")[0] for name in sys.modules} & {"ray"}))
+        """)
+    assert printed.splitlines() == ["[3, 3] []", "pass", "[]", "[]"]
+
+
+PLAYS, RLLIB = "Playing RLlib's checkpoints", "tune-media[rllib]"
 NEEDS = {
-    **{f"tm.{name}": (PLAYS, RLLIB) for name in ("evaluate", "fork", "gate")},
+    "tm.evaluate('sweep')": (PLAYS, RLLIB),
+    "tm.fork('sweep:best', 'sweep', at=1)": (PLAYS, RLLIB),
+    "tm.gate('sweep', 'sweep')": (PLAYS, RLLIB),
     **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("Media", "JsonMedia", "TBXMedia")},
     **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("WandbMedia", "MLflowMedia")},
     "tm.rllib": ("tune_media.rllib", RLLIB),
@@ -154,7 +184,7 @@ def test_what_needs_ray_says_so_and_names_what_to_install(run):
         for words in {[one for one in NEEDS if not one.startswith("tm.")]}:
             done = CliRunner().invoke(main, words.split())
             print(f"{{words}}: {{done.output.splitlines()[-1]}}")
-            assert done.exit_code == (2 if words.startswith("gate") else 1), words  # 1 of a gate is «worse»
+            assert done.exit_code == (1 if words.startswith("doctor") else 2), words  # doctor finds a problem
         for name in tm.__all__:
             if f"tm.{{name}}" not in {list(NEEDS)}:
                 getattr(tm, name)

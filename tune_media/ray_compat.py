@@ -5,7 +5,9 @@ Supported: Ray 2.50.1 and the newest release (2.60 when this was written). RLlib
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.metadata
 import inspect
 import os
 import posixpath
@@ -36,6 +38,13 @@ def check_ray(what: str, install: str = "ray[tune]") -> None:
             f"tune_media needs Ray {oldest} or later, and Ray {ray.__version__} is installed: "
             f"pip install -U 'ray[tune]>={oldest}'"
         )
+
+
+def ray_version() -> str | None:
+    """Return the release of Ray that is installed; None if there is none."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("ray")
+    return None
 
 
 def started_ray() -> Any:

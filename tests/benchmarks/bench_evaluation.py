@@ -51,7 +51,8 @@ def by_rllib(folder: str, env_runners: int) -> int:
 
 def by_us(folder: str, env_runners: int) -> int:
     """Evaluate a checkpoint in an env runner of this process; return the CPUs that it reserves."""
-    from tune_media.rllib.checkpoint_player import PlayerSettings, player_of, same_process_state
+    from tune_media.replay.playing import PlayerSettings, same_process_state
+    from tune_media.rllib.checkpoint_player import player_of
 
     with same_process_state():
         player_of(Path(folder), PlayerSettings(), range(EPISODES)).play(0)

@@ -347,7 +347,7 @@ def test_deliver_stores_what_a_storage_that_was_away_did_not_take(tmp_path, orde
     assert (sweep.path / "media" / "index.jsonl").exists()
     assert list((tmp_path / "outbox").iterdir()) == []
     assert "waits on this machine: all is stored" in command("deliver", tmp_path / "storage")
-    assert "There is no experiment" in command("deliver", tmp_path / "nowhere", code=1)
+    assert "There is no experiment" in command("deliver", tmp_path / "nowhere", code=2)
 
 
 def test_deliver_leaves_what_the_storage_still_refuses_and_the_outbox_of_a_driver_that_runs(tmp_path, monkeypatch):

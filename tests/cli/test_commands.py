@@ -43,12 +43,12 @@ def test_list_prints_trials_media_or_json(sweep):
         ("--key best", 0, " in"),  # the last part of a key
         ("--trials _b", 0, "1 clip in"),  # a part of a name
         ("--step first", 2, "best, last, or a step such as 4000"),
-        ("--key bset", 1, "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
-        ("--trials trial_x", 1, "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
-        ("--trials trial_", 1, "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
-        ("--step 0", 1, "no clip with key 'episodes/best' up to step 0; they are at the steps 10 to 30"),
-        ("--over-training trial_b --step last", 1, "leave --trials and --step out"),
-        ("--trials trial_c", 1, "There is no clip"),
+        ("--key bset", 2, "no clip with key 'bset'; the keys with clips are 'episodes/best'."),
+        ("--trials trial_x", 2, "There is no trial 'trial_x'; the trials are 'trial_a', 'trial_b', 'trial_c'"),
+        ("--trials trial_", 2, "3 trials have 'trial_' in their name: 'trial_a', 'trial_b', 'trial_c'."),
+        ("--step 0", 2, "no clip with key 'episodes/best' up to step 0; they are at the steps 10 to 30"),
+        ("--over-training trial_b --step last", 2, "leave --trials and --step out"),
+        ("--trials trial_c", 2, "There is no clip"),
     ],
 )
 def test_grid_writes_a_file_or_says_why_not(sweep, tmp_path, options, code, told):
@@ -69,7 +69,7 @@ def test_grid_takes_names_of_trials_with_commas(tmp_path):
     more = ["--trials", "PPO_1_gamma=0.9,lr=0.2", "--trials", "c,d"]
     assert "4 clips in" in command(*grid, "PPO_0_gamma=0.9,lr=0.1", *more)
     assert "1 clip in" in command(*grid, "PPO_0_gamma=0.9,lr=0.1")
-    assert "There is no trial 'e'" in command(*grid, "c,e", code=1)
+    assert "There is no trial 'e'" in command(*grid, "c,e", code=2)
 
 
 def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
@@ -97,7 +97,7 @@ def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
         ("list {exp}/trial_0/params.json", "params.json' is a file; pass the experiment's folder"),
         (
             "evaluate {exp}/trial_0/params.json",
-            "gate compares these when --policy and --env are given",
+            "pass --policy and --env, too",
         ),
         ("filmstrip {exp}/nothing.mp4 -o {exp}/x.png", "nothing.mp4: No such file or directory"),
         ("export {exp}/nothing.mp4 -o {exp}/x.gif", "There is no clip or experiment"),
@@ -122,7 +122,7 @@ def test_a_mistake_is_told_in_the_words_of_a_shell(experiment, arguments, told):
 def test_without_the_viewers_library_watch_says_what_to_install(experiment, monkeypatch):
     monkeypatch.setitem(sys.modules, "werkzeug.serving", None)
     monkeypatch.delitem(sys.modules, "tune_media.viewing.watch", raising=False)
-    assert "Install it: pip install 'tune-media[viewer]'" in command("watch", experiment, code=1)
+    assert "Install it: pip install 'tune-media[viewer]'" in command("watch", experiment, code=2)
 
 
 def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ def test_the_help_of_each_command_has_an_example_that_fits_the_terminal(name):
 
 
 def test_an_experiment_without_media_is_an_error_that_says_what_to_do(tmp_path):
-    assert "is not an experiment" in command("list", tmp_path, code=1)
+    assert "is not an experiment" in command("list", tmp_path, code=2)
     (tmp_path / "tuner.pkl").touch()
     assert "Nothing is recorded in" in command("list", tmp_path, code=1)
     # Click before 8.2 puts both streams into stdout here
@@ -171,7 +171,7 @@ def test_a_clip_or_the_best_one_of_an_experiment_is_saved_as_a_gif(tmp_path):
         output = tmp_path / f"{number}.gif"
         command("export", source, "-o", output)
         assert output.read_bytes()[6:10] == bytes([48, 0, 32, 0])  # the clip's own size
-    assert "gone.mp4" in command("export", tmp_path / "gone.mp4", "-o", output, code=1)
+    assert "gone.mp4" in command("export", tmp_path / "gone.mp4", "-o", output, code=2)
     command("export", clip, code=2)
 
 
@@ -180,7 +180,7 @@ def test_a_broken_clip_is_told_by_the_name_of_its_file(tmp_path):
     clip.write_bytes(clip.read_bytes()[:-150])
     for name, output in (("export", tmp_path / "x.gif"), ("filmstrip", tmp_path / "x.png")):
         for source in (clip, tmp_path / "exp"):
-            told = command(name, source, "-o", output, code=1)
+            told = command(name, source, "-o", output, code=2)
             assert told.startswith(f"Error: {str(clip)!r} is no video that FFmpeg can read: ")
             assert not output.exists()
 
@@ -204,9 +204,9 @@ def test_trials_without_a_name_are_no_choice_of_all_trials(experiment, tmp_path,
 
 
 def test_messages_name_options_and_no_arguments_of_python(experiment):
-    wrong = command("evaluate", experiment, "--seeds", "x", code=1)
+    wrong = command("evaluate", experiment, "--seeds", "x", code=2)
     assert wrong.startswith("Error: --seeds takes seeds such as")
-    wrong = command("evaluate", experiment, "--policy", "my_policies:load", code=1)
+    wrong = command("evaluate", experiment, "--policy", "my_policies:load", code=2)
     assert wrong.startswith("Error: --policy needs --env, a function of the env_config")
     row = json.loads(command("list", "--json", "--config", experiment).splitlines()[0])
     assert (row["params"], row["config"]) == ({}, {"lr": 0.1})
@@ -217,7 +217,7 @@ def test_a_command_ends_with_its_own_exit_code_if_nobody_reads_its_output(sweep,
         ("list", sweep): 0,
         ("list", "--json", sweep): 0,
         ("gallery", sweep, "-o", tmp_path / "gallery.html"): 0,
-        ("grid", sweep, "--key", "missing", "-o", tmp_path / "grid.mp4"): 1,
+        ("grid", sweep, "--key", "missing", "-o", tmp_path / "grid.mp4"): 2,
         ("list", "--no-such-option", sweep): 2,
     }.items():
         reader, writer = os.pipe()

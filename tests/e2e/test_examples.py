@@ -12,7 +12,7 @@ import tune_media as tm
 from tests.support.experiment import fit, rows_of
 from tune_media.encoding import probe_video
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"  # policy_loaders.py runs in tests/evaluation/test_loaders.py
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_sweep_of_the_pictures(run_example, tmp_path):
 
 def test_a_sweep_evaluated_afterwards(run_example, tmp_path):
     out = run_example("evaluate_sweep.py", tmp_path, "--iterations", "1")
-    catalog = tm.load(tmp_path / "evaluate_sweep" / "evaluations" / "last-seeds-0-9-greedy")
+    catalog = tm.load(tmp_path / "evaluate_sweep" / "evaluations" / "last-seeds-0-9")
     assert_whole(catalog)
     assert len(catalog.episodes()) == 20
     assert "The best is PPO_CartPole" in out

@@ -11,7 +11,8 @@ import tune_media as tm
 from tests.support import pushes
 from tests.support.viewing import write_trial
 from tune_media.cli import main
-from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of
+from tune_media.replay.playing import CheckpointError, PlayerSettings
+from tune_media.rllib.checkpoint_player import player_of
 
 FUNCTIONS = {"env": f"{pushes.__name__}:make_env", "policy": f"{pushes.__name__}:load_policy"}
 STATES = {"a list": pickle.dumps([1]), "noise": b"\x80\x04\xff", "empty": b"", "another module's": b"cnowhere\nx\n."}
@@ -30,7 +31,7 @@ def test_a_state_that_is_none_costs_no_evaluation_and_is_named(tmp_path, caplog,
     """It was ``AttributeError: 'list' object has no attribute 'get'``, for all trials."""
     checkpoint(write_trial(tmp_path / "exp" / "bad", 0), STATES[state])
     checkpoint(write_trial(tmp_path / "exp" / "good", 1), pickle.dumps({"training_iteration": 20}))
-    found = tm.evaluate(tmp_path / "exp", episodes=1, clips=None, **FUNCTIONS)
+    found = tm.evaluate(tmp_path / "exp", seeds=1, clips=None, **FUNCTIONS)
     assert [one.training_iteration for one in found.checkpoints] == [4, 20]
     assert not [one.error for one in found.checkpoints if one.error]
     assert "bad/checkpoint_000003/algorithm_state.pkl" in caplog.text
@@ -74,7 +75,7 @@ def test_the_command_says_whose_code_runs_before_it_reads_a_checkpoint_and_takes
 
     checkpoint(write_trial(tmp_path / "exp" / "a b, c", 0), pickle.dumps(Runs()))
     functions = [part for name, text in FUNCTIONS.items() for part in (f"--{name}", text)]
-    command = ["evaluate", str(tmp_path / "exp"), "--trials", "a b, c", "--episodes", "1", "--no-clips", *functions]
+    command = ["evaluate", str(tmp_path / "exp"), "--trials", "a b, c", "--seeds", "0:1", "--no-clips", *functions]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     first, second = result.output.splitlines()[:2]
@@ -96,5 +97,5 @@ def test_of_one_seed_each_checkpoint_has_one_clip(tmp_path):
         folder.mkdir(parents=True)
         (folder / "push.txt").write_text(str(push))
     (trial / "params.json").write_text("{}")
-    clips = list(tm.evaluate(tmp_path / "sweep", checkpoint="all", seeds=7, **FUNCTIONS).catalog)
+    clips = list(tm.evaluate(tmp_path / "sweep", checkpoint="all", seeds=[7], **FUNCTIONS).catalog)
     assert [(row["training_iteration"], row["key"]) for row in clips] == [(1, "episodes/best"), (2, "episodes/best")]

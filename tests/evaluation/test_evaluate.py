@@ -75,7 +75,7 @@ def contents(folder):
 def test_a_trials_own_last_evaluation_is_met_episode_by_episode(experiment):
     own = tm.load(experiment).episodes()
     before = contents(experiment)
-    found = tm.evaluate(experiment, checkpoint="all", episodes=SEEDS, clips=None)
+    found = tm.evaluate(experiment, checkpoint="all", seeds=SEEDS, clips=None)
     pd.testing.assert_series_equal(returns(found.catalog.episodes()), returns(own))
     assert {one.explored for one in found.checkpoints} == {False}
     assert {path: content for path, content in contents(experiment).items() if path in before} == before
@@ -105,9 +105,19 @@ def test_it_is_an_experiment_for_all_that_reads_experiments(experiment, tmp_path
     assert [dict(row) for row in tm.load(experiment)] == own
 
 
+@pytest.mark.any_ray
+def test_a_sweep_that_is_followed_has_what_is_played_of_it_afterwards(experiment, monkeypatch):
+    for name in ("_PAUSE", "_SURE"):
+        monkeypatch.setattr(f"tune_media.evaluation.follow.{name}", 0.5)
+    followed = tm.evaluate(experiment, follow=True, seeds=3, clips=None, name="followed")
+    afterwards = tm.evaluate(experiment, checkpoint="all", seeds=3, clips=None)
+    pd.testing.assert_series_equal(returns(followed.catalog.episodes()), returns(afterwards.catalog.episodes()))
+    assert followed.to_pandas().equals(afterwards.to_pandas()) and not followed.problems
+
+
 def test_tasks_over_a_cluster_play_the_same_episodes(experiment):
-    here = tm.evaluate(experiment, episodes=4, name="here", clips=None)
-    tasks = tm.evaluate(experiment, episodes=4, name="tasks", clips=None, workers=3)
+    here = tm.evaluate(experiment, seeds=4, name="here", clips=None)
+    tasks = tm.evaluate(experiment, seeds=4, name="tasks", clips=None, workers=3)
     pd.testing.assert_series_equal(returns(here.catalog.episodes()), returns(tasks.catalog.episodes()))
     assert not tasks.problems
 
@@ -115,12 +125,12 @@ def test_tasks_over_a_cluster_play_the_same_episodes(experiment):
 def test_an_episode_goes_on_with_the_policy_of_any_checkpoint_here_and_over_a_cluster(experiment):
     evaluated = tm.evaluate(experiment, trials="best:1", seeds="0:3", clips=None)
     own = evaluated.checkpoints[0].trial
-    how = {"policy": f"{experiment}:{own}", "clips": 0}
+    how = {"candidate": f"{experiment}:{own}", "clips": 0}
     same = tm.fork(f"{evaluated.path}:worst", at=4, times=5, **how)
     assert same.is_same and same.continuations.returns == (same.original.returns[0],) * 2
     assert same.continuations.count == 1  # it does not explore
     (other,) = (trial.name for trial in tm.load(experiment).trials if trial.name != own)
-    assert len(tm.fork(f"{evaluated.path}:worst", at=4, **{**how, "policy": f"{experiment}:{other}"}).problems) == 0
+    assert len(tm.fork(f"{evaluated.path}:worst", at=4, **{**how, "candidate": f"{experiment}:{other}"}).problems) == 0
     draws = [tm.fork(f"{evaluated.path}:worst", at=4, times=4, explore=True, workers=at, **how) for at in (0, 2)]
     assert draws[0] == draws[1]
     shutil.rmtree(draws[0].path)
@@ -144,7 +154,7 @@ def evaluate_until_killed(experiment):
     from tune_media.evaluation import jobs
 
     jobs._SOONEST = jobs._SHARE_OF_TIME = 0.0  # each episode is stored at once
-    tm.evaluate(experiment, episodes=4, progress=Killer())
+    tm.evaluate(experiment, seeds=4, progress=Killer())
 
 
 @pytest.mark.any_ray
@@ -156,20 +166,20 @@ def test_killed_in_the_middle_it_goes_on_and_no_episode_is_there_twice(experimen
     assert len(tm.load(folder).episodes()) == 5
     orphan = next(folder.rglob("data-*.parquet"))  # of a process that was killed before it wrote the index
     shutil.copy(orphan, orphan.with_name("data-00000002-000000000000.parquet"))
-    found = tm.evaluate(experiment, episodes=4)
+    found = tm.evaluate(experiment, seeds=4)
     assert len(returns(found.catalog.episodes())) == 8
     files = list(folder.glob("*/episode_data/data-*.parquet"))
     assert sum(len(pd.read_parquet(file)) for file in files) == 8
-    again = tm.evaluate(experiment, episodes=4)
+    again = tm.evaluate(experiment, seeds=4)
     assert again.to_pandas().equals(found.to_pandas())
     assert len(again.catalog) == 6
-    with pytest.raises(ValueError, match=r"explore was None and is True\); pass another name="):
-        tm.evaluate(experiment, episodes=4, explore=True, name=found.name)
+    with pytest.raises(ValueError, match=r"explore was False and is True\); pass another name="):
+        tm.evaluate(experiment, seeds=4, explore=True, name=found.name)
 
 
 @pytest.mark.any_ray
 def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(experiment):
-    command = ["evaluate", str(experiment), "--episodes", "3", "--env-config", "max_episode_steps=5,8", "--no-clips"]
+    command = ["evaluate", str(experiment), "--seeds", "0:3", "--env-config", "max_episode_steps=5,8", "--no-clips"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     assert "max_episode_steps=5  max_episode_steps=8" in result.output
@@ -229,7 +239,7 @@ def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatc
     tune.Tuner(learns_nothing, param_space={"folder": str(tmp_path / "own")}, run_config=run).fit()
     functions = {"policy": f"{pushes.__name__}:load_policy", "env": f"{pushes.__name__}:make_env"}
     progress = Finished()
-    found = tm.evaluate(tmp_path / "results" / "other", checkpoint="all", episodes=3, progress=progress, **functions)
+    found = tm.evaluate(tmp_path / "results" / "other", checkpoint="all", seeds=3, progress=progress, **functions)
     assert progress.names == ["checkpoint_000000", "checkpoint_000001"]
     episodes = found.catalog.episodes()
     assert episodes["training_iteration"].tolist() == [1, 1, 1, 2, 2, 2]
@@ -244,10 +254,10 @@ def test_what_cannot_be_evaluated_says_why(experiment):
         tm.evaluate(experiment, trials="nobody")
     with pytest.raises(ValueError, match=r"no trial has a checkpoint '9'; there are '0', '1'\. .*checkpoint_frequency"):
         tm.evaluate(experiment, checkpoint=9)
-    found = tm.evaluate(experiment, trials="best:1", episodes=1, env=make_no_env)
+    found = tm.evaluate(experiment, trials="best:1", seeds=1, env=make_no_env)
     assert "no simulator here" in found.checkpoints[0].error
     result = CliRunner().invoke(main, ["evaluate", str(experiment), "--env", f"{__name__}:nothing"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"--env: '{__name__}:nothing' names no function: pass module:function (AttributeError" in result.output
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.any_ray  # policies of another library, played without 
 
 STEPS = 30
 STAY, TRAP, SLIP = range(3)
-LOADER = ["--policy-loader", "tests.evaluation.test_fork:load_misstep"]
+LOADER = ["--policy", "tests.evaluation.test_fork:load_misstep"]
 
 
 class Trapped(gym.Env):
@@ -95,7 +95,7 @@ def written(folder, **policy):
     return folder
 
 
-def played(folder, env=Trapped, config=None, loader=load_misstep, seeds=5, clips=None, **policy):
+def played(folder, env=Trapped, config=None, loader=load_misstep, seeds=(5,), clips=None, **policy):
     """Play an episode with a policy; return its name."""
     experiment = written(folder, **policy)
     config = {name: [value] for name, value in (config or {}).items()}
@@ -120,7 +120,7 @@ def episode(tmp_path):
 
 @pytest.mark.parametrize("at", [0, 1, 11, 17])
 def test_the_same_policy_makes_the_same_episode_and_other_draws_another(episode, tmp_path, at):
-    found = tm.fork(episode, at=at, policy=tmp_path / "played", times=3, policy_loader=load_misstep, clips=0)
+    found = tm.fork(episode, at=at, candidate=tmp_path / "played", times=3, policy=load_misstep, clips=0)
     assert found.is_same
     (original,) = tapes(tm.load(found.path), "original")
     first, *others = tapes(tm.load(found.path), f"at-{at:02}")
@@ -135,7 +135,7 @@ def test_the_same_policy_makes_the_same_episode_and_other_draws_another(episode,
 def test_a_fork_is_an_experiment_that_says_where_it_comes_from(episode, tmp_path):
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     better = written(tmp_path / "better", slips=0.3)
-    how = {"policy": better, "times": 2, "policy_loader": load_misstep}
+    how = {"candidate": better, "times": 2, "policy": load_misstep}
     found = tm.fork(episode, at=5, **how)
     assert Path(found.path).parent == tmp_path / "played" / "evaluations"
     assert (found.metric, found.original.successes, found.continuations.successes) == (
@@ -172,14 +172,14 @@ def test_a_fork_is_an_experiment_that_says_where_it_comes_from(episode, tmp_path
 
 
 def test_the_series_of_a_fork_are_of_the_actions_that_were_made(episode, tmp_path):
-    found = tm.fork(episode, at=12, policy=written(tmp_path / "better"), policy_loader=load_misstep, clips=0)
+    found = tm.fork(episode, at=12, candidate=written(tmp_path / "better"), policy=load_misstep, clips=0)
     (taped,) = tapes(tm.load(found.path), "at-12")
     assert taped.actions[11] == TRAP  # the better policy would have stayed
     assert found.continuations.returns == pytest.approx((sum(taped.rewards),))
 
 
 def test_another_function_may_make_the_env_from_the_config_of_the_episode(episode, tmp_path):
-    how = {"policy": tmp_path / "played", "policy_loader": load_misstep, "clips": 0}
+    how = {"candidate": tmp_path / "played", "policy": load_misstep, "clips": 0}
     assert tm.fork(episode, at=3, env=Trapped, **how).is_same
     with pytest.raises(ValueError, match="cannot be continued"):
         tm.fork(episode, at=3, env=Drawing, **how)
@@ -190,7 +190,7 @@ def test_another_function_may_make_the_env_from_the_config_of_the_episode(episod
     [
         ({"at": 99}, r"takes less than the 18 steps of the episode, got 99"),
         ({"at": -1}, r"fork\(at=...\) takes"),
-        ({"policy_loader": None}, "--policy-loader module:function"),
+        ({"policy": None}, "--policy module:function"),
         ({"episode": "nothing"}, "EXPERIMENT:EPISODE"),
         ({"times": 0}, r"fork\(times=...\) takes"),
         ({"workers": -1}, r"fork\(workers=...\) takes"),
@@ -198,7 +198,7 @@ def test_another_function_may_make_the_env_from_the_config_of_the_episode(episod
     ],
 )
 def test_a_wrong_argument_says_what_is_right(episode, tmp_path, change, message):
-    arguments = {"episode": episode, "at": 3, "policy": tmp_path / "played", "policy_loader": load_misstep, **change}
+    arguments = {"episode": episode, "at": 3, "candidate": tmp_path / "played", "policy": load_misstep, **change}
     with pytest.raises(ValueError, match=message):
         tm.fork(**arguments)
 
@@ -208,13 +208,13 @@ def test_an_env_that_does_not_repeat_its_episodes_is_refused_with_the_step(tmp_p
     with pytest.raises(
         ValueError, match=r"cannot be continued from step 3 by .*played: at .* the replay has another observation"
     ):
-        tm.fork(episode, at=3, policy=tmp_path / "played", policy_loader=load_misstep)
+        tm.fork(episode, at=3, candidate=tmp_path / "played", policy=load_misstep)
     assert not list(Path(tmp_path, "played", "evaluations").glob("fork-*/at-*/result.json"))
 
 
 def test_what_the_clips_lack_is_told_once_and_the_original_is_shown_first(episode, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)  # as if it was not installed
-    found = tm.fork(episode, at=11, policy=written(tmp_path / "better"), times=2, policy_loader=load_misstep)
+    found = tm.fork(episode, at=11, candidate=written(tmp_path / "better"), times=2, policy=load_misstep)
     (problem,) = found.problems
     assert problem.startswith("the clips do not show where they fork")
     (ticked,) = parse_qs(found.link.removeprefix("#"))["ticked"]
@@ -222,7 +222,7 @@ def test_what_the_clips_lack_is_told_once_and_the_original_is_shown_first(episod
 
 
 def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
-    loader = ["--policy", str(written(tmp_path / "better")), *LOADER]
+    loader = [str(written(tmp_path / "better")), *LOADER]
     run = CliRunner().invoke(main, ["fork", episode, "--at", "5", "--clips", "1", *loader])
     assert run.exit_code == 0, run.output
     assert "continued by" in run.stdout and "success 1 (1 continuation)" in run.stdout
@@ -230,7 +230,7 @@ def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
     run = CliRunner().invoke(main, ["fork", episode, "--at", "5", "--clips", "0", "--json", *loader])
     assert run.exit_code == 0, run.output
     assert json.loads(run.stdout)["continued"]["successes"] == [True]
-    for wrong, code, told in ((["--at", "99"], 1, "--at takes less than"), ([], 2, "--at")):
+    for wrong, code, told in ((["--at", "99"], 2, "--at takes less than"), ([], 2, "--at")):
         run = CliRunner().invoke(main, ["fork", episode, *loader, *wrong])
         assert run.exit_code == code and told in run.output
 
@@ -257,7 +257,7 @@ SHOWN_STEP = "Number(document.querySelector('.track input').value)"  # a frame f
 def test_only_a_continuation_shows_its_fork(browser, tmp_path):
     episode = played(tmp_path / "played", config={"delay": 6}, fatal=12, slips=0.3, clips=["best"])
     better = written(tmp_path / "better", slips=0.3)
-    fork = tm.fork(episode, at=11, policy=better, times=3, policy_loader=load_misstep)
+    fork = tm.fork(episode, at=11, candidate=better, times=3, policy=load_misstep)
     for folder, trials in ((episode.removesuffix(":best"), [""]), (fork.path, ["original", "at-11"])):
         with served("watch", folder, tmp_path) as url, viewer_page(browser, "watch") as viewer:
             for trial in trials:
@@ -272,7 +272,7 @@ def test_only_a_continuation_shows_its_fork(browser, tmp_path):
 @pytest.mark.slow
 def test_the_command_leads_to_a_comparison_that_marks_the_fork(browser, tmp_path):
     episode = played(tmp_path / "it's played", config={"delay": 6}, fatal=12, slips=0.3)
-    loader = ["--policy", str(written(tmp_path / "better", slips=0.3)), *LOADER]
+    loader = [str(written(tmp_path / "better", slips=0.3)), *LOADER]
     how = ["--at", "9", "--times", "6", "--clips", "6"]
     run = CliRunner().invoke(main, ["fork", episode, *how, *loader])
     assert run.exit_code == 0, run.output

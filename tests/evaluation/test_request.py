@@ -1,11 +1,13 @@
 """The arguments of an evaluation: what they mean, and what is refused."""
 
 import functools
+import inspect
 import re
 
 import pytest
 
 import tune_media as tm
+from tune_media.cli import main
 from tune_media.evaluation.request import Request, as_conditions, evaluation_seeds, parsed_env_config
 
 
@@ -15,12 +17,13 @@ from tune_media.evaluation.request import Request, as_conditions, evaluation_see
         ({"seeds": "a:b"}, "takes seeds such as '0:40'"),
         ({"seeds": "3:3"}, "takes seeds such as '0:40'"),
         ({"seeds": [True]}, "takes seeds such as '0:40'"),
-        ({"seeds": "0:4", "episodes": 4}, "not both"),
+        ({"seeds": "10"}, "pass '10:11' for the one, or '0:10' for the others"),
+        ({"seeds": None}, "takes seeds such as '0:40'"),
+        ({"seeds": 0}, "takes seeds such as '0:40'"),
         ({"seeds": "0:100001"}, "takes at most 100,000 seeds, got '0:100001'"),
         ({"seeds": "0:60000,60000:120000"}, "takes at most 100,000 seeds"),
         ({"seeds": range(10**12)}, "takes at most 100,000 seeds, got range"),
-        ({"episodes": 100_001}, "at most 100,000 or None, got 100001"),
-        ({"episodes": 0}, "a number of episodes"),
+        ({"seeds": 100_001}, "takes at most 100,000 seeds, got 100001"),
         ({"checkpoint": "first"}, "'last', 'best', 'all' or the number"),
         ({"connectors": "own"}, "takes 'evaluation' or 'training' or None"),
         ({"workers": -1}, "a number of Ray tasks"),
@@ -33,12 +36,21 @@ def test_a_wrong_argument_fails_before_anything_is_read(arguments, told):
         tm.evaluate("no/such/experiment", **arguments)
 
 
+@pytest.mark.parametrize("name", ["evaluate", "gate", "fork"])
+def test_an_option_means_the_same_in_all_commands(name):
+    options = {option.name: option for option in main.commands[name].params}
+    assert options["explore"].default is False
+    assert inspect.signature(getattr(tm, name)).parameters["explore"].default is False
+    assert options["policy"].metavar == "MODULE:FUNCTION" and "episodes" not in options
+
+
 def test_the_same_request_has_the_same_name_and_another_one_another():
     requests = [
         Request(),
         Request("all", (7,)),
         Request(seeds=(1, 5)),
-        Request(explore=False),
+        Request(explore=True),
+        Request(explore=None),
         Request(connectors="training"),
         Request(env="envs:make"),
     ]
@@ -55,15 +67,15 @@ def test_conditions_are_all_combinations_and_their_folders_have_safe_names():
 
 
 def test_seeds_are_played_once_each():
-    assert evaluation_seeds(["0:3", 2, 9], None) == (0, 1, 2, 9)
-    assert evaluation_seeds("0:100000", None) == tuple(range(100_000)) == evaluation_seeds(None, 100_000)
+    assert evaluation_seeds(["0:3", 2, 9]) == (0, 1, 2, 9)
+    assert evaluation_seeds("0:100000") == tuple(range(100_000)) == evaluation_seeds(100_000)
 
 
 def test_two_lambdas_are_two_requests():
     """They have one name; an evaluation that goes on must not take the rates of the other one."""
 
     def of(success):
-        return Request.of("last", None, 2, None, None, None, None, None, success)
+        return Request.of("last", 2, None, None, None, None, None, success)
 
     assert of(lambda episode: episode.episode_return > 195) != of(lambda episode: episode.episode_return > 300)
     assert of(lambda episode: any(length > 3 for length in episode.lengths)) != of(
@@ -78,7 +90,7 @@ def test_a_lambda_with_a_set_is_the_same_request_in_another_process():
     """Python orders the texts of a set anew in every process, and there these two numbers as they come."""
     one, other = (eval(f"lambda episode: episode.seed in {{{seeds}}}") for seeds in ("0, 8", "8, 0"))
     assert repr(one.__code__.co_consts) != repr(other.__code__.co_consts)
-    first, second = (Request.of("last", None, 2, None, None, None, None, None, one) for one in (one, other))
+    first, second = (Request.of("last", 2, None, None, None, None, None, one) for one in (one, other))
     assert first == second
 
 

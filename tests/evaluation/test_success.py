@@ -64,7 +64,7 @@ def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(old_st
     assert trial.last_metrics["evaluation/env_runners/custom_metrics/success_rate"] == count / total
     assert f"{rate[0]:.3g} [{rate[1]:.3g}, {rate[2]:.3g}]" in CliRunner().invoke(main, ["list", catalog.path]).output
 
-    evaluated = tm.evaluate(tmp_path / "sweep", episodes=SEEDS, clips=None)
+    evaluated = tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None)
     (line,) = evaluated.checkpoints
     own = by_seed["min"].sum()
     assert line.success_rate == own / SEEDS
@@ -73,10 +73,10 @@ def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(old_st
     assert evaluated.to_pandas()["success_rate"].tolist() == [own / SEEDS]
     (evaluated_trial,) = evaluated.catalog.trials
     assert evaluated_trial.last_metrics["evaluation/env_runners/custom_metrics/success_rate"] == own / SEEDS
-    none = tm.evaluate(tmp_path / "sweep", episodes=SEEDS, clips=None, name="none", success=never)
+    none = tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name="none", success=never)
     assert none.checkpoints[0].success_rate == 0
     with pytest.raises(ValueError, match="success was None and is"):
-        tm.evaluate(tmp_path / "sweep", episodes=SEEDS, clips=None, name=evaluated.name, success=never)
+        tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name=evaluated.name, success=never)
 
 
 def never(episode):

@@ -16,11 +16,12 @@ from ray.rllib.connectors.env_to_module.frame_stacking import FrameStackingEnvTo
 import tune_media as tm
 from tests.support.rllib_configs import built, env_runner_of, multi_agent, on_old_stack, own_env
 from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.playing import CheckpointError, PlayerSettings, same_process_state
 from tune_media.replay.prefix import ForkPoint
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
-from tune_media.rllib.checkpoint_player import CheckpointError, PlayerSettings, player_of, same_process_state
+from tune_media.rllib.checkpoint_player import player_of
 
 SEEDS = (3, 0, 3)
 LEARN = {"train_batch_size_per_learner": 128, "minibatch_size": 64, "num_epochs": 1}

@@ -155,21 +155,37 @@ def test_a_mean_ends_where_its_first_run_ends_and_the_command_says_so(tmp_path):
     ],
 )
 def test_a_mistake_is_told(sweep, words, told):
-    assert told in command("figure", sweep, *words, code=2 if ".jpg" in words[1] else 1)
+    assert told in command("figure", sweep, *words, code=2)
 
 
 def test_without_a_return_a_metric_must_be_chosen(tmp_path):
     (tmp_path / "exp" / "t").mkdir(parents=True)
     (tmp_path / "exp" / "t" / "params.json").write_text("{}")
     (tmp_path / "exp" / "t" / "result.json").write_text('{"training_iteration": 1, "loss": 1.0, "other": 2.0}\n')
-    told = command("figure", tmp_path / "exp", "-o", tmp_path / "x.pdf", code=1)
+    told = command("figure", tmp_path / "exp", "-o", tmp_path / "x.pdf", code=2)
     assert "No trial reports a mean return: pass --metric, the name of a metric." in told
     assert "of 1 configuration in" in command("figure", tmp_path / "exp", "-o", tmp_path / "x.pdf", "--metric", "loss")
 
 
+def test_one_run_that_was_evaluated_has_the_interval_of_its_episodes(tmp_path):
+    """It has no other runs; each of its checkpoints has played the same seeds."""
+    for name, lr in (("a", 0.1), ("b", 0.2)):
+        write_run(tmp_path / name, {"lr": lr}, [(100, 5.0), (200, 7.0)])
+        ends = {"episode_return_mean_low": 4.0, "episode_return_mean_high": 9.0}
+        results = [json.loads(line) for line in (tmp_path / name / "result.json").read_text().splitlines()]
+        for result in results if name == "a" else ():
+            result["evaluation"]["env_runners"] |= ends
+        (tmp_path / name / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+    catalog = tm.load(tmp_path)
+    (band,) = Curves().bands(catalog.trials, catalog.statuses, RETURN)
+    (trial,) = (trial for trial in catalog.trials if trial.name == "a")  # the other one was not evaluated
+    assert band == {"trials": [trial.id], "step": [100, 200], "value": [5, 7], "low": [4, 4], "high": [9, 9]}
+    assert not Curves().bands(catalog.trials, catalog.statuses, RETURN, iqm=True)
+
+
 def test_without_matplotlib_the_command_says_how_to_install_it(sweep, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    told = command("figure", sweep, "-o", tmp_path / "x.pdf", code=1)
+    told = command("figure", sweep, "-o", tmp_path / "x.pdf", code=2)
     assert "pip install 'tune-media[figure]'" in told
 
 

@@ -37,7 +37,7 @@ def test_a_clip_is_a_row_of_frames_from_its_first_to_its_last(experiment):
 def test_a_picture_that_would_be_too_large_is_refused_with_its_size(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr("tune_media.viewing.filmstrip._MOST_PIXELS", 2_500_000)
     given = ["filmstrip", experiment, "-o", tmp_path / "x.png", "--frames", 1, "--width", 1800]
-    output = command(*given, code=1)
+    output = command(*given, code=2)
     assert "would have 1800 x 2" in output
     assert "at most 2,500,000: choose a smaller --width, more --frames, or fewer clips." in output
 
@@ -51,4 +51,4 @@ def test_the_command_takes_an_experiment_or_a_clip(experiment, tmp_path):
     assert "1 clip in" in run(file, "-o", tmp_path / "clip.png")
     run(file, "-o", tmp_path / "x.png", "--trials", "a", code=2)
     assert "a .png file" in run(experiment, "-o", tmp_path / "x.jpg", code=2)
-    run(tmp_path / "none", "-o", tmp_path / "x.png", code=1)
+    run(tmp_path / "none", "-o", tmp_path / "x.png", code=2)

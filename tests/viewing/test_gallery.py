@@ -95,7 +95,7 @@ def test_a_gallery_is_brought_up_to_date_and_a_folder_of_other_files_is_left_alo
     assert clip.stat().st_mtime_ns == made_at
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
-    assert "name another folder with -o" in command("gallery", experiment, "-o", tmp_path / "mine", code=1)
+    assert "name another folder with -o" in command("gallery", experiment, "-o", tmp_path / "mine", code=2)
 
 
 def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path):

@@ -74,6 +74,6 @@ def test_a_clip_that_cannot_be_read_is_left_out_and_one_that_breaks_off_stops_th
     assert f"{clips['deleted']}" in output
     assert probe_video((tmp_path / "g.mp4").read_bytes()).frames == 40
     clips["whole"].write_bytes(b"")
-    none = command(*grid, "--trials", "whole", code=1)
+    none = command(*grid, "--trials", "whole", code=2)
     assert f"No clip of the grid can be read: {str(clips['whole'])!r}" in none
     assert "20000 is not in the range 64<=x<=16384" in command(*grid, "--width", 20000, code=2)

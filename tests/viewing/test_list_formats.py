@@ -75,7 +75,7 @@ def test_trials_are_chosen_by_a_part_of_their_names(sweep):
     for option in ("--trial", "--trials"):
         table = pd.read_csv(io.StringIO(listed(sweep, "--csv", option, "_3,t_5")))
         assert table["trial"].tolist() == ["t_5", "t_3"]
-    assert "There is no trial 't_9'" in listed(sweep, "--trial", "t_9", code=1)
+    assert "There is no trial 't_9'" in listed(sweep, "--trial", "t_9", code=2)
 
 
 @pytest.mark.parametrize(

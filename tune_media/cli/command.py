@@ -14,8 +14,8 @@ from tune_media.values.secrets import redacted
 EXIT_CODES_HELP = """\b
 Exit codes:
   0  it worked
-  1  it failed, or found nothing or a problem; the message says what to do
-  2  an unknown command or option
+  1  it found nothing, or a problem, or not all worked
+  2  it cannot be done: an argument, a file, the storage; the message says why
 """
 
 
@@ -49,11 +49,12 @@ class UsersCommand(Command):
 class Failure(click.ClickException):
     """An error of the package, or of the system, as the command line prints it."""
 
-    def __init__(self, error: Exception, exit_code: int = 1) -> None:
+    exit_code = 2
+
+    def __init__(self, error: Exception) -> None:
         text = in_shell(plain_text(error))
         is_viewers = isinstance(error, ImportError) and str(error.name).startswith("werkzeug")
         super().__init__(f"{text}. Install it: pip install 'tune-media[viewer]'" if is_viewers else text)
-        self.exit_code = exit_code  # type: ignore[misc]  # a constant of Click's class
 
 
 def plain_text(error: Exception) -> str:

@@ -131,7 +131,7 @@ def deliver(experiment: str, seconds: float) -> None:
     place = folder_at(experiment)
     outboxes = deliver_all(place.filesystem, place.path, seconds)
     if not outboxes and not place.is_there:
-        raise click.ClickException(f"There is no experiment {place.path!r}, nor an outbox of one there.")
+        raise FileNotFoundError(f"There is no experiment {place.path!r}, nor an outbox of one there.")
     if not outboxes:
         click.echo(
             f"Nothing of {place.path!r} waits on this machine: all is stored, or its driver ran on another machine."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,10 @@ from tune_media.cli.command import Command, Failure, UsersCommand, in_shell, she
 from tune_media.cli.options import file_to_write, options, trials_option
 from tune_media.values.number import counted
 
+_NICE = 19  # Ray gives its workers 15
+
 _plays = options(  # how a policy is played
+    click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."),
     click.option("--workers", default=0, show_default=True, type=click.IntRange(0), help="Ray tasks; 0: this process."),
     click.option("--success", metavar="NAME", help="The value of info that says if an episode succeeded: data/solved."),
     click.option(
@@ -21,38 +25,41 @@ _plays = options(  # how a policy is played
         type=click.Choice(["evaluation", "training"]),
         help="Whose connectors play. Default: the evaluations', if there were any.",
     ),
-    click.option("--explore/--no-explore", default=None, help="Default: as in the evaluations of the training."),
+    click.option("--explore/--no-explore", default=False, show_default=True, help="Draw actions, or take the best."),
 )
 _plays_on_seeds = options(  # how policies are played, and in which envs
-    click.option("--policy", metavar="MODULE:FUNCTION", help="Loads the policies of checkpoints that are not RLlib's."),
     click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated."),
     click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead."),
     _plays,
 )
 
 
-@click.command(cls=UsersCommand, short_help="Play the checkpoints of a finished sweep on the same seeds.")
+@click.command(cls=UsersCommand, short_help="Play the checkpoints of a sweep on the same seeds.")
 @click.argument("experiment")
 @trials_option("all, best:5, or a trial's name, or a part of it; may be repeated.", default=["all"])
 @click.option("--checkpoint", default="last", show_default=True, help="last, best, all, or a number.")
-@click.option("--episodes", type=click.IntRange(1), help="Episodes of each checkpoint. Default: 40.")
-@click.option("--seeds", help="The seeds of the episodes instead, such as 0:40 or 3,7.")
+@click.option("--seeds", default="0:40", show_default=True, help="The seeds of the episodes, such as 0:40 or 3,7.")
 @_plays_on_seeds
+@click.option("--follow", is_flag=True, help="Play all checkpoints of a running sweep as they come, until it ends.")
+@click.option("--until-idle", type=float, metavar="SECONDS", help="End if no checkpoint has come for so long.")
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs, and nothing else.")
 def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> None:
     """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
 
-    The episodes go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it
-    was interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
+    EXPERIMENT may be one checkpoint, too, or, with --policy, a file or a pattern such as 'models/*.zip'. The episodes
+    go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it was
+    interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
 
     \b
     Examples:
       tune-media evaluate my_sweep
-      tune-media evaluate my_sweep --trials best:5 --episodes 100 --workers 8
+      tune-media evaluate my_sweep --trials best:5 --seeds 0:100 --workers 8
       tune-media evaluate my_sweep --trials best:1 --env-config wind=0,5,10
-      tune-media evaluate my_sweep --trials best:1 --checkpoint all --seeds 7
+      tune-media evaluate my_sweep --trials best:1 --checkpoint all --seeds 7:8
+      tune-media evaluate my_sweep --follow
+      tune-media evaluate a.zip --policy my_code:load --env my_code:make_env
     """
     from tune_media.cli.progress import ShownEvaluation
     from tune_media.evaluation.evaluate import evaluate as play
@@ -61,13 +68,18 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
     from tune_media.values.strict_json import json_bytes
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    evaluation = play(
-        experiment,
-        env_config=parsed_env_config(options.pop("env_config")),
-        clips=("best", "worst", "median") if clips else None,
-        progress=None if as_json else ShownEvaluation(),
-        **options,
-    )
+    if options["follow"] and hasattr(os, "nice"):
+        os.nice(_NICE)
+    try:
+        evaluation = play(
+            experiment,
+            env_config=parsed_env_config(options.pop("env_config")),
+            clips=("best", "worst", "median") if clips else None,
+            progress=None if as_json else ShownEvaluation(),
+            **options,
+        )
+    except KeyboardInterrupt as error:
+        raise Failure(RuntimeError("it was interrupted; run it again, and it goes on")) from error
     if as_json:
         click.echo(json_bytes(evaluation.facts()))
     else:
@@ -153,9 +165,9 @@ def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **o
     except click.ClickException:
         raise
     except KeyboardInterrupt as error:  # Click would end with 1, which means worse, and Python after other errors
-        raise Failure(RuntimeError(INTERRUPTED), 2) from error
+        raise Failure(RuntimeError(INTERRUPTED)) from error
     except Exception as error:
-        raise Failure(error, 2) from error
+        raise Failure(error) from error
     sys.exit(facts["exit_code"])
 
 
@@ -180,34 +192,28 @@ def _print_verdicts(facts: Mapping[str, Any]) -> None:
 
 @click.command(cls=UsersCommand, short_help="Let another policy go on with an episode.")
 @click.argument("episode", metavar="EXPERIMENT:EPISODE")
+@click.argument("candidate")
 @click.option(
     "--at", required=True, type=click.IntRange(0), metavar="K", help="The steps before the policy takes over."
 )
-@click.option("--policy", required=True, metavar="CHECKPOINT", help="What takes over: a checkpoint, or an experiment.")
 @click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="Continuations.")
 @click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
 @_plays
 @click.option("--env", metavar="MODULE:FUNCTION", help="Makes the env, if how it is made is not stored.")
-@click.option("--policy-loader", metavar="MODULE:FUNCTION", help="Loads a policy of another library than RLlib.")
 @click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Continuations that get clips.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
-def fork(episode: str, as_json: bool, **options: Any) -> None:
-    """Play the first K steps of an episode as they were, and let another policy go on.
+def fork(episode: str, candidate: str, as_json: bool, **options: Any) -> None:
+    """Play the first K steps of an episode as they were, and let the policy of CANDIDATE go on.
 
     EXPERIMENT is the folder of an experiment or of an evaluation, EPISODE the id of an episode that has a tape, or
-    best, worst or last. Everything goes to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode,
-    are executable: use only those of people whom you trust.
-
-    \b
-    Exit codes:
-      0  it has been played
-      1  it cannot be: the env does not repeat the episode, an argument is wrong
-      2  an option is wrong
+    best, worst or last of its best trial, as in render. CANDIDATE is what gate takes: a checkpoint, an experiment, or
+    EXPERIMENT:TRIAL. Everything goes to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode, are
+    executable: use only those of people whom you trust.
 
     \b
     Examples:
-      tune-media fork my_sweep:worst --at 120 --policy runs/main --times 20
-      tune-media fork my_sweep:5c1e --at 0 --policy runs/main:PPO_3
+      tune-media fork my_sweep:worst runs/main --at 120 --times 20 --explore
+      tune-media fork my_sweep:5c1e runs/main:PPO_3 --at 0
     """
     from tune_media.cli.progress import ShownFork
     from tune_media.evaluation.fork import fork as play
@@ -215,7 +221,7 @@ def fork(episode: str, as_json: bool, **options: Any) -> None:
     from tune_media.values.strict_json import json_bytes
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    forked = play(episode, progress=ShownFork(), **options)
+    forked = play(episode, candidate, progress=ShownFork(), **options)
     if as_json:
         click.echo(json_bytes(forked.facts()))
         return

@@ -27,9 +27,15 @@ _CODE = "its checkpoints and in what makes its envs"  # where it has code
 class ShownEvaluation(Progress):
     """Prints a line for each checkpoint, and how many episodes have been played."""
 
+    total = done = 0
+
     @override
     def reads_checkpoints(self, path: str) -> None:
         warn_of_stored_code("its checkpoints", path)
+
+    @override
+    def follows(self, name: str, path: str) -> None:
+        click.echo(f"Evaluation {name} waits for checkpoints. See it while it plays:\n\n    tune-media watch {path}\n")
 
     @override
     def begin(self, name: str, episodes: int, missing: int) -> None:
@@ -50,7 +56,7 @@ class ShownEvaluation(Progress):
         self._bar()
 
     def _bar(self, *, clear: bool = False) -> None:
-        if sys.stdout.isatty():
+        if self.total and sys.stdout.isatty():
             click.echo("\r\x1b[K" if clear else f"\r\x1b[K{self.done}/{self.total} episodes", nl=False)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import hashlib
+import itertools
 import pickle
 import posixpath
 import re
@@ -26,6 +28,8 @@ from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
 
 _FOLDER = re.compile(r"checkpoint_(\d+)")
+_NUMBER = re.compile(r"\d+")
+_UNFINISHED = re.compile(r"/\.[^/]*$|\.(tmp|part)$")
 _STATE = "algorithm_state.pkl"
 _NEW_STACK = "learner_group"
 _PARTS = frozenset([_NEW_STACK, "policies"])  # folders of a checkpoint of RLlib's; the second of the old API stack
@@ -41,6 +45,7 @@ class StoredCheckpoint:
     number: int
     training_iteration: int = 0
     step: int = 0
+    is_reported: bool = True  # whether that result has been written
 
     @property
     def name(self) -> str:
@@ -57,6 +62,14 @@ class StoredCheckpoint:
         """Return a digest of the content that is needed to play; a copy of it has the same one."""
         return content_digest(self.filesystem, self.path, _needed(self.filesystem, self.path))
 
+    def files(self) -> tuple[tuple[str, int, int | None], ...]:
+        """Return path, size and time of each of its files: the same at two looks if nobody writes it."""
+        infos = [self.filesystem.get_file_info(self.path)]
+        if not infos[0].is_file:
+            selector = pyarrow.fs.FileSelector(self.path, recursive=True, allow_not_found=True)
+            infos = self.filesystem.get_file_info(selector)
+        return tuple(sorted((info.path, info.size, info.mtime_ns) for info in infos if info.is_file))
+
     @contextlib.contextmanager
     def on_this_machine(self) -> Iterator[Path]:
         """Yield its folder on this machine; from elsewhere, only what is needed to play is copied: no optimizer."""
@@ -70,24 +83,71 @@ class StoredCheckpoint:
             yield target
 
 
+@dataclass(frozen=True)
+class CheckpointSeries:
+    """The checkpoints of one training: a trial's; the files of another program; or only one."""
+
+    trial: TrialFiles
+    pattern: str | None = None  # of the names of another program's files in the folder of ``trial``; None: Tune's
+    only: StoredCheckpoint | None = None
+
+    def there(self) -> list[StoredCheckpoint]:
+        """Return those that are there, in their order; of Tune's without their iterations and steps."""
+        if self.only is not None:
+            return [self.only]
+        trial, stored = self.trial, []
+        if self.pattern is None:
+            for path in folders_in(trial.filesystem, trial.path):
+                name = _FOLDER.fullmatch(posixpath.basename(path))
+                if name is not None:
+                    stored.append(StoredCheckpoint(trial.filesystem, path, int(name.group(1))))
+        else:
+            for info in trial.filesystem.get_file_info(pyarrow.fs.FileSelector(trial.path, allow_not_found=True)):
+                is_policy = fnmatch.fnmatchcase(info.base_name, self.pattern) and not _UNFINISHED.search(info.path)
+                if is_policy and _NUMBER.search(posixpath.splitext(info.base_name)[0]):
+                    step = number_of(info.path)
+                    stored.append(StoredCheckpoint(trial.filesystem, info.path, step, step, step))
+        stored.sort(key=lambda checkpoint: (checkpoint.number, checkpoint.name))
+        for one, other in itertools.pairwise(stored):
+            if one.number == other.number:
+                raise ValueError(
+                    f"{one.name!r} and {other.name!r} in {trial.path!r} have one number: pass a pattern that only "
+                    f"policies match, such as {posixpath.join(trial.path, '*' + posixpath.splitext(other.name)[1])!r}"
+                )
+        return stored
+
+    def chosen(self, which: str) -> list[StoredCheckpoint]:
+        """Return those that ``which`` names, see ``WHICH``."""
+        stored = self.there()
+        if which == LAST or self.only is not None:
+            stored = stored[-1:]
+        elif which not in (BEST, ALL):
+            stored = [checkpoint for checkpoint in stored if checkpoint.number == int(which)]
+        return self.placed(stored, which)
+
+    def placed(self, stored: Sequence[StoredCheckpoint], which: str = ALL) -> list[StoredCheckpoint]:
+        """Return checkpoints with their iterations and steps; the best of them if ``which`` says so."""
+        if not stored or self.pattern is not None or self.only is not None:
+            return list(stored[-1:] if which == BEST else stored)
+        all_results = map(json_object, results_of_trial(self.trial.filesystem, self.trial.path))
+        results = {whole_number(result.get("training_iteration")): result for result in all_results}
+        placed = [_placed(checkpoint, results) for checkpoint in stored]
+        return _best(placed, results) if which == BEST else placed
+
+
+def number_of(path: str) -> int:
+    """Return the last number in the name of a checkpoint, without its ending; 0 if there is none.
+
+    >>> number_of("models/rl_model_10000_steps.zip"), number_of("PPO_0/checkpoint_000003"), number_of("best.zip")
+    (10000, 3, 0)
+    """
+    numbers = _NUMBER.findall(posixpath.splitext(posixpath.basename(path))[0])
+    return int(numbers[-1]) if numbers else 0
+
+
 def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
     """Return the checkpoints of a trial that ``which`` names, see ``WHICH``, in the order in which they were saved."""
-    stored = []
-    for path in folders_in(trial.filesystem, trial.path):
-        name = _FOLDER.fullmatch(posixpath.basename(path))
-        if name is not None:
-            stored.append(StoredCheckpoint(trial.filesystem, path, int(name.group(1))))
-    stored.sort(key=lambda checkpoint: checkpoint.number)
-    if which == LAST:
-        stored = stored[-1:]
-    elif which not in (BEST, ALL):
-        stored = [checkpoint for checkpoint in stored if checkpoint.number == int(which)]
-    if not stored:
-        return []
-    all_results = map(json_object, results_of_trial(trial.filesystem, trial.path))
-    results = {whole_number(result.get("training_iteration")): result for result in all_results}
-    placed = [_placed(checkpoint, results) for checkpoint in stored]
-    return _best(placed, results) if which == BEST else placed
+    return CheckpointSeries(trial).chosen(which)
 
 
 def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpoint | None:
@@ -134,7 +194,7 @@ def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) ->
         state = {}
     iteration = whole_number(state.get("training_iteration")) or checkpoint.number + 1
     step = result_step(results.get(iteration, {})) or iteration
-    return replace(checkpoint, training_iteration=iteration, step=step)
+    return replace(checkpoint, training_iteration=iteration, step=step, is_reported=iteration in results)
 
 
 def _best(checkpoints: Sequence[StoredCheckpoint], results: dict[int, dict[str, Any]]) -> list[StoredCheckpoint]:

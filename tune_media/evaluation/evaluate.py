@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs
 
-from tune_media.evaluation.checkpoints import checkpoints_of
+from tune_media.evaluation.checkpoint_sources import sources_of
 from tune_media.evaluation.clip_renderer import ClipRenderer
+from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
-from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of
+from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, store_of
+from tune_media.evaluation.follow import Follower
 from tune_media.evaluation.jobs import Job, LoadPolicy, played
-from tune_media.evaluation.request import ALL, Request, check_name
+from tune_media.evaluation.request import ALL, EnvCondition, Request, check_name
 from tune_media.experiment.results import json_file
-from tune_media.experiment.trial_files import TrialFiles, trials_named
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import write_atomically
-from tune_media.values.checks import a_count, name_some, suggests_names
+from tune_media.values.checks import FLAG, SECONDS, a_count, check_each, name_some, suggests_names
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.strict_json import json_bytes
-from tune_media.viewing.catalog import Catalog, load
 from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
-from tune_media.viewing.places import folder_at
 
 _VERSION = 1
 
@@ -38,13 +40,14 @@ def evaluate(
     *,
     trials: str | Iterable[str] = "all",
     checkpoint: str | int = "last",
-    episodes: int | None = None,
-    seeds: Any = None,
-    explore: bool | None = None,
+    seeds: Any = "0:40",
+    explore: bool | None = False,
     connectors: str | None = None,
     env: Callable[[Any], Any] | str | None = None,
     env_config: Mapping[str, Any] | None = None,
     policy: LoadPolicy | str | None = None,
+    follow: bool = False,
+    until_idle: float | None = None,
     workers: int = 0,
     name: str | None = None,
     clips: str | Selector | Iterable[str | Selector] | None = ("best", "worst", "median"),
@@ -53,7 +56,7 @@ def evaluate(
     progress: Progress | None = None,
     success: Success | None = None,
 ) -> Evaluation:
-    """Play the checkpoints of a sweep, each on the same seeds, and file the episodes beside the trials.
+    """Play checkpoints, each on the same seeds, and file the episodes beside the trials.
 
     The policy of each checkpoint is loaded into RLlib's own env runner, with its connectors; there is no Algorithm and
     no learner. Episodes with tapes, clips and results go to ``<experiment>/evaluations/<name>``, in the formats of an
@@ -63,15 +66,17 @@ def evaluate(
     Checkpoints are executable: they hold pickles. Evaluate only experiments of people whom you trust.
 
     Args:
-        source: The experiment's folder, a URI such as ``s3://bucket/experiment``, or the ``ResultGrid``.
+        source: The experiment's folder, a URI such as ``s3://bucket/experiment``, or the ``ResultGrid``; or one
+            checkpoint. With ``policy``, a file, or a pattern such as ``models/*.zip``, of whose names the last number
+            is the step.
         trials: ``"all"``, ``"best:5"`` for the five with the highest scores, a trial's name, a part of it that no
             other has, or several of these.
         checkpoint: ``"last"``, ``"best"`` (by the score of the result that it was saved with), ``"all"``, or a number:
             3 is ``checkpoint_000003``.
-        episodes: The number of episodes of each checkpoint; their seeds are 0, 1, ... Default: 40.
-        seeds: The seeds instead: ``"0:40"``, 7, or a list. A seed decides the env's reset, and what the policy draws.
-        explore: Whether policies explore. None: as in the evaluations of the training; RLlib's explore unless
-            ``evaluation_config`` says otherwise.
+        seeds: The seeds of each checkpoint's episodes: ``"0:40"``, a list, or, as everywhere, a number: 40 stands for
+            0, ..., 39. A seed decides the env's reset, and what the policy draws.
+        explore: Whether policies explore: draw their actions. None: as in the evaluations of the training; RLlib's
+            explore unless ``evaluation_config`` says otherwise.
         connectors: ``"evaluation"``: the connectors of the evaluation env runner, to repeat a trial's own evaluations.
             ``"training"``: those of the training env runner, for the policy as it was trained. They differ in the
             statistics of observation filters, which stay as they are. None: those of the evaluations, if the training
@@ -82,6 +87,9 @@ def evaluate(
             each combination if there are several keys.
         policy: For checkpoints of other libraries: a function, or ``"module:function"``, that takes a checkpoint's
             folder and returns a function from an observation to an action. It needs ``env``.
+        follow: Whether to play all checkpoints of a running sweep, each as soon as it is written, until the sweep has
+            ended. With ``policy``, the source may be a folder, or a pattern, of files that another program writes.
+        until_idle: Seconds after which it ends if no checkpoint came. None: only when the sweep has ended.
         workers: The number of Ray tasks at a time, each with one CPU. 0: everything is played in this process.
         name: The name of the evaluation. None: one that follows from the other arguments.
         clips: The episodes of each checkpoint that become clips, as ``keep=`` of ``record_episodes``; with one seed,
@@ -105,79 +113,109 @@ def evaluate(
 
         >>> evaluate("results/my_sweep", seeds="first")
         Traceback (most recent call last):
-        ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got 'first'.
+        ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got 'first'.
     """
-    request = Request.of(checkpoint, seeds, episodes, explore, connectors, env, policy, env_config, success)
+    follows = {"follow": follow, "until_idle": until_idle}
+    check_each("evaluate", follows, {"follow": FLAG, "until_idle": dataclasses.replace(SECONDS, or_none=True)})
+    request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     selectors = () if clips is None or clips == () else as_selectors(clips)
     if len(request.seeds) == 1:  # one episode is the best, the worst and the median
         selectors = selectors[:1]
     a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
-    if isinstance(source, (str, Path)) and folder_at(source, filesystem).is_file:
-        raise FileNotFoundError(
-            f"{str(source)!r} is a file; pass the experiment's folder. If two files hold policies of another library, "
-            "gate compares these when policy= and env= are given."
-        )
-    chosen = _chosen_trials(load(source, filesystem), trials)
+    if follow and workers:
+        raise ValueError("evaluate(follow=True) plays in this process: leave out workers=, or --workers.")
+    of_source = functools.partial(sources_of, source, trials, request.checkpoint, filesystem)
+    find = functools.partial(of_source, is_foreign=policy is not None, waits=follow)
+    sources = find()
+    request = dataclasses.replace(request, only=sources.digest or None)
     name = check_name(request.default_name if name is None else name)
-    evaluation = Evaluation(name, posixpath.join(_experiment_of(chosen), EVALUATIONS, name), chosen[0].filesystem)
-    progress = progress or Progress()
-    progress.reads_checkpoints(_experiment_of(chosen))
-    parts = list(parts_of(chosen, request, name, evaluation.path))
-    if not parts:
-        numbers = sorted({stored.number for trial in chosen for stored in checkpoints_of(trial, ALL)})
-        there = f"; there are {name_some(map(str, numbers))}" if numbers else ""
-        raise ValueError(
-            f"no trial has a checkpoint {request.checkpoint!r}{there}. Tune saves them with "
-            "RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=..., checkpoint_at_end=True))"
-        )
-    without = [trial.name for trial in chosen if all(part.trial is not trial for part in parts)]
-    evaluation.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
-    _note_request(evaluation, request)
+    place = sources.folder
+    evaluation = Evaluation(name, posixpath.join(place.path, EVALUATIONS, name), place.filesystem)
     make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
-    jobs = [
-        job
-        for number, part in enumerate(parts)
-        for job in part.jobs(number, request.seeds, request.settings(part.condition, make, success), load_policy)
-    ]
-    _play(parts, jobs, workers, progress, name, len(parts) * len(request.seeds))
+    progress = progress or Progress()
+    progress.reads_checkpoints(place.path)
     with contextlib.closing(ClipRenderer(selectors, video)) as renderer:
-        for part in parts:
-            if not part.missing(request.seeds):
-                part.finish(renderer)
+        player = _Player(request, make, load_policy, success, workers, renderer, progress)
+        if follow:
+            _note_request(evaluation, request)
+            progress.follows(name, evaluation.path)
+            evaluation.problems += _follow(Follower(find, until_idle), player, evaluation)
+            sources = find()
+        parts = list(parts_of(sources.series, request, name, evaluation.path))
+        if not parts:
+            numbers = sorted({stored.number for series in sources.series for stored in series.there()})
+            there = f"; there are {name_some(map(str, numbers))}" if numbers else ""
+            raise ValueError(
+                f"no trial has a checkpoint {request.checkpoint!r}{there}. Tune saves them with "
+                "RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=..., checkpoint_at_end=True))"
+            )
+        chosen = [series.trial for series in sources.series]
+        without = [trial.name for trial in chosen if all(part.trial is not trial for part in parts)]
+        evaluation.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
+        _note_request(evaluation, request)
+        missing = sum(len(part.missing(request.seeds)) for part in parts)
+        if missing or not follow:
+            progress.begin(name, len(parts) * len(request.seeds), missing)
+            player.play(parts)
     evaluation.problems += renderer.problems
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
     evaluation.checkpoints = compared([part.line() for part in parts], returns, successes)
     return evaluation
 
 
-def _play(
-    parts: Sequence[EvaluationPart], jobs: Sequence[Job], workers: int, progress: Progress, name: str, episodes: int
-) -> None:
-    """Play the episodes that are missing, and store them as they come."""
-    left = {job.part: len(job.seeds) for job in jobs}
-    progress.begin(name, episodes, sum(left.values()))
-    finished = {number for number in range(len(parts)) if number not in left}
-    for number in sorted(finished):
-        progress.finished(parts[number].line())
-    for batch in played(jobs, workers):
-        part = parts[batch.part]
-        part.add(batch)
-        progress.played(len(batch.episodes))
-        left[batch.part] -= len(batch.episodes)
-        is_over = batch.error is not None or not left[batch.part]
-        if is_over and batch.part not in finished:
-            finished.add(batch.part)
-            progress.finished(part.line())
+@dataclass(frozen=True)
+class _Player:
+    """Plays what is missing of parts of an evaluation, and makes their clips."""
+
+    request: Request
+    make: Callable[[Any], Any] | None  # makes the envs
+    load_policy: LoadPolicy | None
+    success: Success | None
+    workers: int
+    renderer: ClipRenderer
+    progress: Progress
+
+    def play(self, parts: Sequence[EvaluationPart]) -> None:
+        """Play the episodes that are missing, and store them as they come; then the clips."""
+        request = self.request
+        jobs: list[Job] = []
+        for number, part in enumerate(parts):
+            settings = request.settings(part.condition, self.make, self.success)
+            jobs += part.jobs(number, request.seeds, settings, self.load_policy)
+        left = {job.part: len(job.seeds) for job in jobs}
+        finished = {number for number in range(len(parts)) if number not in left}
+        for number in sorted(finished):
+            self.progress.finished(parts[number].line())
+        for batch in played(jobs, self.workers):
+            part = parts[batch.part]
+            part.add(batch)
+            self.progress.played(len(batch.episodes))
+            left[batch.part] -= len(batch.episodes)
+            is_over = batch.error is not None or not left[batch.part]
+            if is_over and batch.part not in finished:
+                finished.add(batch.part)
+                self.progress.finished(part.line())
+        for part in parts:
+            if not part.missing(request.seeds):
+                part.finish(self.renderer)
 
 
-def _experiment_of(trials: Sequence[TrialFiles]) -> str:
-    """Return the folder of the experiment that all trials are of."""
-    experiments = {trial.experiment for trial in trials}
-    if len(experiments) > 1:
-        raise ValueError(
-            f"evaluate takes the trials of one experiment, got {len(experiments)}: {name_some(experiments)}."
-        )
-    return experiments.pop()
+def _follow(follower: Follower, player: _Player, evaluation: Evaluation) -> list[str]:
+    """Play checkpoints as they come, until there will be no more; return which were deleted before."""
+    conditions, stores = player.request.conditions, dict[tuple[str, str], EvaluatedTrial]()
+
+    def store(trial: TrialFiles, condition: EnvCondition) -> EvaluatedTrial:
+        place = trial.path, condition.label
+        if place not in stores:
+            stores[place] = store_of(trial, condition, evaluation.name, evaluation.path)
+        return stores[place]
+
+    for series, checkpoint in follower.checkpoints():
+        of_each = [(condition, store(series.trial, condition)) for condition in conditions]
+        player.play([EvaluationPart(series.trial, condition, checkpoint, place) for condition, place in of_each])
+    return follower.deleted(
+        lambda series: {one.number for one in store(series.trial, conditions[0]).checkpoints(series.trial.path)}
+    )
 
 
 def _note_request(evaluation: Evaluation, request: Request) -> None:
@@ -195,27 +233,6 @@ def _note_request(evaluation: Evaluation, request: Request) -> None:
             )
         return
     write_atomically(evaluation.filesystem, path, json_bytes({"v": _VERSION, **facts}) + b"\n")
-
-
-def _chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialFiles]:
-    """Return the trials that are wanted, each once. Raises ValueError."""
-    names = [trials] if isinstance(trials, str) else list(trials)
-    there = [trial for trial in catalog.trials if not trial.is_abandoned]
-    chosen: list[TrialFiles] = []
-    for name in names:
-        kind, _, count = str(name).partition(":")
-        if name == "all":
-            chosen += there
-        elif kind == "best" and not any(trial.name == name for trial in there):
-            if count and not (count.isdecimal() and int(count)):
-                raise ValueError(f"evaluate(trials=...) takes a number after best:, such as best:5, got {name!r}.")
-            ranked = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
-            chosen += ranked[: int(count or 1)]
-        else:
-            chosen += trials_named(str(name), there)
-    if not chosen:
-        raise ValueError(f"there is no trial in {catalog.path!r}")
-    return list(dict.fromkeys(chosen))
 
 
 def function_named(caller: str, argument: str, value: Any) -> Any:

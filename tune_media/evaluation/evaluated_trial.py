@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow.fs
 
+from tune_media.evaluation.checkpoints import StoredCheckpoint, number_of
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.results import RESULTS, json_file, json_object
-from tune_media.rllib.checkpoint_player import PlayedAs
+from tune_media.replay.playing import PlayedAs
 from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.episode_files import (
     DATA_KEY,
@@ -67,6 +68,15 @@ class EvaluatedTrial:
         """Return the result of a checkpoint, which is written when all else is; None if there is none yet."""
         results = [result for result in self._results() if result.get("training_iteration") == training_iteration]
         return results[-1] if results else None
+
+    def checkpoints(self, folder: str) -> list[StoredCheckpoint]:
+        """Return the checkpoints, once in this folder, whose episodes are all stored."""
+        found = []
+        for result in self._results():
+            iteration, path = int(result["training_iteration"]), posixpath.join(folder, str(result.get("checkpoint")))
+            step = int(result.get("timesteps_total", iteration))
+            found.append(StoredCheckpoint(self.filesystem, path, number_of(path), iteration, step))
+        return found
 
     def begin(self, params: Mapping[str, Any]) -> None:
         """Write the hyperparameters, by which readers know the folder for a trial's."""

@@ -89,7 +89,7 @@ class Evaluation:
         problems: What is missing besides, such as clips, each in a sentence.
 
     Example:
-        ``evaluate("~/ray_results/my_sweep", episodes=40).to_pandas()``
+        ``evaluate("~/ray_results/my_sweep", seeds=40).to_pandas()``
     """
 
     name: str
@@ -174,6 +174,9 @@ class Progress:
 
     def reads_checkpoints(self, path: str) -> None:
         """Checkpoints of the experiment at this path are read next, which runs code in them."""
+
+    def follows(self, name: str, path: str) -> None:
+        """The evaluation with this name, in this folder, waits for checkpoints."""
 
     def begin(self, name: str, episodes: int, missing: int) -> None:
         """The evaluation with this name has so many episodes, of which some are missing yet."""

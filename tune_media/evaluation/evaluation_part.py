@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoints_of
+from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played
-from tune_media.evaluation.request import EnvCondition, Request
+from tune_media.evaluation.request import ALL, EnvCondition, Request
 from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.rllib.checkpoint_player import PlayerSettings
+from tune_media.replay.playing import PlayerSettings
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.safe_names import name_digest
@@ -167,18 +167,32 @@ class EvaluationPart:
         }
 
 
-def parts_of(trials: Sequence[TrialFiles], request: Request, name: str, folder: str) -> Iterator[EvaluationPart]:
-    """Yield the parts of the evaluation with a name in its folder; a trial without such a checkpoint has none."""
-    names = differing([trial.config for trial in trials])
-    for trial in trials:
+def parts_of(series: Sequence[CheckpointSeries], request: Request, name: str, folder: str) -> Iterator[EvaluationPart]:
+    """Yield the parts of the evaluation with a name in its folder; a trial without such a checkpoint has none.
+
+    If all checkpoints are wanted, those that were deleted after they had been played are among them.
+    """
+    names = differing([of_trial.trial.config for of_trial in series])
+    for of_trial in series:
+        trial, checkpoints = of_trial.trial, of_trial.chosen(request.checkpoint)
         params = {name: trial.config.get(name) for name in names}
-        checkpoints = checkpoints_of(trial, request.checkpoint)
-        for condition in request.conditions if checkpoints else ():
-            of_trial = posixpath.join(folder, f"{posixpath.basename(trial.path.rstrip('/'))}{condition.suffix}")
-            id = f"{_trial_id(trial)}-{name_digest(f'{name} {condition.label}')[:6]}"
-            store = EvaluatedTrial(trial.filesystem, of_trial, id)
-            for checkpoint in checkpoints:
+        for condition in request.conditions:
+            store = store_of(trial, condition, name, folder)
+            there = {checkpoint.training_iteration for checkpoint in checkpoints}
+            deleted = [
+                checkpoint
+                for checkpoint in (store.checkpoints(trial.path) if request.checkpoint == ALL else ())
+                if checkpoint.training_iteration not in there
+            ]
+            for checkpoint in sorted([*deleted, *checkpoints], key=lambda one: (one.number, one.training_iteration)):
                 yield EvaluationPart(trial, condition, checkpoint, store, params)
+
+
+def store_of(trial: TrialFiles, condition: EnvCondition, name: str, folder: str) -> EvaluatedTrial:
+    """Return where the episodes of a trial go in the folder of the evaluation with this name."""
+    path = posixpath.join(folder, f"{posixpath.basename(trial.path.rstrip('/'))}{condition.suffix}")
+    id = f"{_trial_id(trial)}-{name_digest(f'{name} {condition.label}')[:6]}"
+    return EvaluatedTrial(trial.filesystem, path, id)
 
 
 def _trial_id(trial: TrialFiles) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
+from tune_media.replay.playing import CheckpointError, PlayedAs, PlayerSettings, on_fork, seed_everything
 from tune_media.replay.prefix import Prefix
 from tune_media.replay.recipe import EnvConfig, Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
-from tune_media.rllib.checkpoint_player import CheckpointError, PlayedAs, PlayerSettings, on_fork, seed_everything
 from tune_media.selection import as_selectors
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id

@@ -27,13 +27,14 @@ from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code
 from tune_media.evaluation.sides import Side, side_of
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.ray_compat import check_ray
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.success import Success, check_success
 from tune_media.replay.player import RenderError
+from tune_media.replay.playing import PlayedAs, PlayerSettings
 from tune_media.replay.prefix import ForkPoint
 from tune_media.replay.recipe import LoadedRecipe, Recipe
 from tune_media.replay.tape import Tape
-from tune_media.rllib.checkpoint_player import PlayedAs, PlayerSettings
 from tune_media.selection import Selector
 from tune_media.steps import StepFacts
 from tune_media.storage.filesystem import write_atomically
@@ -52,7 +53,7 @@ from tune_media.viewing.forks import FACTS_FILE, FORKED_AT, ORIGINAL, evaluation
 from tune_media.viewing.places import folder_at
 from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.table import with_interval
-from tune_media.viewing.taped_episodes import TapedEpisode, choose, recipe_of
+from tune_media.viewing.taped_episodes import BEST, LAST, WORST, TapedEpisode, choose, of_trial, recipe_of
 
 VERSION = 1
 _CLIPS = 5
@@ -170,15 +171,15 @@ class ForkProgress:
 @suggests_names
 def fork(
     episode: Any,
+    candidate: Any,
     *,
     at: int,
-    policy: Any,
     times: int = 1,
     checkpoint: str | int = "last",
-    explore: bool | None = None,
+    explore: bool | None = False,
     connectors: str | None = None,
     env: Callable[[Any], Any] | str | None = None,
-    policy_loader: LoadPolicy | str | None = None,
+    policy: LoadPolicy | str | None = None,
     success: Success | None = None,
     workers: int = 0,
     clips: int = _CLIPS,
@@ -199,16 +200,15 @@ def fork(
 
     Args:
         episode: ``EXPERIMENT:EPISODE``: the folder or URI of an experiment, or of one of its evaluations, and the id of
-            an episode that has a tape, the beginning of it, or ``best``, ``worst`` or ``last``. Or the episode itself,
-            of ``Catalog.episode``.
-        at: How many of its steps are played before the policy takes over. 0: only the reset.
-        policy: The folder or URI of a checkpoint; an experiment, for its best trial; or ``EXPERIMENT:TRIAL``. It is of
-            RLlib's new API stack, unless there is a ``policy_loader``.
+            an episode that has a tape, the beginning of it, or, of the best trial, ``best``, ``worst`` or ``last``. Or
+            the episode itself, of ``Catalog.episode``.
+        candidate: Who takes over, as of ``tune_media.gate``: the folder or URI of a checkpoint; an experiment, for its
+            best trial; or ``EXPERIMENT:TRIAL``. It is of RLlib's new API stack, unless there is a ``policy``.
+        at: How many of its steps are played before the candidate takes over. 0: only the reset.
         times: The number of continuations.
         checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
-        explore, connectors, success: As of ``tune_media.evaluate``.
+        explore, connectors, policy, success: As of ``tune_media.evaluate``.
         env: Makes the env instead, if how it was made is not stored with the episode.
-        policy_loader: For checkpoints of other libraries: as ``policy`` of ``tune_media.evaluate``.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         clips: The number of continuations of which clips are made.
         video: Size, speed, quality and overlays of the clips that are made; those that are there stay as they are.
@@ -223,16 +223,18 @@ def fork(
         OSError: The storage does not answer.
 
     Example:
-        ``fork("runs/mine:worst", at=120, policy="runs/main", times=20).continuations.returns``
+        ``fork("runs/mine:worst", "runs/main", at=120, times=20, explore=True).continuations.returns``
     """
     a_count("a number of steps", 0).check("fork(at=...)", at)
     a_count("a number of continuations").check("fork(times=...)", times)
     a_count("a number of clips", 0).check("fork(clips=...)", clips)
     check_success(success)
+    if policy is None:
+        check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
-    load_policy = function_named("fork", "policy_loader", policy_loader)
-    side, stored = _policy_side(policy, checkpoint, load_policy, filesystem)
+    load_policy = function_named("fork", "policy", policy)
+    side, stored = _policy_side(candidate, checkpoint, load_policy, filesystem)
     taped = _taped_episode(episode, filesystem)
     make = function_named("fork", "env", env)
     settings = PlayerSettings(explore, connectors, success=success)
@@ -266,25 +268,28 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
             f"fork takes an episode as EXPERIMENT:EPISODE, where EPISODE is its id, best, worst or last, got "
             f"{as_shown(episode)}."
         )
-    there = load(experiment, filesystem).taped_episodes()
-    chosen = choose([there], id)
+    catalog = load(experiment, filesystem)
+    there = [catalog.taped_episodes()]
+    if id in (BEST, WORST, LAST):  # of the best trial, as render has it
+        there = of_trial(catalog.winner_first(), BEST)
+    chosen = choose(there, id)
     if len(chosen) != 1:
-        why = f"{len(chosen)} episodes are meant by {id!r}" if there else "none of its episodes has a tape"
+        why = f"{len(chosen)} episodes are meant by {id!r}" if any(there) else "none of its episodes has a tape"
         raise ValueError(f"{experiment!r} has no such episode: {why}.")
     return chosen[0]
 
 
 def _policy_side(
-    policy: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None
+    candidate: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None
 ) -> tuple[Side, StoredCheckpoint]:
     """Return who takes over, and its checkpoint. Raises FileNotFoundError, ValueError, OSError."""
-    side = side_of(policy, as_checkpoint(checkpoint), filesystem, is_foreign=load_policy is not None)
+    side = side_of(candidate, as_checkpoint(checkpoint), filesystem, is_foreign=load_policy is not None)
     if side.checkpoint is None:
         raise ValueError(f"{side.name!r} is an evaluation: name the checkpoint that takes over, or its experiment.")
     if not side.is_rllib and load_policy is None:
         raise ValueError(
             f"{side.checkpoint.path!r} is no checkpoint of RLlib's. Pass a function that loads the policy: "
-            "policy_loader=, or --policy-loader module:function"
+            "policy=, or --policy module:function"
         )
     return side, side.checkpoint
 

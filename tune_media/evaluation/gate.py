@@ -26,6 +26,7 @@ from tune_media.evaluation.pairs import Pairs
 from tune_media.evaluation.request import Request, as_checkpoint
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import Side, side_of
+from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
 from tune_media.values.checks import a_count, suggests_names
@@ -293,11 +294,13 @@ def gate(
     loaded = frozenset(sys.modules)
     make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
     which, is_foreign = as_checkpoint(checkpoint), load is not None
+    if policy is None:
+        check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     given = [base] if candidate is None else [base, candidate]
     sides = tuple(side_of(side, which, filesystem, is_foreign=is_foreign) for side in given)
     default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
-    request = Request.of(checkpoint, seeds, None, explore, connectors, env, policy, env_config, success)
+    request = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     gate_request = GateRequest(sides, request, make, load, success)
     gate_request.check()
     facts = {**gate_request.facts(), **measure.facts()}

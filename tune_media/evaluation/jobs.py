@@ -12,21 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ray
-
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
 from tune_media.evaluation.sources import users_modules
-from tune_media.ray_compat import start_ray
+from tune_media.ray_compat import check_ray, start_ray
 from tune_media.replay.player import ReplayDiffers
-from tune_media.rllib.checkpoint_player import (
-    CheckpointError,
-    CheckpointPlayer,
-    PlayedAs,
-    PlayerSettings,
-    player_of,
-    same_process_state,
-)
+from tune_media.replay.playing import CheckpointError, PlayedAs, PlayerSettings, same_process_state
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.secrets import error_text
 
@@ -83,6 +74,9 @@ def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, Non
 
     Ray is started on this machine unless the process is connected to a cluster, or ``RAY_ADDRESS`` names one.
     """
+    check_ray("Playing in tasks (workers=)")
+    import ray
+
     running: dict[Any, Job] = {}
     # few enough seeds for each task that all workers have something to do
     most = max(1, min(_MOST_SEEDS, -(-sum(len(job.seeds) for job in jobs) // workers)))
@@ -112,6 +106,8 @@ def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, Non
 @contextlib.contextmanager
 def ray_started(workers: int) -> Iterator[None]:
     """Have Ray in a ``with`` block: the cluster that this process is connected to, or one that ends with it."""
+    import ray
+
     is_own = not ray.is_initialized()
     if is_own:
         here = {"num_cpus": workers, "include_dashboard": False, "logging_level": "ERROR"}
@@ -165,11 +161,13 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
     began = time.monotonic()
     since = began
     episodes: list[EpisodeData] = []
-    player: CheckpointPlayer | ForeignPolicyPlayer
+    player: Any
     with contextlib.ExitStack() as stack:
         try:
             folder = copies.folder_of(job.checkpoint)
             if job.load_policy is None:
+                from tune_media.rllib.checkpoint_player import player_of
+
                 player = player_of(folder, job.settings, job.seeds)
             else:
                 player = ForeignPolicyPlayer(job.load_policy, folder, job.settings)

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tune_media.ray_compat import check_ray
 from tune_media.recording.argument_checks import MAX_SEEDS
 from tune_media.recording.success import check_success
 from tune_media.replay.own_code import facts_of_code
-from tune_media.rllib.checkpoint_player import CONNECTORS, PlayerSettings
-from tune_media.values.checks import FLAG, a_count, as_shown, check_each, one_of
+from tune_media.replay.playing import CONNECTORS, PlayerSettings
+from tune_media.values.checks import FLAG, as_shown, check_each, one_of
 from tune_media.values.foreign import without_address
 from tune_media.values.safe_names import name_digest, safe_name
 
@@ -23,10 +24,6 @@ LAST, BEST, ALL = WHICH = ("last", "best", "all")
 _MAX_LABEL = 60
 HOW = {"explore": replace(FLAG, or_none=True), "connectors": replace(one_of(*CONNECTORS), or_none=True)}
 """What the arguments take that say how a policy is played."""
-_TAKES = {
-    **HOW,
-    "episodes": a_count(f"a number of episodes, at most {MAX_SEEDS:,}", most=MAX_SEEDS, or_none=True),
-}
 _NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
 
 
@@ -65,11 +62,12 @@ class Request:
 
     checkpoint: str = LAST  # ``last``, ``best``, ``all`` or a number
     seeds: tuple[int, ...] = tuple(range(40))  # one episode is played for each
-    explore: bool | None = None  # None: as in the evaluations of the training
+    explore: bool | None = False  # None: as in the evaluations of the training
     connectors: str | None = None  # ``evaluation``, ``training`` or None, see ``PlayerSettings``
     env: str | None = None  # the name of the function that makes the envs; None: as in the training
     policy: str | None = None  # the name of the function that loads policies; None: RLlib's
     conditions: tuple[EnvCondition, ...] = (EnvCondition(),)  # the changes of the env
+    only: str | None = None  # a digest of the only policy that is played; None: those of trials
     success: str | None = None  # the value or function that says whether an episode succeeded; None: the training's
 
     @classmethod
@@ -77,7 +75,6 @@ class Request:
         cls,
         checkpoint: Any,
         seeds: Any,
-        episodes: int | None,
         explore: Any,
         connectors: Any,
         env: Any,
@@ -86,19 +83,21 @@ class Request:
         success: Any = None,
     ) -> Request:
         """Check the arguments of ``tune_media.evaluate`` that say what is played. Raises ValueError, TypeError."""
-        if policy is not None and env is None:
+        if policy is None:
+            check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
+        elif env is None:
             raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
         check_success(success)
-        check_each("evaluate", {"explore": explore, "connectors": connectors, "episodes": episodes}, _TAKES)
+        check_each("evaluate", {"explore": explore, "connectors": connectors}, HOW)
         return cls(
             as_checkpoint(checkpoint),
-            evaluation_seeds(seeds, episodes),
+            evaluation_seeds(seeds),
             explore,
             connectors,
             _function_name("env", env),
             _function_name("policy", policy),
             as_conditions(env_config),
-            _function_name("success", success, has_code=True),
+            success=_function_name("success", success, has_code=True),
         )
 
     @property
@@ -113,9 +112,10 @@ class Request:
             parts.append(f"seeds-{seeds[0]}-{seeds[-1]}")
         else:
             parts.append(f"{len(seeds)}-seeds-{name_digest(str(seeds))[:6]}")
-        parts += [] if self.explore is None else ["explore" if self.explore else "greedy"]
+        parts += {None: ["as-trained"], True: ["explore"], False: []}[self.explore]
         parts += [] if self.connectors is None else [f"{self.connectors}-connectors"]
         parts += [safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name]
+        parts += [] if self.only is None else [self.only]
         parts += [] if self.success is None else [f"success-{name_digest(self.success)[:6]}"]
         return "-".join(parts)
 
@@ -132,6 +132,7 @@ class Request:
             "connectors": self.connectors,
             "env": self.env,
             "policy": self.policy,
+            **({} if self.only is None else {"only": self.only}),
             "success": self.success,
         }
 
@@ -150,25 +151,28 @@ def as_checkpoint(value: Any) -> str:
     )
 
 
-def evaluation_seeds(seeds: Any, episodes: int | None) -> tuple[int, ...]:
-    """Return the seeds of the episodes: a text, a whole number or some of these; or the first ``episodes`` seeds.
+def evaluation_seeds(seeds: Any) -> tuple[int, ...]:
+    """Return the seeds of the episodes: a text, or several seeds or texts; a number n stands for 0, ..., n-1.
 
-    >>> evaluation_seeds("0:3,7", None), evaluation_seeds(None, 2), evaluation_seeds(7, None)
+    >>> evaluation_seeds("0:3,7"), evaluation_seeds(2), evaluation_seeds([7])
     ((0, 1, 2, 7), (0, 1), (7,))
     """
-    if seeds is not None and episodes is not None:
-        raise ValueError("evaluate takes seeds= or episodes=, not both: each seed is one episode.")
-    if seeds is None:
-        return tuple(range(40 if episodes is None else episodes))
+    if isinstance(seeds, str) and seeds.strip().isdecimal():  # a number that is no text means the first ones
+        raise ValueError(
+            f"evaluate(seeds=...) takes {as_shown(seeds)} neither as seed {seeds} nor as the first {seeds} seeds: "
+            f"pass '{seeds}:{int(seeds) + 1}' for the one, or '0:{seeds}' for the others."
+        )
     several = seeds if isinstance(seeds, Iterable) else []
-    items = [seeds] if isinstance(seeds, (str, int)) else list(itertools.islice(several, MAX_SEEDS + 1))
+    items = [seeds] if isinstance(seeds, (str, bool)) else list(itertools.islice(several, MAX_SEEDS + 1))
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        items = list(range(min(seeds, MAX_SEEDS + 1)))
     numbers: list[int] = []
     for item in items:
         for part in str(item).split(",") if isinstance(item, str) else [item]:
             numbers += _seeds_of(part, seeds)
     numbers = list(dict.fromkeys(numbers))
     if not numbers:
-        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got {as_shown(seeds)}.")
+        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got {as_shown(seeds)}.")
     if len(numbers) > MAX_SEEDS:
         raise ValueError(f"evaluate(seeds=...) takes at most {MAX_SEEDS:,} seeds, got {as_shown(seeds)}.")
     return tuple(numbers)
@@ -224,7 +228,7 @@ def _seeds_of(part: Any, given: Any) -> list[int]:
     except (TypeError, ValueError):
         seeds = [-1]
     if isinstance(part, (bool, float)) or any(seed < 0 for seed in seeds):
-        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or 7, got {as_shown(given)}.")
+        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got {as_shown(given)}.")
     return seeds
 
 

@@ -12,14 +12,10 @@ import contextlib
 import dataclasses
 import json
 import pickle
-import random
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
 from typing_extensions import override
 
@@ -27,6 +23,16 @@ from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.success import Success
 from tune_media.replay.player import ReplayDiffers
+from tune_media.replay.playing import (
+    CONNECTORS,
+    EVALUATED,
+    TRAINED,
+    CheckpointError,
+    PlayedAs,
+    PlayerSettings,
+    on_fork,
+    seed_everything,
+)
 from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.replay.tape_recorder import tape_recorder_of
 from tune_media.rllib import ray_names
@@ -36,7 +42,6 @@ from tune_media.rllib.recorder_callback import EpisodeRecorderCallback
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.stacks import NewStackEpisode
 from tune_media.selection import as_selectors
-from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.foreign import of_type
 from tune_media.values.medium import joined
@@ -45,40 +50,10 @@ from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
 
 _NAME = "tune_media.evaluation"  # of the recorder: no name that record_episodes takes
-EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
-"""Whose connectors play: those of the evaluation env runner, or those of the training env runner."""
 _FOLDERS = {EVALUATED: "eval_env_runner", TRAINED: "env_runner"}
 _CONSTRUCTOR, _STATE = "class_and_ctor_args.pkl", "state.pkl"
 _MODULES = "learner_group/learner/rl_module"
 _VERSIONS = "rllib_checkpoint.json"
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be played; the message says why, and what to do."""
-
-
-@dataclass(frozen=True)
-class PlayerSettings:
-    """How the policy of a checkpoint is played."""
-
-    explore: bool | None = None  # None: as in the evaluations of the training
-    # ``evaluation`` or ``training``; None: those of the evaluations, if the training had any of its own
-    connectors: str | None = None
-    env: Callable[[Any], Any] | None = None  # makes the envs instead: a function of the ``env_config``
-    env_config: Mapping[str, Any] = field(default_factory=dict)  # keys that have other values
-    # what says whether an episode succeeded, as of ``record_episodes``; None: as in the training
-    success: Success | None = None
-    # the episode that it continues, in that env; a seed is then the number of a continuation
-    fork: ForkPoint | None = None
-
-
-@dataclass(frozen=True)
-class PlayedAs:
-    """What was used to play a checkpoint."""
-
-    explore: bool | None  # None: not known, since it is not RLlib's
-    connectors: str | None  # ``evaluation`` or ``training``; None: it has none of RLlib's
-    note: str | None = None  # why the trial's own numbers, or the policy as it was trained, may differ
 
 
 class CheckpointPlayer:
@@ -253,27 +228,6 @@ def _ray_version(checkpoint: Path) -> str | None:
     return version if isinstance(version, str) else None
 
 
-@contextlib.contextmanager
-def same_process_state() -> Iterator[None]:
-    """Give Python's, NumPy's and torch's generators, and torch's threads, back what they had before a ``with`` block.
-
-    Inside, torch uses one thread, as in RLlib's env runners: with several, sums are rounded differently.
-    """
-    torch = sys.modules.get("torch")
-    of_python, of_numpy = random.getstate(), np.random.get_state()
-    if torch is not None:
-        of_torch, threads = torch.get_rng_state(), torch.get_num_threads()
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)
-        if torch is not None:
-            torch.set_rng_state(of_torch)
-            torch.set_num_threads(threads)
-
-
 def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None) -> list[Any]:
     """Return an env runner's callbacks with a recorder that keeps the tapes of all episodes, and renders none.
 
@@ -388,19 +342,3 @@ def _unpickled(file: Path) -> Any:
             f"{file.name} of the checkpoint cannot be read ({error_text(error)}): it is damaged, or of another release "
             "of Ray. Copy the checkpoint again, or evaluate another one: checkpoint=, or --checkpoint"
         ) from error
-
-
-def on_fork(record: EpisodeRecord, prefix: Prefix) -> EpisodeRecord:
-    """Return the record of an episode that continues another one: in the same place, and with a note."""
-    env_runner, env_index = prefix.point.place
-    note = joined(record.note, *prefix.notes)
-    return dataclasses.replace(record, env_runner=env_runner, env_index=env_index, note=note)
-
-
-def seed_everything(seed: int) -> None:
-    """Seed the generators of Python and NumPy, and of torch if it is loaded."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.manual_seed(seed)

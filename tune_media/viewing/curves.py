@@ -72,6 +72,8 @@ class Curves:
     ) -> list[dict[str, Any]]:
         """Return the mean over the runs of each configuration that has several, and the ends of its 95 % interval.
 
+        A trial that was evaluated has a band of its own, over the episodes of each checkpoint.
+
         Each is ``{"trials": [id, ...], "step": [...], "value": [...], "low": [...], "high": [...]}``.
 
         Args:
@@ -91,6 +93,15 @@ class Curves:
             }
             for one in found
             if one.step and all(math.isfinite(mean.high - mean.low) for mean in one.mean)
+        ] + ([] if iqm else self._over_episodes(trials, metric))
+
+    def _over_episodes(self, trials: Sequence[TrialFiles], metric: str) -> list[dict[str, Any]]:
+        evaluated = [trial for trial in trials if f"{metric}_low" in trial.last_metrics]
+        curves = zip(*(self.each(evaluated, f"{metric}{end}") for end in ("", "_low", "_high")), strict=True)
+        return [
+            {"trials": [trial.id], "step": steps, "value": values, "low": low, "high": high}
+            for trial, ((steps, values), (at_low, low), (at_high, high)) in zip(evaluated, curves, strict=True)
+            if steps == at_low == at_high
         ]
 
     def means(

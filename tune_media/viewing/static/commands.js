@@ -24,12 +24,12 @@
 
   /** The commands that let another policy go on with an episode. */
   function forking(app, id, step) {
-    const words = ["fork", `${experimentOf(app)}:${id}`, "--policy", "CHECKPOINT"];
+    const words = ["fork", `${experimentOf(app)}:${id}`, "CANDIDATE"];
     return {
       title: "Let another policy go on",
-      needs: "the episode needs a tape, and CHECKPOINT is the folder of a checkpoint, or an experiment",
+      needs: "the episode needs a tape, and CANDIDATE is the folder of a checkpoint, or an experiment",
       commands: [
-        [`From step ${step} on, with other draws, too:`, [...words, "--at", String(step), "--times", "5"]],
+        [`From step ${step} on, with other draws, too:`, [...words, "--at", String(step), "--times", "5", "--explore"]],
       ],
     };
   }

@@ -233,13 +233,14 @@
       const best = lines.find(({ isBest }) => isBest);
       const label = `${title}, ${lines.length} lines; the best is ${best.label}`;
       const isMany = lines.length > MOST_COLORED;
+      const isOfTrials = lines.every(({ trials }) => trials.length === 1);
       const hasBands = lines.some((line) => bandOf(line, app.curves));
       return html`<section class="panel curves">
         <div class="panel-head"><h2>${title}</h2>
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>
             only curves in the box ✕</button>`}
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
-            ${hasBands ? `${state.iqm ? "Interquartile mean" : "Mean"} and 95 % interval of the runs. `
+            ${hasBands ? `${state.iqm ? "Interquartile mean" : "Mean"} and 95 % interval of the ${isOfTrials ? "episodes" : "runs"}. `
               : app.configurations ? "Line: mean of the runs. " : ""}
             ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
             Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>

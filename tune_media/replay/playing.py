@@ -1,0 +1,86 @@
+"""How a policy is played, whatever library it is of: the settings, and the state of the process while it plays."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tune_media.recording.success import Success
+from tune_media.replay.prefix import ForkPoint, Prefix
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.medium import joined
+
+EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
+"""Whose connectors play: those of the evaluation env runner, or those of the training env runner."""
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be played; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class PlayerSettings:
+    """How the policy of a checkpoint is played."""
+
+    explore: bool | None = None  # None: as in the evaluations of the training
+    # ``evaluation`` or ``training``; None: those of the evaluations, if the training had any of its own
+    connectors: str | None = None
+    env: Callable[[Any], Any] | None = None  # makes the envs instead: a function of the ``env_config``
+    env_config: Mapping[str, Any] = field(default_factory=dict)  # keys that have other values
+    # what says whether an episode succeeded, as of ``record_episodes``; None: as in the training
+    success: Success | None = None
+    # the episode that it continues, in that env; a seed is then the number of a continuation
+    fork: ForkPoint | None = None
+
+
+@dataclass(frozen=True)
+class PlayedAs:
+    """What was used to play a checkpoint."""
+
+    explore: bool | None  # None: not known, since it is not RLlib's
+    connectors: str | None  # ``evaluation`` or ``training``; None: it has none of RLlib's
+    note: str | None = None  # why the trial's own numbers, or the policy as it was trained, may differ
+
+
+@contextlib.contextmanager
+def same_process_state() -> Iterator[None]:
+    """Give Python's, NumPy's and torch's generators, and torch's threads, back what they had before a ``with`` block.
+
+    Inside, torch uses one thread, as in RLlib's env runners: with several, sums are rounded differently.
+    """
+    torch = sys.modules.get("torch")
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    if torch is not None:
+        of_torch, threads = torch.get_rng_state(), torch.get_num_threads()
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
+        if torch is not None:
+            torch.set_rng_state(of_torch)
+            torch.set_num_threads(threads)
+
+
+def on_fork(record: EpisodeRecord, prefix: Prefix) -> EpisodeRecord:
+    """Return the record of an episode that continues another one: in the same place, and with a note."""
+    env_runner, env_index = prefix.point.place
+    note = joined(record.note, *prefix.notes)
+    return dataclasses.replace(record, env_runner=env_runner, env_index=env_index, note=note)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of Python and NumPy, and of torch if it is loaded."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(seed)
