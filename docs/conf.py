@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 NAVIGATION = {
     "Start": ["doors", "quickstart", "tutorial", "examples", "why"],
     "Record": ["recording", "howto/env-data", "howto/multi-agent", "old-stack"],
-    "Without RLlib": ["howto/sb3", "howto/cleanrl", "howto/outside-rllib"],
+    "Without RLlib": ["howto/sb3", "howto/cleanrl", "howto/rsl-rl", "howto/outside-rllib"],
     "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],

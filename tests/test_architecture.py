@@ -36,6 +36,7 @@ BELOW = {  # wing: the wings that it may import
         *("selection", "steps", "ray_compat"),
     },
     "export": {"viewing", "callbacks", "experiment", "values", "ray_compat"},
+    "rsl_rl": {"experiment", "storage", "values"},
     "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
     "trial_names": {"values"},
 }
@@ -47,6 +48,7 @@ FOREIGN = {  # library: the folders that may import it
     "mlflow": ("callbacks/mlflow/",),
     "tensorboard": ("viewing/",),
     "tensorboardX": ("callbacks/tensorboard/",),
+    "rsl_rl": ("rsl_rl.py",),
 }
 
 

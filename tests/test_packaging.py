@@ -18,6 +18,7 @@ IMPORTED_AS = {
     "ale-py": "ale_py",
     "msgpack-numpy": "msgpack_numpy",
     "stable-baselines3": "stable_baselines3",
+    "rsl-rl-lib": "rsl_rl",
     "trove-classifiers": "trove_classifiers",
 }
 OF_EXTRAS = {  # library: the extras that bring it; all other libraries come with the package itself
@@ -26,6 +27,7 @@ OF_EXTRAS = {  # library: the extras that bring it; all other libraries come wit
     "matplotlib": {"figure"},
     "mlflow": {"mlflow"},
     "requests": {"mlflow"},
+    "rsl_rl": {"rsl-rl"},
     "tensorboard": {"tensorboard"},
     "wandb": {"wandb"},
     "werkzeug": {"viewer", "tensorboard"},
@@ -84,7 +86,8 @@ def test_each_extra_holds_what_it_is_for():
     for library, names in OF_EXTRAS.items():
         assert {extra for extra, brought in own.items() if library in brought} == names
         assert library in foreign_imports("tune_media")
-    assert set(re.findall(r"%\((\w+)\)s", extras.get("all", raw=True))) == set(own)
+    in_all = set(re.findall(r"%\((\w+)\)s", extras.get("all", raw=True)))
+    assert in_all == set(own) - {"rsl-rl"}  # it brings 300 MB of other libraries
 
 
 def test_the_tests_and_examples_need_nothing_else():
@@ -92,6 +95,7 @@ def test_the_tests_and_examples_need_nothing_else():
     declared = libraries(extras.get("dev", raw=True)) | libraries(setup_cfg()["options"]["install_requires"])
     brought = {"pygame", "fsspec", "boto3", "mujoco", "pydantic"}  # by gymnasium[classic-control], ray[tune], moto[s3]
     brought |= {"flatland", "pyglet"}  # of the table of installed envs, which leaves out what is not there
+    brought |= {"tensordict"}  # by rsl-rl-lib
     imported = foreign_imports("tests", "examples", "docs")
     assert imported - declared - set(OF_EXTRAS) - NOT_IMPORTED - brought == set()
 

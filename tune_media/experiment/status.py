@@ -14,7 +14,7 @@ from tune_media.values.secrets import redacted, redacted_values
 
 UNENDED = ("pending", "running", "paused")
 TRIAL_FAILED = "error"
-_ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
+ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
 _MAX_ERROR = 400
 _MAX_TRACEBACKS = 20_000
 _COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # as Ray writes them for a terminal
@@ -44,7 +44,7 @@ def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
 
 def content_of_errors(filesystem: pyarrow.fs.FileSystem, folder: str) -> bytes:
     """Return the tracebacks of a trial's failures as Tune wrote them; nothing if there are none. Raises OSError."""
-    return read_if_there(filesystem, posixpath.join(folder, _ERRORS)) or b""
+    return read_if_there(filesystem, posixpath.join(folder, ERRORS)) or b""
 
 
 def last_line(traceback: bytes) -> str:

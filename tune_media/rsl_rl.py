@@ -1,0 +1,281 @@
+"""Makes the log folder of an rsl_rl run a trial, live: ``logger={"class_name": "tune_media.rsl_rl:LogWriter"}``.
+
+The folders of several runs beside each other are an experiment that the viewer, the commands and ``tune_media.load``
+open, as they open Tune's. It writes with the functions that write trials elsewhere, and is the only file of this
+package that knows rsl_rl.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import logging
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.experiment.params import PARAMS, plain_config
+from tune_media.experiment.results import RESULTS, json_object, result_time
+from tune_media.experiment.status import ERRORS
+from tune_media.storage.bare_clips import KEY, is_clip_name, section_of
+from tune_media.storage.entry import MediaEntry, file_set
+from tune_media.storage.filesystem import append_whole, read_if_there, write_atomically, write_once
+from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of, read_index
+from tune_media.storage.names import file_name, safe_key
+from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
+from tune_media.values.number import whole_number
+from tune_media.values.secrets import error_text
+from tune_media.values.sections import EVALUATION, TRAIN
+from tune_media.values.strict_json import json_bytes
+from tune_media.values.video import Video
+
+_Base: Any = object
+with contextlib.suppress(ImportError):  # rsl_rl calls most methods of its own writers alone
+    from rsl_rl.utils.log_writer import LogWriter as _RslRlWriter
+
+    _Base = _RslRlWriter
+
+logger = logging.getLogger(__name__)
+
+_LOCAL = pyarrow.fs.LocalFileSystem()
+_NAMES = {"Train/mean_reward": RETURN_NAMES[0], "Train/mean_episode_length": LENGTH_NAME}
+_OVER_SECONDS = {f"{name}/time" for name in _NAMES}  # rsl_rl gives seconds as their iteration
+_OF_ONE_RUN = ("log_dir", "logger", "run_name", "resume", "load_run", "load_checkpoint")  # no hyperparameters
+_STEP = re.compile(r"-step-(\d+)\.mp4")
+_WATCH = """
+import os, sys
+path, content, errors = sys.argv[1:]
+if not sys.stdin.read():
+    with open(errors, "a") as file:
+        file.write("The process ended before its training: it failed, or was killed.\\n")
+    with open(path + ".new", "w") as file:
+        file.write(content)
+    os.utime(path + ".new", (1, 1))
+    os.replace(path + ".new", path)
+"""
+
+
+@dataclasses.dataclass
+class _Sight:
+    """What the last call saw of an mp4."""
+
+    iteration: int  # of the first call that saw it
+    size: int
+    modified: int  # ns
+    is_tried: bool = False  # it was looked into at this size
+    is_taken: bool = False
+
+
+class LogWriter(_Base):
+    """Writes results, hyperparameters, clips and the status of a run to its log folder, as a trial has them.
+
+    rsl_rl makes it, and calls its methods, if the training config has
+    ``logger={"class_name": "tune_media.rsl_rl:LogWriter"}``. Steps are rsl_rl's iterations. Clips are all mp4 below the
+    log folder; they are copied into its ``media``, since RecordVideo overwrites them after a restart. A fault is a
+    warning, and the training goes on.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp(), "run")
+    >>> writer = LogWriter(str(folder))
+    >>> writer.store_config({}, {"seed": 1, "algorithm": {"gamma": 0.99}})
+    >>> writer.add_scalar("Train/mean_reward", 3.0, 1)
+    >>> writer.stop()
+    >>> import tune_media as tm
+    >>> (trial,) = tm.load(folder.parent).trials
+    >>> trial.last_metrics["episode_return_mean"], trial.config["algorithm/gamma"], trial.status.word
+    (3.0, 0.99, 'terminated')
+    """
+
+    def __init__(self, log_dir: str) -> None:
+        self._folder = Path(log_dir).absolute()
+        self._status_file = self._folder.with_name(f"experiment_state-{self._folder.name}.json")
+        (self._folder / INDEX_PATH).parent.mkdir(parents=True, exist_ok=True)
+        self._steps = 0  # of an iteration, in each env; 0: not known
+        self._start: int | None = None  # the first iteration of this process
+        self._result: dict[str, Any] = {}  # of the iteration that is being logged
+        self._is_written = True
+        self._sights: dict[str, _Sight] = {}
+        stats = {path: path.stat() for path in self._folder.rglob("*.mp4") if path.is_file()}
+        self._old = {(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+        for name in (RESULTS, INDEX_PATH):  # a killed process may have left half a line
+            if not (read_if_there(_LOCAL, str(self._folder / name)) or b"\n").endswith(b"\n"):
+                append_whole(self._folder / name, b"\n")
+        self._earlier = self._read_results()
+        lines, _ = read_index(_LOCAL, str(self._folder))
+        self._lines = {line.id: line for line in lines}
+        self._watch: subprocess.Popen[bytes] | None = None
+        with self._guard("the status"):
+            self._write_status("RUNNING")
+            told = [str(self._status_file), self._status("ERROR"), str(self._folder / ERRORS)]
+            self._watch = subprocess.Popen(  # its input ends if this process is killed
+                [sys.executable, "-I", "-S", "-c", _WATCH, *told],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def store_config(self, env_cfg: Any, train_cfg: Mapping[str, Any]) -> None:
+        """Write the hyperparameters; a run that goes on keeps its first ones."""
+        self._steps = whole_number(train_cfg.get("num_steps_per_env"))
+        with self._guard("the config"):
+            if not (self._folder / PARAMS).exists():
+                config = {**_as_dict(train_cfg), "env": _as_dict(env_cfg)}
+                write_atomically(_LOCAL, str(self._folder / PARAMS), json_bytes(plain_config(config)))
+
+    def add_scalar(self, tag: str, scalar_value: Any, global_step: int) -> None:
+        """Add a metric to the result of an iteration, which is written when the next one begins."""
+        if tag in _OVER_SECONDS:
+            return
+        if global_step != self._result.get("training_iteration"):
+            self._write_result()
+            self._begin(global_step)
+        self._result[_NAMES.get(tag, tag)] = float(scalar_value)
+        self._is_written = False
+
+    def save_model(self, model_path: str, it: int) -> None:
+        """Name a checkpoint in the result of its iteration."""
+        name = Path(model_path).name
+        if it == self._result.get("training_iteration") and self._result.get("checkpoint_dir_name") != name:
+            self._result["checkpoint_dir_name"], self._is_written = name, False
+            self._write_result()
+
+    def save_video(self, video: Path, it: int) -> None:
+        """Look at an mp4, and take it if it is whole and has grown no more since the last call."""
+        path = Path(video).absolute()
+        name = path.relative_to(self._folder).as_posix()
+        if name.startswith("media/"):
+            return
+        with self._guard(f"clip {name}"), contextlib.suppress(FileNotFoundError):
+            stat = path.stat()
+            sight = self._sights.get(name)
+            if sight is None or (sight.size, sight.modified) != (stat.st_size, stat.st_mtime_ns):
+                first = it if sight is None or sight.is_taken else sight.iteration
+                self._sights[name] = _Sight(first, stat.st_size, stat.st_mtime_ns)
+            elif not sight.is_tried:
+                sight.is_tried = True
+                with contextlib.suppress(ValueError):  # it is not whole
+                    self._take(name, Video.from_file(path), sight)
+                    sight.is_taken = True
+
+    def stop(self) -> None:
+        """Take the last clips, and note that the run has ended."""
+        last = whole_number(self._result.get("training_iteration"))
+        for path in [*self._folder.rglob("*.mp4")] * 2:
+            self.save_video(path, last)
+        left_out = sorted(name for name, sight in self._sights.items() if not sight.is_taken)
+        if left_out:
+            logger.warning("tune_media: not a whole mp4, and left out: %s", ", ".join(left_out))
+        if self._result:
+            self._result["done"], self._is_written = True, False
+            self._write_result()
+        with self._guard("the status"):
+            self._write_status("TERMINATED")
+            if self._watch is not None:
+                self._watch.communicate(b"end")
+
+    def _begin(self, iteration: int) -> None:
+        """Begin an iteration; after a restart, clips of later ones are rolled back."""
+        if self._start is None:
+            self._start = iteration
+            with self._guard("the restart"):
+                later = [line for line in self._lines.values() if (line.training_iteration or 0) > iteration]
+                self._list([dataclasses.replace(line, undone=_row()) for line in later])
+        self._result = {
+            "trial_id": self._folder.name,
+            "timestamp": time.time(),
+            "training_iteration": iteration,
+            "iterations_since_restore": iteration - self._start + 1,
+            "done": False,
+        }
+
+    def _write_result(self) -> None:
+        with self._guard("a result"):
+            if not self._is_written:
+                append_whole(self._folder / RESULTS, json_bytes(self._result) + b"\n")
+        self._is_written = True
+
+    def _read_results(self) -> list[tuple[float, int, int]]:
+        """Return the time of each result of earlier processes, its iteration, and the first one of its process."""
+        results = map(json_object, (read_if_there(_LOCAL, str(self._folder / RESULTS)) or b"").splitlines())
+        return [
+            (result_time(result), iteration, iteration + 1 - whole_number(result.get("iterations_since_restore")))
+            for result in results
+            if result  # not half a line
+            for iteration in [whole_number(result.get("training_iteration"))]
+        ]
+
+    def _take(self, name: str, video: Video, sight: _Sight) -> None:
+        """Store a clip, unless an earlier process did; the same pictures under another name are another clip.
+
+        It begins in the iteration that its name says, if it does, or else it has the one that saw it first.
+        """
+        id = hashlib.sha256(name.encode() + b"\0" + video.data).hexdigest()[:32]
+        if id in self._lines:
+            return
+        video.reidentify(id, None)
+        section = EVALUATION if EVALUATION in map(section_of, name.split("/")) else TRAIN
+        seconds, start = sight.modified / 1e9, self._start or 0
+        seen, first = sight.iteration, start
+        is_old = (self._folder / name, sight.size, sight.modified) in self._old
+        if is_old:  # its process may have been killed before it took the clip
+            before = [(at + 1, began) for written, at, began in self._earlier if written <= seconds]
+            seen, first = before[-1] if before else (start, 0)
+        step = _STEP.search(name) if is_clip_name(name) and self._steps else None
+        iteration = min(seen, first + int(step[1]) // self._steps) if step else seen
+        path = f"media/{section}/{safe_key(KEY)}/{file_name(iteration, video)}"
+        entry = MediaEntry(video, section, KEY, path, iteration, iteration, seconds)
+        made = file_set([entry], self._folder.name, _row())
+        for file, content in made.files.items():
+            write_once(_LOCAL, str(self._folder / file), content)
+        undone = _row() + 1 if is_old and iteration > start else 0
+        self._list([dataclasses.replace(line, undone=undone) for line in made.lines])
+
+    def _list(self, lines: list[MediumLine]) -> None:
+        append_whole(self._folder / INDEX_PATH, content_of(lines))
+        self._lines |= {line.id: line for line in lines}
+
+    def _status(self, word: str) -> str:
+        """Return a snapshot as Tune writes it of an experiment, of this trial alone."""
+        name = self._folder.name
+        trial = json_bytes({"trial_id": name, "relative_logdir": name, "status": word}).decode()
+        return json_bytes({"trial_data": [[trial, "{}"]]}).decode()
+
+    def _write_status(self, word: str) -> None:
+        """Write the snapshot; its time is 1970: a newer one would say that runs beside it were abandoned."""
+        new = Path(f"{self._status_file}.new")
+        new.write_text(self._status(word))
+        os.utime(new, (1, 1))
+        new.replace(self._status_file)
+
+    @contextlib.contextmanager
+    def _guard(self, what: str) -> Iterator[None]:
+        """Turn a fault into a warning: the training goes on."""
+        try:
+            yield
+        except Exception as error:
+            logger.warning("tune_media: %s of %s is not stored: %s", what, self._folder, error_text(error))
+
+
+def _as_dict(config: Any) -> Any:
+    """Return a config as dicts, without what only one run has; it may be an object with ``to_dict``, or dataclasses."""
+    if hasattr(config, "to_dict"):
+        config = config.to_dict()
+    elif dataclasses.is_dataclass(config) and not isinstance(config, type):
+        config = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    if not isinstance(config, Mapping):
+        return config
+    return {str(name): _as_dict(value) for name, value in config.items() if name not in _OF_ONE_RUN}
+
+
+def _row() -> int:
+    """Return a number that orders the lines of all processes."""
+    return int(time.time() * 1e6)
