@@ -114,7 +114,7 @@ def test_mistakes_are_told(experiment, tmp_path):
         (("--env", "no.such:thing"), "'no.such:thing' names no function"),
         (("--overlay", "score"), "takes names and functions of the step, got 'score'"),
     ):
-        code = 1 if text.startswith(("matches", "the env that")) else 2
+        code = 1 if text.startswith(("matches", "the env that", "'no.such")) else 2
         assert text in command("render", experiment, *arguments, "-o", tmp_path, code=code)
     assert not list(tmp_path.rglob("*.mp4"))
 
