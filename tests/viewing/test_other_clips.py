@@ -214,6 +214,23 @@ def test_the_page_plays_webm_and_shows_a_gif_without_a_time_line(browser, tmp_pa
         assert "no time line" in viewer.frame.inner_text(".under")
 
 
+@pytest.mark.slow
+def test_a_trial_without_steps_has_its_clips_by_name_with_their_returns(browser, tmp_path):
+    names = ["ep1.mp4", "ep2.mp4", "ep10.mp4"]
+    for task in ("lift", "push"):
+        write_clips(tmp_path / "clips" / task, names)
+        (tmp_path / "clips" / task / "t.csv").write_text("file,return\nep1.mp4,5\nep2.mp4,9\nep10.mp4,7\n")
+    with opened(browser, tmp_path / "clips", tmp_path, "view=trial&trial=lift") as viewer:
+        viewer.wait("document.querySelectorAll('.film video').length == 3")
+        assert viewer.all(".film", "e.dataset.clip") == names
+        assert viewer.all(".film-facts span") == names
+        assert viewer.all(".film-facts b") == ["5", "9", "7"]
+        assert viewer.frame.inner_text(".step-shown") == "ep10.mp4"
+        viewer.frame.click(".film[data-clip='ep2.mp4'] .film-facts")
+        viewer.wait("document.querySelectorAll('.strip-row').length == 1")
+        assert "return=return of t.csv" in viewer.frame.inner_text(".under")
+
+
 def test_a_server_of_other_clips_gives_webm_as_such(tmp_path):
     from urllib.request import urlopen
 

@@ -74,7 +74,8 @@
       const looks = [{ color: app.colorOf(trial) }, { color: grey }, { color: grey, dash: [2, 4] }];
       const keys = app.data.sections[app.state.section] || [];
       const lines = keys.slice(0, 3).map((key, index) => {
-        const own = model.clipsOf(trial, app.state.section, key).filter((clip) => clip.return != null && clip.step != null);
+        const own = model.clipsOf(trial, app.state.section, key)
+          .filter((clip) => clip.return != null && clip.step != null);
         return { label: `return of ${tm.app.keyLabel(key)} clip`, ...looks[index], points: true,
           x: own.map((clip) => clip.step), y: own.map((clip) => clip.return) };
       });
