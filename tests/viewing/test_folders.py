@@ -482,12 +482,12 @@ def test_clips_that_lie_beside_tunes_files_are_no_trial(tmp_path):
         assert len(found[2].media) == 0
 
 
-@pytest.mark.parametrize("name", ["holiday.mp4", "episode-0.mp4", "rl-video-episode-x.mp4", "rl-video-episode-0.avi"])
+@pytest.mark.parametrize("name", ["rl-video-episode-0.avi", ".a.mp4", "a.mp4.part", "results.csv"])
 def test_a_folder_without_anything_known_says_what_was_looked_for(tmp_path, name):
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / name).write_bytes(b"")
     for folder in (tmp_path, tmp_path / "some"):
-        with pytest.raises(ValueError, match=r"trials of Ray Tune, or clips .*RecordVideo.*-episode-0\.mp4"):
+        with pytest.raises(ValueError, match=r"trials of Ray Tune, or clips of another recorder \(\.mp4"):
             tm.load(folder)
         with pytest.raises(ValueError, match=r"or the folder of the clips\. If its sweep starts later, pass --wait"):
             make_watch_server(str(folder))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tune_media.cli.command import Command, nothing_recorded
-from tune_media.cli.options import chooses_trials, trial_names
+from tune_media.cli.options import chooses_trials, names_columns, trial_names
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:
@@ -32,9 +32,16 @@ if TYPE_CHECKING:
     help="One JSON object a line, with all fields: of media, unless --rows says otherwise.",
 )
 @click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
+@names_columns
 @chooses_trials
 def list_media(
-    experiment: str, every: bool, rows: str | None, with_config: bool, trials: tuple[str, ...], **formats: bool
+    experiment: str,
+    every: bool,
+    rows: str | None,
+    with_config: bool,
+    trials: tuple[str, ...],
+    columns: dict[str, str] | None,
+    **formats: bool,
 ) -> None:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
 
@@ -52,7 +59,7 @@ def list_media(
     from tune_media.viewing.catalog import load
     from tune_media.viewing.table import lost_lines
 
-    catalog = load(experiment)
+    catalog = load(experiment, columns=columns)
     if trials:
         catalog = catalog.of_trials(trial_names(catalog, trials))
     if not len(catalog) and (of == "media" or not catalog.trials):
@@ -104,6 +111,8 @@ def _print_tables(catalog: Catalog, of: str) -> None:
             click.echo(table.in_lines(table.printable(said.sentence)))
         if importance := table.importance_line(catalog):
             click.echo(table.in_lines(importance))
+    for line in table.column_lines(catalog):
+        click.echo(table.in_lines(table.printable(line)))
     for line in table.lost_lines(catalog):
         click.echo(table.in_lines(line))
     # episodes without a clip, and media that were lost, are recorded, too

@@ -26,6 +26,21 @@ def trials_option(help_text: str, **more: Any) -> Callable[..., Any]:
     return click.option("--trial", "--trials", "trials", multiple=True, metavar="NAME", help=help_text, **more)
 
 
+def _parsed_columns(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, str] | None:
+    from tune_media.values.clip_columns import columns_of
+
+    try:
+        return None if text is None else columns_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+names_columns = click.option(
+    "--columns",
+    metavar="FACT=COLUMN,...",
+    callback=_parsed_columns,
+    help="Columns of a table beside clips of other tools: file, return, seed, success, step. Default: the usual names.",
+)
 chooses_trials = trials_option("Names or parts of names, with commas; may be repeated. Default: all.")
 
 

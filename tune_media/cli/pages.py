@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tune_media.cli.command import Command, nothing_recorded
+from tune_media.cli.options import names_columns
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
 
@@ -19,14 +20,15 @@ _MUCH = 10**9  # bytes that are copied only after a question
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
 @click.option("--wait", is_flag=True, help="Start although the folder, or an experiment in it, is not there yet.")
-def watch(experiment: str, host: str, port: int, opens: bool, wait: bool) -> None:
+@names_columns
+def watch(experiment: str, host: str, port: int, opens: bool, wait: bool, columns: dict[str, str] | None) -> None:
     """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
 
     Example: tune-media watch --open ~/ray_results/my_sweep
     """
     from tune_media.viewing.watch import make_watch_server, reachable_at, ssh_line
 
-    server = make_watch_server(experiment, host, port, wait=wait)
+    server = make_watch_server(experiment, host, port, wait=wait, columns=columns)
     url = reachable_at(host, server.port)
     click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
     if line := ssh_line(host, server.port):

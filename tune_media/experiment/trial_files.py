@@ -50,6 +50,7 @@ from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.storage.trial_media import TrialContents, read_trial
 from tune_media.values.checks import name_some
+from tune_media.values.clip_columns import Columns
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
@@ -73,8 +74,9 @@ class TrialFiles:
     when it is first asked for. Any thread may ask; one at a time may call ``read`` and what begins with ``refresh``.
     """
 
-    def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str) -> None:
+    def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns | None = None) -> None:
         self.name = name  # as shown; the viewer's is what TensorBoard calls the run
+        self._columns = columns  # of tables beside clips that no index lists
         self.filesystem = filesystem
         self.path = path
         # size and mtime of the index that was read; None: ``refresh`` was never called
@@ -124,7 +126,7 @@ class TrialFiles:
 
     def read(self) -> TrialFiles:
         """Read the index and its lines in the log, and return the trial itself. Raises OSError."""
-        contents = read_trial(self.filesystem, self.path)
+        contents = read_trial(self.filesystem, self.path, self._columns)
         stored = [line for line in contents.lines if line.get("status") == STORED]
         self.media = MediaColumns.of_lines([line for line in stored if line.get("kind") != EpisodeBatch.kind])
         reports = [line for line in stored if line.get("kind") == EpisodeBatch.kind]

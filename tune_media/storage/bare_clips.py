@@ -1,8 +1,9 @@
 """Folders of clips that no index lists, as other recorders leave them: what the names of the files say.
 
 Gymnasium's ``RecordVideo`` writes ``<prefix>-episode-<n>.mp4`` and ``<prefix>-step-<n>.mp4``, Stable-Baselines3's
-``VecVideoRecorder`` ``<prefix>-step-<n>-to-step-<m>.mp4``, and ``RecordEpisodes`` names that begin like these. Isaac
-Lab has Gymnasium's in ``videos/train`` and ``videos/play`` of a run's folder. All other files are left alone.
+``VecVideoRecorder`` ``<prefix>-step-<n>-to-step-<m>.mp4``, and ``RecordEpisodes`` names that begin like these: only
+these numbers are steps. Isaac Lab has Gymnasium's in ``videos/train`` and ``videos/play`` of a run's folder. Clips with
+other names have no step, unless a table beside them has it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from dataclasses import replace
 
 import pyarrow.fs
 
+from tune_media.storage.clip_tables import MOST_BYTES, SUFFIXES, ClipTables
 from tune_media.storage.entry import STORED
-from tune_media.storage.filesystem import local_path
+from tune_media.storage.filesystem import local_path, read_if_there
 from tune_media.storage.index_lines import INDEX_VERSION, Line, MediumLine
+from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.clip_columns import Columns
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
@@ -29,11 +33,12 @@ KEY = "clips"
 _INNER = "videos"
 RUNS = (f"{_INNER}/{TRAIN}", f"{_INNER}/play")
 """The folders in a run's folder that have its clips, too, as Isaac Lab makes them."""
-_CLIP = re.compile(
+_RECORDERS = re.compile(
     r"(?P<prefix>[^/]*?)(?:-env-(?P<env>\d+))?"
     r"-(?:episode-(?P<episode>\d{1,15})|step-(?P<step>\d{1,15})(?:-to-step-\d+)?)(?:-[^/]+)?\.mp4"
 )
-_PLACED = re.compile(rf"(?:(?:{'|'.join(RUNS)})/)?{_CLIP.pattern}")
+_PLACED = re.compile(rf"(?:(?:{'|'.join(RUNS)})/)?[^/.][^/]*\.(?:mp4|webm|gif)", re.IGNORECASE)
+_GIF = "gif"
 _EVALUATES = re.compile(r"(eval|evaluation|test|val|validation|play)(?![A-Za-z])", re.IGNORECASE)
 _TUNES = ("tuner.pkl", "params.pkl", "result.json", "experiment_state-", ".tune_media")
 
@@ -48,37 +53,60 @@ def section_of(name: str) -> str:
 
 
 def is_clip_name(path: str) -> bool:
-    """Return whether a path in a folder is one that a recorder gives to a clip.
+    """Return whether a path in a folder is one that a clip without an index may have.
 
-    >>> is_clip_name("rl-video-episode-0.mp4"), is_clip_name("videos/train/rl-video-step-2000.mp4")
-    (True, True)
-    >>> is_clip_name("holiday.mp4"), is_clip_name("private/rl-video-episode-0.mp4")
-    (False, False)
+    >>> is_clip_name("rl-video-episode-0.mp4"), is_clip_name("videos/train/a.webm"), is_clip_name("b.gif")
+    (True, True, True)
+    >>> is_clip_name("holiday.avi"), is_clip_name("private/rl-video-episode-0.mp4"), is_clip_name(".a.mp4")
+    (False, False, False)
     """
     return _PLACED.fullmatch(path) is not None
 
 
-def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[MediumLine]:
-    """Return an index line for each clip in a folder without an index, of what its name and its header say.
+def is_recorders_name(path: str) -> bool:
+    """Return whether a known recorder gave a clip its name.
 
-    Its step is the number in its name, of an episode or a step. Its return, length and seed are not known.
-    Headers are read on this machine only: elsewhere each would take several requests. A folder of Tune's has no bare
-    clips: files beside Tune's are no trial's.
+    >>> is_recorders_name("videos/train/rl-video-step-2000.mp4"), is_recorders_name("eval_episode_0.mp4")
+    (True, False)
+    """
+    return _RECORDERS.fullmatch(posixpath.basename(path)) is not None
+
+
+def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns | None = None) -> list[MediumLine]:
+    """Return an index line for each clip in a folder without an index, in the natural order of their names.
+
+    Facts are from its name, its header, and the tables beside it. A number in a name is a step only if a known recorder
+    gave the name. Headers are read on this machine only: elsewhere each would take several requests. A folder of Tune's
+    has no bare clips: files beside Tune's are no trial's.
 
     Raises:
         OSError: The filesystem does not answer.
     """
+    files = _files(filesystem, folder)
+    clips = {path: info for path, info in files.items() if is_clip_name(path)}
+    tables = ClipTables(folder, clips, columns)
+    for path, info in files.items():
+        if path not in clips and (info.size or 0) <= MOST_BYTES:
+            try:
+                tables.add(path, read_if_there(filesystem, posixpath.join(folder, path)) or b"")
+            except (ValueError, RecursionError) as error:
+                warn_passed_over(posixpath.join(folder, path), error_text(error))
     lines = []
-    for path, info in _files(filesystem, folder).items():
+    for path, info in clips.items():
         here = local_path(filesystem, posixpath.join(folder, path))
         header = _header(here, info.size, info.mtime_ns) if here is not None else {}
-        lines.append(_line(path, info, header))
-    ordered = sorted(lines, key=lambda line: (line.facts["step"], line.path))
+        lines.append(_line(path, info, header, *tables.facts(path)))
+    ordered = sorted(lines, key=lambda line: (line.facts.get("step", 0), _natural(line.path)))
     return [replace(line, row=row) for row, line in enumerate(ordered, 1)]
 
 
+def _natural(path: str) -> list[str | int]:
+    """Return a key that orders a2 before a10: texts and numbers take turns."""
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"(\d+)", path))]
+
+
 def bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[int, int] | None:
-    """Return the size of all clips of ``bare_clips``, and when the last was written, in ns; None if there are none."""
+    """Return the size of all files of ``bare_clips``, and when the last was written, in ns; None without a clip."""
     files = _files(filesystem, folder).values()
     return (sum(info.size or 0 for info in files), max(info.mtime_ns or 0 for info in files)) if files else None
 
@@ -91,7 +119,10 @@ def _files(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.
     for run in RUNS if _INNER in here else ():
         inner = _listed(filesystem, posixpath.join(folder, run))
         files |= {posixpath.join(run, name): info for name, info in inner.items()}
-    return {path: info for path, info in files.items() if info.is_file and is_clip_name(path)}
+    files = {path: info for path, info in files.items() if info.is_file}
+    clips = {path: info for path, info in files.items() if is_clip_name(path)}
+    tables = {path: info for path, info in files.items() if path.lower().endswith(SUFFIXES)}
+    return clips | tables if clips else {}
 
 
 def _listed(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.fs.FileInfo]:
@@ -113,20 +144,30 @@ def _header(path: str, size: int, written: int) -> Line:
         return {"note": error_text(error)}
 
 
-def _line(path: str, info: pyarrow.fs.FileInfo, header: Line) -> MediumLine:
+def _line(path: str, info: pyarrow.fs.FileInfo, header: Line, told: Line, columns: str) -> MediumLine:
     folder, name = posixpath.split(path)
-    parts = _CLIP.fullmatch(name)
-    assert parts is not None
+    stem, suffix = posixpath.splitext(name)
+    kind = suffix[1:].lower()
+    parts = _RECORDERS.fullmatch(name)
+    named: Line = {}
+    if parts is not None:
+        named["step"] = int(parts["episode"] or parts["step"])
+        if parts["env"] is not None:
+            named["env_index"] = int(parts["env"])
     facts: Line = {
         **header,
         "v": INDEX_VERSION,
         "kind": Video.kind,
-        "step": int(parts["episode"] or parts["step"]),
         "time": (info.mtime_ns or 0) / 1e9,
         "bytes": info.size or 0,
-        "format": "mp4",
+        "format": kind,
+        **named,
+        **told,
     }
-    if parts["env"] is not None:
-        facts["env_index"] = int(parts["env"])
-    section = section_of(posixpath.basename(folder) or parts["prefix"])
+    notes = ["GIF: no time line, no sync" if kind == _GIF else None, header.get("note"), columns or None]
+    if any(notes):
+        facts["note"] = "; ".join(filter(None, notes))
+    if columns:
+        facts["columns"] = columns
+    section = section_of(posixpath.basename(folder) or (stem if parts is None else parts["prefix"]))
     return MediumLine(id=name_digest(path), section=section, key=KEY, path=path, row=0, status=STORED, facts=facts)

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import pyarrow.fs
 
-from tune_media.storage.bare_clips import bare_clips
+from tune_media.storage.bare_clips import bare_clips, is_recorders_name
 from tune_media.storage.entry import STORED, may_be_rendered
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.fold import fold
 from tune_media.storage.index_lines import Line, LogLine, MediumLine, read_index
 from tune_media.storage.location import filesystem_of_trial, media_folder, path_of
 from tune_media.storage.log import Log, has_log, read_log
+from tune_media.values.clip_columns import Columns
 
 logger = logging.getLogger("tune_media")
 
@@ -36,6 +37,7 @@ class TrialContents:
         unrendered: How many clips have no file: of these there is only the tape of the episode, so far or for good.
             Those that the trial has left behind are not counted.
         is_bare: Whether nothing lists its media, and the lines are made of the names of its clips.
+        is_unnamed: Whether it is bare, and no known recorder gave a clip its name: it may be a folder of anything.
     """
 
     media_folder: str
@@ -44,12 +46,14 @@ class TrialContents:
     may_run: bool = False
     unrendered: int = 0
     is_bare: bool = False
+    is_unnamed: bool = False
 
 
-def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
+def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns | None = None) -> TrialContents:
     """Read a trial's index and its lines in the log, or, without these, what the names of its clips say.
 
     Nothing is changed. ``folder`` may be the trial's folder on the driver, too. Several threads may call this.
+    ``columns`` are those of tables beside bare clips.
 
     Raises:
         OSError: The filesystem does not answer.
@@ -66,10 +70,12 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> TrialContents:
         except FileNotFoundError:  # the pointer was changed, or the driver has listed nothing yet
             place = folder
     lines, is_coming, written = (listed if place == folder else _Listed.of(filesystem, path_of(place))).valid()
-    bare = [] if lines or is_coming else bare_clips(filesystem, path_of(place).rstrip("/"))
+    bare = [] if lines or is_coming else bare_clips(filesystem, path_of(place).rstrip("/"), columns)
     fields = [line.fields() for line in lines or bare]
     unrendered = sum(map(may_be_rendered, fields))
-    return TrialContents(place, fields, is_coming, time.time() - written < _RUNNING_SECONDS, unrendered, bool(bare))
+    may_run = time.time() - written < _RUNNING_SECONDS
+    is_unnamed = bool(bare) and not any(is_recorders_name(line.path) for line in bare)
+    return TrialContents(place, fields, is_coming, may_run, unrendered, bool(bare), is_unnamed)
 
 
 def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool, float]:

@@ -6,7 +6,7 @@ import contextlib
 import html
 import logging
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -23,6 +23,7 @@ from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_unrendered
 from tune_media.values.checks import a_text, as_shown, name_some, one_of
+from tune_media.values.clip_columns import Columns, checked_columns
 from tune_media.values.number import counted
 from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
@@ -40,7 +41,7 @@ from tune_media.viewing.places import (
     no_experiment,
     short_names,
 )
-from tune_media.viewing.trial_folders import is_trial
+from tune_media.viewing.trial_folders import is_trial, may_be_stray
 from tune_media.viewing.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -419,7 +420,9 @@ class Catalog(Sequence[CatalogRow]):
         return _in_parallel(read, self.trials)
 
 
-def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalog:
+def load(
+    source: Any, filesystem: pyarrow.fs.FileSystem | None = None, *, columns: Mapping[str, str] | None = None
+) -> Catalog:
     """Read what was recorded, while an experiment runs or afterwards.
 
     Args:
@@ -428,11 +431,13 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
             returned. Or a list of these. If there are several experiments, trials are called
             ``<experiment>/<trial>``.
         filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
+        columns: Of a table beside clips of other tools, the columns that have ``file``, ``return``, ``seed``,
+            ``success`` and ``step``, such as ``{"return": "my_score"}``. None: those with the usual names.
 
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: No trial can be read. If only some cannot, they are left out, with a warning.
-        ValueError: The folder, or one of several, is no experiment, and has none in it.
+        ValueError: The folder, or one of several, is no experiment, and has none in it. Or ``columns`` names no fact.
         TypeError: ``source`` is something else.
 
     Example:
@@ -442,7 +447,7 @@ def load(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Catalo
         Traceback (most recent call last):
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
-    folders, trials = _read_trials(find_folders(source, filesystem))
+    folders, trials = _read_trials(find_folders(source, filesystem), checked_columns(columns or {}))
     trials = _once(trials)
     snapshots = Snapshots()
     view = TuneView(trials, snapshots)
@@ -476,7 +481,7 @@ def _texts(argument: str, wanted: str | Iterable[str], function: str, example: s
     return texts
 
 
-def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFiles]]:
+def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Folder], list[TrialFiles]]:
     """Return the folders, and the trials of each: those that are, or are directly inside, it or an experiment in it.
 
     A folder with a single experiment is replaced by it. If there are several experiments, the name of a trial begins
@@ -489,12 +494,19 @@ def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFil
     places: list[Folder] = []
     experiments: dict[str, list[TrialFiles]] = {}
     errors: dict[str, Exception] = {}
-    for folder, read in zip(folders, _read_folders(folders), strict=True):
-        inside = [] if read else experiments_in(folder)
+    for folder, read in zip(folders, _read_folders(folders, columns), strict=True):
+        inside = [] if _has_sure([read]) else experiments_in(folder)
+        within = _read_folders(inside, columns)
+        if read and not _has_sure(within):
+            inside, within = [], [read]
         if not read and not inside and not is_experiment(folder):
             raise no_experiment(folder)
-        places.append(inside[0] if len(inside) == 1 else folder)
-        for experiment, found in zip(inside or [folder], _read_folders(inside) or [read], strict=True):
+        pairs = list(zip(inside or [folder], within or [read], strict=True))
+        if _has_sure(within or [read]):  # what may be stray clips beside these is left out
+            pairs = [(at, {path: one for path, one in own.items() if not may_be_stray(one)}) for at, own in pairs]
+            pairs = [(at, own) for at, own in pairs if own or is_experiment(at)]
+        places.append(pairs[0][0] if len(pairs) == 1 else folder)
+        for experiment, found in pairs:
             errors |= {path: error for path, error in found.items() if isinstance(error, Exception)}
             own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
             path = experiment.path.rstrip("/")
@@ -508,12 +520,17 @@ def _read_trials(folders: Sequence[Folder]) -> tuple[list[Folder], list[TrialFil
     return places, trials
 
 
-def _read_folders(folders: Sequence[Folder]) -> list[dict[str, TrialFiles | Exception]]:
+def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
+    """Return whether any of what was read is surely a trial."""
+    return not all(may_be_stray(found) for own in read for found in own.values())
+
+
+def _read_folders(folders: Sequence[Folder], columns: Columns) -> list[dict[str, TrialFiles | Exception]]:
     """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
     candidates = [  # whatever the names are; checkpoints are not asked
         [folder, *(inner for inner in folder.subfolders() if not CHECKPOINT.match(inner.name))] for folder in folders
     ]
-    read = iter(_in_parallel(_read_trial, [inner for several in candidates for inner in several]))
+    read = iter(_in_parallel(partial(_read_trial, columns), [inner for several in candidates for inner in several]))
     return [{inner.path: found for inner in several if (found := next(read)) is not None} for several in candidates]
 
 
@@ -527,9 +544,9 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
     return [trial for same_path in kept.values() for trial in same_path]
 
 
-def _read_trial(folder: Folder) -> TrialFiles | Exception | None:
+def _read_trial(columns: Columns, folder: Folder) -> TrialFiles | Exception | None:
     try:
-        trial = TrialFiles(folder.name, folder.filesystem, folder.path).read()
+        trial = TrialFiles(folder.name, folder.filesystem, folder.path, columns).read()
         return trial if len(trial.media) or len(trial.reports) or is_trial(folder.filesystem, folder.path) else None
     except Exception as error:  # of one trial; the others are read
         return error

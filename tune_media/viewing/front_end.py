@@ -7,7 +7,10 @@ import re
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
-SHOWN = {".mp4": "video/mp4", ".gif": "image/gif", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
+SHOWN = {
+    **{".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"},
+    **{".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"},
+}
 """The files that the page shows, by their suffix; a browser runs none of them."""
 _PRELOAD = '<link rel="preload" href="data/first.json" as="fetch" crossorigin>\n'  # which only a server can answer
 

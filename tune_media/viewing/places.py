@@ -143,9 +143,9 @@ def no_experiment(folder: Folder) -> ValueError:
     "'/tmp' is not an experiment:"
     """
     return ValueError(
-        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or clips with "
-        "names as RecordEpisodes, RecordVideo and VecVideoRecorder give them (...-episode-0.mp4, ...-step-0.mp4). Pass "
-        "the experiment's folder, which tuner.fit() prints, or the folder of the clips."
+        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or clips of "
+        "another recorder (.mp4, .webm or .gif). Pass the experiment's folder, which tuner.fit() prints, or the folder "
+        "of the clips."
     )
 
 

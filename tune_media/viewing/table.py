@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -182,6 +183,13 @@ def lost_lines(catalog: Catalog) -> list[str]:
     ]
     others = len(lost) - len(lines)
     return [*map(printable, lines), *([f"lost: {counted(others, 'older medium', 'older media')}"] if others else [])]
+
+
+def column_lines(catalog: Catalog) -> list[str]:
+    """Return a line for each choice of columns that clips have their facts from."""
+    lines = (line for trial in catalog.trials if trial.contents.is_bare for line in trial.lines)
+    taken = Counter(line["columns"] for line in lines if "columns" in line)
+    return [f"{counted(count, 'clip')}: {columns}" for columns, count in taken.items()]
 
 
 def media_table(catalog: Catalog) -> str:

@@ -32,6 +32,7 @@ class TrialFolders:
         self._filesystem = filesystem
         self._known = {trial.path: trial for trial in trials if trial.filesystem is filesystem}
         self._is_far = not is_local(filesystem)
+        self.bare: set[str] = set()  # folders of clips that no index lists; these may hold trials, too
         self._parents = {posixpath.dirname(path) for path in self._known}
 
     def versions(self, folders: Sequence[str], pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
@@ -77,6 +78,7 @@ class TrialFolders:
             except OSError as error:
                 bare = error
         if bare is not None:
+            self.bare.add(folder)
             return bare
         if isinstance(mark, OSError):
             return mark
@@ -96,6 +98,14 @@ def is_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
     if isinstance(version, OSError):
         raise version
     return version is not None
+
+
+def may_be_stray(found: TrialFiles | Exception) -> bool:
+    """Return whether a folder is no trial if there are surer ones: it has only clips whose names no recorder gave.
+
+    Beside a sweep, these are figures, or the video of ``tune-media grid``.
+    """
+    return isinstance(found, TrialFiles) and found.contents.is_unnamed
 
 
 def file_infos(filesystem: pyarrow.fs.FileSystem, paths: Sequence[str]) -> list[_Info]:

@@ -23,10 +23,11 @@ from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.passed_over import passed_over
 from tune_media.values.checks import name_some
+from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
 from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
-from tune_media.viewing.trial_folders import TrialFolders, file_infos, in_parts
+from tune_media.viewing.trial_folders import TrialFolders, file_infos, in_parts, may_be_stray
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class LogDirectory:
 
     Attributes:
         prefix: What TensorBoard puts before the names of its runs (``--logdir_spec prefix:path``), or ``""``.
+        columns: Of tables beside clips that no index lists.
 
     Example:
         >>> LogDirectory.of("/tmp/results").folder.path
@@ -53,11 +55,12 @@ class LogDirectory:
 
     folder: Folder
     prefix: str = ""
+    columns: Columns | None = None
 
     def trial(self, path: str) -> TrialFiles:
         """Return the files of a trial inside."""
         name = posixpath.join(self.prefix, posixpath.relpath(path, self.folder.path))
-        return TrialFiles(name, self.folder.filesystem, path)
+        return TrialFiles(name, self.folder.filesystem, path, self.columns)
 
     @classmethod
     def of(cls, path: str, prefix: str = "") -> LogDirectory:
@@ -132,6 +135,7 @@ class Trials:
         self.roots = list(roots)
         self._trials: dict[str, TrialFiles] = {}
         self._ids: dict[str, TrialFiles] = {}
+        self._strays: list[TrialFiles] = []  # see ``may_be_stray``; kept, so that they are not read at each look
         self._lock = threading.Lock()
         self._unreadable: dict[str, str] = {}  # why, by path
         self._listings = Listings()
@@ -268,7 +272,8 @@ class Trials:
     ) -> list[TrialFiles]:
         """Return the trials of a log directory; one that cannot be read stays as it was, and its error is added."""
         versions = self._versions(root, pool)
-        known = {trial.path: trial for trial in self._trials.values() if trial.filesystem is root.folder.filesystem}
+        before = [*self._trials.values(), *self._strays]
+        known = {trial.path: trial for trial in before if trial.filesystem is root.folder.filesystem}
         errors |= {path: version for path, version in versions.items() if isinstance(version, OSError)}
         trials = {path: known.get(path) or root.trial(path) for path in versions if path in known or path not in errors}
         view = TuneView(list(trials.values()), self._snapshots)  # looks at Tune's snapshots again, if a trial asks
@@ -280,8 +285,14 @@ class Trials:
         is_far = not is_local(root.folder.filesystem)  # threads do not speed up a local disk, and slow down the answers
         read = (pool.map if is_far else map)(lambda item: self._error_of_reading(*item), fresh)
         errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
-        parts = {posixpath.join(path, run) for path, trial in trials.items() if trial.contents.is_bare for run in RUNS}
-        return [trial for path, trial in trials.items() if path not in parts]
+        bare = {path for path, trial in trials.items() if trial.contents.is_bare}
+        parts = {posixpath.join(path, run) for path in bare for run in RUNS}
+        parts |= {path for path in bare if posixpath.dirname(path) in bare - {root.folder.path}}  # as tm.load does
+        kept = {path: trial for path, trial in trials.items() if path not in parts}
+        has_sure = not all(map(may_be_stray, kept.values()))
+        strays = [trial for trial in kept.values() if has_sure and may_be_stray(trial)]
+        self._strays = [trial for trial in self._strays if trial.path not in versions] + strays
+        return [trial for trial in kept.values() if trial not in strays]
 
     def _versions(self, root: LogDirectory, pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
         """Return the trial folders of a log directory, each with the version of its index, or why it has none.
@@ -296,7 +307,7 @@ class Trials:
             versions |= found
             refused = [version for version in found.values() if isinstance(version, OSError)]
             outage = outage or (refused[0] if len(refused) == len(level) else None)
-            others = [path for path in level if path not in versions or not depth]  # as tm.load does
+            others = [path for path in level if path not in versions or not depth or path in look.bare]
             level = [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths]
             if not level:
                 break

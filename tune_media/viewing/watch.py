@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
@@ -28,13 +28,21 @@ _ALL_ADDRESSES = ("0.0.0.0", "::", "")
 _HOST = re.compile(r"(?:\[([^\[\]]+)\]|([^:\[\]]+))(?::\d+)?")  # of a request, with or without a port
 
 
-def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait: bool = False) -> BaseWSGIServer:
+def make_watch_server(
+    path: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    wait: bool = False,
+    columns: Mapping[str, str] | None = None,
+) -> BaseWSGIServer:
     """Return a server of the viewer for an experiment; ``serve_forever`` runs it.
 
     Args:
         path: The experiment, a folder of experiments, or one trial; a local path or a URI.
         port: The port; 0 takes a free one.
         wait: Whether the folder may come later; until then, the page has no trials.
+        columns: As in ``tune_media.load``.
 
     Raises:
         FileNotFoundError: There is no such folder, and ``wait`` is false.
@@ -50,7 +58,7 @@ def make_watch_server(path: str, host: str = "127.0.0.1", port: int = 0, *, wait
     folder = folder_at(path) if wait else find_folders(path)[0]
     if not wait and not holds_experiment(folder):
         raise ValueError(f"{no_experiment(folder)} If its sweep starts later, pass --wait.")
-    trials = Trials([LogDirectory(folder)])
+    trials = Trials([LogDirectory(folder, columns=columns)])
     viewer = ViewerApp(trials, folder.name, TapePlayer() if host in LOCAL_HOSTS else None)
     app: WSGIApplication = viewer
     if host in LOCAL_HOSTS:

@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, lastPart, Choice } = tm.ui;
+  const { html, number, placeOf, plural, lastPart, Choice } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
@@ -168,13 +168,14 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
     const clips = trial ? model.clipsOf(trial, state.section, state.key) : [];
     const found = clips.findIndex((clip) => clip.path === state.clip);
     const isOther = found < 0 && state.view === "clip"; // a clip of another key, or from a tape
-    const shown = isOther ? app.clip?.step : clips.at(found)?.step;
+    const clip = isOther ? app.clip : clips.at(found);
+    const shown = clip?.step;
     const at = found < 0 && shown != null ? Math.max(0, clips.filter(({ step }) => step <= shown).length - 1) : found;
     return html`<label class="steps-slider"><span>Training</span>
         <input type="range" min="0" max=${Math.max(0, clips.length - 1)} value=${at} disabled=${clips.length < 2}
-          aria-label="Clip of this trial" aria-valuetext=${`step ${shown}`}
+          aria-label="Clip of this trial" aria-valuetext=${clip ? placeOf(clip) : ""}
           onInput=${(event) => app.set({ clip: clips[Number(event.target.value)].path, frame: 0 })} /></label>
-      <output class="step-shown">step ${number(shown)}</output>`;
+      <output class="step-shown">${clip ? placeOf(clip) : ""}</output>`;
   }
 
   tm.bars = { TopBar, Transport, Ranking, resize, changeSpeed };

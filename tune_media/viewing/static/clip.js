@@ -3,7 +3,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, captionOf, downloadName, Player } = tm.ui;
+  const { html, number, placeOf, captionOf, downloadName, Player } = tm.ui;
   const { align, Heading } = tm.trial;
   const { stepOf, lastStep, seriesOf, rewardTerms, termCandidates, momentsOf } = tm.steps;
   const CHART_HEIGHT = 190;
@@ -98,7 +98,7 @@
 
     render({ app, trial, clip, isGone }, { problem, frame }) {
       const { details, plotted } = this;
-      const hasStrip = clip.kind === "video" && !clip.isUnplayed;
+      const hasStrip = !clip.isPicture && !clip.isUnplayed;
       const episode = clip.kind === "video" && details?.record?.episode_id;
       return html`<main class="clip-view">
         <${Heading} app=${app} trial=${trial}>
@@ -120,6 +120,7 @@
             ${clip.isUnplayed ? html`<${tm.tape.Stage} app=${app} clip=${clip} />` : html`<${Player} clip=${clip}
               group=${app.group} label=${captionOf(clip)} onOpen=${() => app.group.toggle()} />`}
             <p class="under" aria-live="off">${clip.isUnplayed ? html`<span>steps <b>${number(clip.length)}</b></span>`
+              : clip.isPicture ? html`<span>${placeOf(clip)}</span>`
               : html`<span>frame <b class="frame">${frame + 1}</b> of ${number(clip.frames)}</span>
                 <span>env step <b>${number(stepOf(clip, frame))}</b></span>`}
               <span>return <b>${number(clip.return)}</b></span>

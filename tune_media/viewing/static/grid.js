@@ -56,7 +56,7 @@
   /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
   function Facts({ app, trial, clip, step, rank, score, scoreStep, scale, color }) {
     const { state } = app;
-    const isOther = clip && step != null && clip.step !== step;
+    const isOther = clip?.step != null && step != null && clip.step !== step;
     const params = Object.entries(trial.texts);
     const fitting = (room) => tm.ui.fitting(params, room,
       (name, text) => CHIP_EDGE + CHARACTER * (Math.min(name.length, CHIP_NAME) + text.length));
@@ -89,11 +89,13 @@
           ${scoreStep != null && ` at step ${number(scoreStep)}`}</dt><dd class="big">${number(score)}</dd></div>`}
         <${tm.configurations.Success} rate=${model.successOf(trial, app.data)} title=${SUCCESS_HELP} />
         <div><dt>return</dt><dd>${number(clip?.return)}</dd></div>
-        <div><dt>step</dt><dd class=${isOther ? "other" : ""} title=${note}>${number(clip?.step)}
+        <div><dt>${clip && clip.step == null ? "file" : "step"}</dt><dd class=${isOther ? "other" : ""}
+          title=${note}>${clip && clip.step == null ? clip.file : number(clip?.step)}
           ${isOther && html`<i role="img" aria-label=${note}> ≠</i>`}</dd></div>
         <div><dt>length</dt><dd>${number(clip?.length ?? clip?.frames)}</dd></div>
         <${tm.tape.NewerTape} app=${app} trial=${trial} clip=${clip} />
       </dl>
+      ${clip?.isPicture && clip.note && html`<p class="muted note">${clip.note}</p>`}
       <${Sparkline} clips=${model.clipsOf(trial, state.section, state.key)} shown=${clip} color=${color}
         scale=${scale} />`;
   }

@@ -63,8 +63,13 @@
         return this.trial.url + encodePath(this.path);
       }
 
+      /** Whether an <img> shows it, which has no frames to go to: a picture, or a GIF. */
+      get isPicture() {
+        return this.kind === "image" || this.suffix.toLowerCase() === ".gif";
+      }
+
       get poster() {
-        return payload.posters && this.kind === "video" ? this.url + payload.posters : undefined;
+        return payload.posters && !this.isPicture ? this.url + payload.posters : undefined;
       }
     }
     for (const [name, column] of Object.entries(payload.clips)) {
@@ -116,8 +121,12 @@
     return model;
   }
 
-  /** Order clips by step. Of several at one step the last one is shown: the best that was not rolled back. */
+  /**
+   * Order clips by step. Of several at one step the last one is shown: the best that was not rolled back. Without steps
+   * they stay in the order of their names.
+   */
   function order(a, b, sign = 1) {
+    if (a.step == null && b.step == null) return 0;
     return a.step - b.step || Number(b.rolled_back) - Number(a.rolled_back) || sign * compareReturns(a, b) || 0;
   }
 
@@ -155,7 +164,7 @@
   function scaleOf(trials, section, key) {
     const scale = { first: Infinity, last: -Infinity, low: Infinity, high: -Infinity };
     for (const { step, return: value } of trials.flatMap((trial) => clipsOf(trial, section, key))) {
-      if (value == null) continue;
+      if (value == null || step == null) continue;
       [scale.first, scale.last] = [Math.min(scale.first, step), Math.max(scale.last, step)];
       [scale.low, scale.high] = [Math.min(scale.low, value), Math.max(scale.high, value)];
     }

@@ -236,7 +236,7 @@
               style=${{ left: at(own.step), ...(own.color ? { "--mark": own.color } : {}),
                 ...(own.until ? { width: `calc(${at(own.until)} - ${at(own.step)})` }
                   : { marginLeft: `${-6 - 13 * before(own)}px` }) }}>${own.until ? "" : SIGNS[own.kind]}</i>`)}</div>
-          ${clips.map(({ clip, color }) => clip.kind === "video" && html`<div class="strip-row"
+          ${clips.map(({ clip, color }) => !clip.isPicture && html`<div class="strip-row"
             key=${clip.path + clip.trial.id} style=${color ? { "--row": color } : {}}>
               <${Filmstrip} clip=${clip} last=${last} /></div>`)}
           ${moments.filter(({ kind }) => kind === "fork")

@@ -2,7 +2,7 @@
 (function (tm) {
   "use strict";
 
-  const { html, number, plural, titleOf, captionOf, Player } = tm.ui;
+  const { html, number, plural, titleOf, placeOf, captionOf, Player } = tm.ui;
   const { Component } = window.htmPreact;
   const model = tm.model;
   const { cssColor } = tm.charts;
@@ -74,7 +74,8 @@
       const looks = [{ color: app.colorOf(trial) }, { color: grey }, { color: grey, dash: [2, 4] }];
       const keys = app.data.sections[app.state.section] || [];
       const lines = keys.slice(0, 3).map((key, index) => {
-        const own = model.clipsOf(trial, app.state.section, key).filter((clip) => clip.return != null);
+        const own = model.clipsOf(trial, app.state.section, key)
+          .filter((clip) => clip.return != null && clip.step != null);
         return { label: `return of ${tm.app.keyLabel(key)} clip`, ...looks[index], points: true,
           x: own.map((clip) => clip.step), y: own.map((clip) => clip.return) };
       });
@@ -102,11 +103,11 @@
           ${clips.map((clip) => html`<div class=${`film${tm.compare.isTicked(app, trial, clip.path) ? " ticked" : ""}`}
             role="listitem" key=${clip.path} aria-current=${clip === chosen} data-clip=${clip.path}>
             <${tm.compare.ClipBox} app=${app} trial=${trial} path=${clip.path}
-              label=${`the clip of step ${number(clip.step)}`} isStop=${false} />
+              label=${`the clip of ${placeOf(clip)}`} isStop=${false} />
             <${Player} clip=${clip} group=${app.group} label=${captionOf(clip)}
               onOpen=${() => app.open(trial, clip)} />
             <button class="film-facts" onClick=${() => app.open(trial, clip)}>
-              <span>step ${number(clip.step)}</span><b>${number(clip.return)}</b>${clip.rolled_back
+              <span>${placeOf(clip)}</span><b>${number(clip.return)}</b>${clip.rolled_back
                 && html`<em title="the trial went back to an earlier checkpoint after this">rolled back</em>`}</button>
           </div>`)}
           ${!clips.length && html`<div class="muted"><${tm.tape.NoClip} app=${app} trial=${trial} /></div>`}

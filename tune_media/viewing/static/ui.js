@@ -191,7 +191,7 @@
     }
 
     render({ clip, label, onOpen }, { failed }) {
-      const picture = clip.kind === "image"
+      const picture = clip.isPicture
         ? html`<img alt=${label} />`
         : html`<video muted playsinline preload="auto" poster=${clip.poster || undefined} aria-label=${label}
           disablepictureinpicture></video>`;
@@ -271,14 +271,14 @@
 
     render({ clip }, { isLoaded }) {
       if (!isLoaded) return null;
-      return clip.kind === "image" ? html`<img src=${clip.url} alt="" />`
+      return clip.isPicture ? html`<img src=${clip.url} alt="" />`
         : html`<video src=${clip.url} muted autoplay loop playsinline></video>`;
     }
   }
 
   /** The returns of a trial's clips over training, on one scale for all trials, with a line at the shown clip. */
   function Sparkline({ clips, shown, color, scale }) {
-    const points = clips.filter((clip) => clip.return != null);
+    const points = clips.filter((clip) => clip.return != null && clip.step != null);
     if (points.length < 2) return html`<span class="spark"></span>`;
     const { first, low } = scale;
     const span = scale.last - first || 1;
@@ -292,9 +292,12 @@
     </svg>`;
   }
 
+  /** The step of a clip; the name of its file if it has none. */
+  const placeOf = (clip) => (clip.step == null ? clip.file : `step ${number(clip.step)}`);
+
   /** What a screen reader says of a clip. */
   const captionOf = (clip) =>
-    `${titleOf(clip.trial)}: step ${number(clip.step)}` +
+    `${titleOf(clip.trial)}: ${placeOf(clip)}` +
     (clip.return != null ? `, return ${number(clip.return)}` : "") +
     (clip.length != null ? `, ${plural(clip.length, "step")} long` : "");
 
@@ -396,6 +399,6 @@
     }
   }
 
-  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, captionOf, downloadName,
-    Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, placeOf, captionOf,
+    downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));

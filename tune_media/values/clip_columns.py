@@ -1,0 +1,34 @@
+"""The columns of a table beside clips of other tools, by the facts that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FILE = "file"
+FACTS = {"return": "episode_return", "seed": "seed", "success": "success", "step": "step"}
+"""The facts that a table can give, and their names in an index line."""
+Columns = Mapping[str, str]
+"""Which column has a fact, or the file's name, if it is not one of the usual names: ``{"return": "my_score"}``."""
+
+
+def columns_of(text: str) -> dict[str, str]:
+    """Return the columns that ``--columns`` names. Raises ValueError.
+
+    >>> columns_of("file=clip, return=my_score")
+    {'file': 'clip', 'return': 'my_score'}
+    >>> columns_of("score=x")
+    Traceback (most recent call last):
+    ValueError: columns are file, return, seed, success or step, each with its name in the table, such as return=score
+    """
+    columns = {name.strip(): column.strip() for name, _, column in (part.partition("=") for part in text.split(","))}
+    return checked_columns(columns)
+
+
+def checked_columns(columns: Columns) -> dict[str, str]:
+    """Return columns if these are names of facts with names of columns. Raises ValueError."""
+    if not isinstance(columns, Mapping) or not all(
+        name in (FILE, *FACTS) and isinstance(column, str) and column for name, column in columns.items()
+    ):
+        known = f"{FILE}, {', '.join(list(FACTS)[:-1])} or {list(FACTS)[-1]}"
+        raise ValueError(f"columns are {known}, each with its name in the table, such as return=score")
+    return dict(columns)
