@@ -6,7 +6,7 @@ EVALUATION, TRAINING = "evaluation/env_runners/episode_return_mean", "env_runner
 def test_one_evaluation_makes_the_evaluation_the_score_of_all_trials():
     assert known_returns(["score", TRAINING, "loss", EVALUATION]) == [EVALUATION, TRAINING, "score"]
     scores = Scores.of([{TRAINING: 9.0}, {TRAINING: 1.0, EVALUATION: 2.0}], [7.0, None])
-    assert scores == Scores("mean evaluation return", [None, 2.0])
+    assert scores == Scores("mean evaluation return", [None, 2.0], EVALUATION)
     assert scores.best_first() == [1, 0]
 
 

@@ -240,8 +240,8 @@
           ${state.brush && html`<button class="chip" aria-pressed="true" onClick=${() => app.set({ brush: "" })}>
             only curves in the box ✕</button>`}
           <span class="muted">${count > lines.length ? `The ${lines.length} best of ${number(count)}. ` : ""}
-            ${hasBands ? `${state.iqm ? "Interquartile mean" : "Mean"} and 95 % interval of the ${isOfTrials ? "episodes" : "runs"}. `
-              : app.configurations ? "Line: mean of the runs. " : ""}
+            ${hasBands ? `${state.iqm ? "Interquartile mean" : "Mean"} and 95 % interval of the ${isOfTrials
+              ? "episodes" : "runs"}. ` : app.configurations ? "Line: mean of the runs. " : ""}
             ${isMany && html`<i class="swatch winner-swatch"></i><b>${best.label}</b>. `}
             Point at a line to see its ${app.hasClips ? "clip" : "trial"}, click to open it, drag to filter.</span>
         </div>
