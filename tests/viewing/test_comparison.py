@@ -85,6 +85,13 @@ def test_the_verdict_is_one_short_sentence(tmp_path, returns, said):
     assert said is None or len(said.split()) <= 15
 
 
+def test_two_equal_runs_have_no_interval_in_the_table(tmp_path):
+    for lr in (0.1, 0.2):
+        for seed in range(2):
+            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: lr})
+    assert "nan" not in configuration_table(tm.load(tmp_path / "exp"))
+
+
 def test_runs_of_two_kinds_are_told(tmp_path):
     runs = {0.1: [500, 490, 495, 20, 498], 0.2: [390, 400, 410, 420, 395], 0.3: [450, 455, 460, 445, 9]}
     for lr, values in runs.items():

@@ -125,11 +125,6 @@ def configuration_table(catalog: Catalog, width: float | None = None, *, always:
     return laid_out(_lines_of(table, catalog), width, uncut="iqm", optional=[*reversed(params)])
 
 
-def lines_of_configurations(catalog: Catalog) -> list[list[str]]:
-    """Return the cells of ``configuration_table``, the header first, of any configurations."""
-    return _lines_of(catalog.compare(), catalog)
-
-
 def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     params = [name for name in table.columns if name.startswith("config/")]
     names = [name.removeprefix("config/") for name in params]
@@ -142,7 +137,7 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     for (_, row), rate in zip(table.iterrows(), rates, strict=True):
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
         told = "best" if row["n"] and row["rank"] == 1 else "not surely worse" if row["not_surely_worse"] else ""
-        interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] > 1 else ""
+        interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] and not math.isnan(row["low"]) else ""
         values = [_shown(name, row[f"config/{name}"]) for name in names]
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]
         shown += [with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""] if tells else []
