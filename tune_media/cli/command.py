@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tune_media.values.secrets import redacted
 
+INTERRUPTED = "it was interrupted; run it again, and it goes on"
 EXIT_CODES_HELP = """\b
 Exit codes:
   0  it worked

@@ -18,14 +18,13 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from tune_media.cli.command import plain_text
+from tune_media.cli.command import INTERRUPTED, plain_text
 from tune_media.cli.standard_streams import drop_what_nobody_reads
 from tune_media.values.secrets import error_text
 
 _START_SECONDS = 600.0  # to import what plays
 _END_SECONDS = 10.0
 _TICK_SECONDS = 0.2
-INTERRUPTED = "it was interrupted; run it again, and it goes on"
 
 
 class GateError(Exception):

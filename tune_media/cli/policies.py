@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tune_media.cli.command import Command, Failure, UsersCommand, in_shell, shell_word
+from tune_media.cli.command import INTERRUPTED, Command, Failure, UsersCommand, in_shell, shell_word
 from tune_media.cli.options import file_to_write, options, trials_option
 from tune_media.values.number import counted
 
@@ -79,7 +79,7 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
             **options,
         )
     except KeyboardInterrupt as error:
-        raise Failure(RuntimeError("it was interrupted; run it again, and it goes on")) from error
+        raise Failure(RuntimeError(INTERRUPTED)) from error
     if as_json:
         click.echo(json_bytes(evaluation.facts()))
     else:
@@ -142,7 +142,7 @@ def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **o
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
       tune-media gate runs/mine --metric success --at-least 0.9
     """
-    from tune_media.cli.gate_process import INTERRUPTED, gate_in_process
+    from tune_media.cli.gate_process import gate_in_process
     from tune_media.values.strict_json import json_bytes
 
     try:
@@ -150,7 +150,6 @@ def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **o
         if target is not None:
             target.parent.stat()  # raises if there is none; when all has been played it is too late
             target.unlink(missing_ok=True)  # the verdict of an earlier gate
-        options["explore"] = bool(options["explore"])
         facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
         if target is not None:
             target.write_text(xml, encoding="utf-8")

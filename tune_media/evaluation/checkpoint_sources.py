@@ -30,7 +30,7 @@ class Sources:
     digest: str = ""
 
 
-def sources_of(
+def find_sources(
     source: Any,
     trials: str | Iterable[str],
     which: str,

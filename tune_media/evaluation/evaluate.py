@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.evaluation.checkpoint_sources import sources_of
+from tune_media.evaluation.checkpoint_sources import find_sources
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
@@ -124,7 +124,7 @@ def evaluate(
     a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     if follow and workers:
         raise ValueError("evaluate(follow=True) plays in this process: leave out workers=, or --workers.")
-    of_source = functools.partial(sources_of, source, trials, request.checkpoint, filesystem)
+    of_source = functools.partial(find_sources, source, trials, request.checkpoint, filesystem)
     find = functools.partial(of_source, is_foreign=policy is not None, waits=follow)
     sources = find()
     request = dataclasses.replace(request, only=sources.digest or None)

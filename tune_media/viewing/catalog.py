@@ -79,6 +79,7 @@ class Catalog(Sequence[CatalogRow]):
         self._chosen = list(chosen)  # for each trial, its rows that are in this catalog
         self._part_of = part_of
         self._ends = np.cumsum([len(rows) for rows in self._chosen], dtype=np.int64)
+        self._rankings: dict[tuple[Any, ...], list[Judged]] = {}  # by what was asked for; episodes are read for them
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -322,10 +323,15 @@ class Catalog(Sequence[CatalogRow]):
         one_of("max", "min").check("compare(mode=...)", mode)
         names = None if by is None else _texts("by", by, "compare", "'lr'")
         a_text("'env'", or_none=True).check("compare(task=...)", task)
-        self._read_of_all(lambda trial: trial.config)
-        metric, scores = self._scores_by(metric)
-        sign = 1 if mode == "max" else -1
-        return comparison.judged(self.trials, self.statuses, scores, by=names, task=task, sign=sign, metric=metric)
+        asked = None if names is None else tuple(names), metric, mode, task
+        if asked not in self._rankings:
+            self._read_of_all(lambda trial: trial.config)
+            metric, scores = self._scores_by(metric)
+            sign = 1 if mode == "max" else -1
+            self._rankings[asked] = comparison.judged(
+                self.trials, self.statuses, scores, by=names, task=task, sign=sign, metric=metric
+            )
+        return self._rankings[asked]
 
     def _scores_by(self, metric: str | None) -> tuple[str | None, Sequence[float | None]]:
         """Return the whole name of a metric and its value of each trial; of None the scores."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -128,12 +128,9 @@ def estimate(scores: Scores) -> Estimate:
     """
     table = _table(scores)
     with np.errstate(over="ignore", invalid="ignore"):  # of a score near the largest number: it has no interval
-        of_tasks = _own_variances(table, _largest([table])) / table.size / table.shape[1]
-    variance, runs = float(np.sum(of_tasks)), len(table)
-    freedom = 1 / float(np.sum((of_tasks / variance) ** 2 / max(1, runs - 1))) if 0 < variance < math.inf else 1.0
-    return _Difference(float(np.mean(table)), variance if runs > 1 else math.nan, freedom, _largest([table])).estimate(
-        2
-    )
+        variances = _own_variances(table, _largest([table]))
+        spread = _spread(table, variances, np.full(len(variances), len(table) - 1))
+    return _Difference(spread.mean, spread.variance, spread.freedom, _largest([table])).estimate(2)
 
 
 def interquartile(scores: Scores) -> Estimate:
@@ -183,8 +180,7 @@ def differences(runs: Sequence[Runs]) -> list[Estimate]:
     >>> differences([Runs(np.array([3.0, 3.5, 4.0])), Runs(np.array([1.0, 1.5, 2.0]))])[0].has_zero
     False
     """
-    most = float(sum(np.size(one.scores) - _table(one.scores).shape[1] for one in runs))
-    spreads = [replace(spread, most=most) for spread in _spreads([_table(one.scores) for one in runs])]
+    spreads = _spreads([_table(one.scores) for one in runs])
     return _jointly(
         [_difference(runs[0], other, spreads[0], spread) for other, spread in zip(runs[1:], spreads[1:], strict=True)]
     )
@@ -230,7 +226,7 @@ def _spreads(tables: Sequence[Scores]) -> list[Spread]:
     than three times their median: one outlier elsewhere changes little. One that is more than four times that mean
     borrows nothing, nor does that of two runs: what is noisier than the others must not seem steadier than it is.
     """
-    found = []
+    found, most_freedom = [], float(sum(table.size - table.shape[1] for table in tables))
     with np.errstate(over="ignore", invalid="ignore"):  # of a score near the largest number: it has no interval
         own = [_own_variances(table, _largest([table])) for table in tables]
         counting = [
@@ -241,14 +237,21 @@ def _spreads(tables: Sequence[Scores]) -> list[Spread]:
             most = _CUT * np.median([of for of, _ in counting], axis=0)
             shared = np.average([np.minimum(of, most) for of, _ in counting], axis=0, weights=[n for _, n in counting])
         for table, variance in zip(tables, own, strict=True):
-            count, tasks = table.shape
+            count = len(table)
             borrows = (variance <= _NOISIER * shared) & (count > 2) & (shared > 0)
-            of_tasks = np.where(borrows, (shared + (count - 1) * variance) / count, variance) / tasks**2
-            total, freedom = float(np.sum(of_tasks)), float(max(1, count - 1) * tasks)
-            if 0 < total < math.inf:  # Welch and Satterthwaite: the degrees of freedom of a sum of variances
-                freedom = 1 / float(np.sum((of_tasks / total) ** 2 / np.where(borrows, count, max(1, count - 1))))
-            found.append(Spread(float(np.mean(table)), total / count if count > 1 else math.nan, freedom, count))
+            mixed = np.where(borrows, (shared + (count - 1) * variance) / count, variance)
+            found.append(_spread(table, mixed, np.where(borrows, count, count - 1), most_freedom))
     return found
+
+
+def _spread(table: Scores, variances: Scores, freedoms: npt.NDArray[np.int_], most: float = math.inf) -> Spread:
+    """Return the mean of scores (runs, tasks) with its variance, given that of a run in each task."""
+    count, tasks = table.shape
+    of_tasks, freedom = variances / tasks**2, 1.0
+    total = float(np.sum(of_tasks))
+    if count > 1 and 0 < total < math.inf:  # Welch and Satterthwaite: the degrees of freedom of a sum of variances
+        freedom = 1 / float(np.sum((of_tasks / total) ** 2 / freedoms))
+    return Spread(float(np.mean(table)), total / count if count > 1 else math.nan, freedom, count, most)
 
 
 def _own_variances(table: Scores, largest: float) -> Scores:

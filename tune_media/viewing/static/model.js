@@ -248,9 +248,6 @@
       hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
-  /** Return whether an estimate [value, low, high] leaves open if the value is positive or negative. */
-  const hasZero = ([, low, high]) => low == null || !(low > 0 || high < 0);
-
   /** Return hyperparameters, [[name, text], ...], as text: the first of them, and how many others there are. */
   function titleText(pairs, most = SHOWN_PARAMS, others = ` · +${pairs.length - most}`) {
     return pairs.slice(0, most).map(([name, text]) => `${lastPart(name)} ${text}`).join(" · ")
@@ -390,6 +387,6 @@
     memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
     clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rangeOf, roomy, rank, successOf, valueOf,
     compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf,
-    lastPart, configurationTitle, hasZero, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
+    lastPart, configurationTitle, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));
