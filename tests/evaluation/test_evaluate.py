@@ -1,7 +1,6 @@
 """A real sweep, evaluated after it has ended: on the same seeds, in the formats of an experiment, exactly once."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 import tune_media as tm
 from tests.support import pushes
 from tests.support.experiment import media_files
+from tests.support.kills_after import KillsAfter
 from tune_media.cli import main
 from tune_media.encoding import decode_video
 from tune_media.evaluation import checkpoints
@@ -138,23 +138,11 @@ def test_an_episode_goes_on_with_the_policy_of_any_checkpoint_here_and_over_a_cl
     assert over_tasks == draws[0] and over_tasks.continuations.distinct > 1
 
 
-class Killer(Progress):
-    """Kills the process when some episodes have been played."""
-
-    def __init__(self):
-        self.count = 0
-
-    def played(self, episodes):
-        self.count += episodes
-        if self.count >= 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 def evaluate_until_killed(experiment):
     from tune_media.evaluation import jobs
 
     jobs._SOONEST = jobs._SHARE_OF_TIME = 0.0  # each episode is stored at once
-    tm.evaluate(experiment, seeds=4, progress=Killer())
+    tm.evaluate(experiment, seeds=4, progress=KillsAfter(5))
 
 
 @pytest.mark.any_ray

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support import aim
+from tests.support.kills_after import KillsAfter
 from tune_media.cli import main
 from tune_media.evaluation import evaluated_trial, follow, jobs
 from tune_media.evaluation.evaluation import Progress
@@ -170,20 +171,9 @@ def test_a_checkpoint_whose_result_is_not_written_waits_for_it(tmp_path):
     assert set(stored(found)["step"]) == {100}
 
 
-class Killer(Progress):
-    """Kills the process when some episodes have been played."""
-
-    count = 0
-
-    def played(self, episodes):
-        self.count += episodes
-        if self.count >= 7:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 def follow_until_killed(folder):
     jobs._SOONEST = jobs._SHARE_OF_TIME = 0.0  # each episode is stored at once
-    tm.evaluate(folder, follow=True, until_idle=1.0, seeds=5, clips=None, progress=Killer(), **FUNCTIONS)
+    tm.evaluate(folder, follow=True, until_idle=1.0, seeds=5, clips=None, progress=KillsAfter(7), **FUNCTIONS)
 
 
 def test_killed_it_goes_on_to_the_bit(tmp_path):

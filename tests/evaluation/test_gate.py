@@ -369,13 +369,8 @@ def copy_in_part(source, folder, copy=pyarrow.fs.copy_files, **given):
 
 
 def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path, monkeypatch):
-    for number in (0, 4):
-        folder = tmp_path / "sweep" / f"trial_{number}" / "checkpoint_000000"
-        folder.mkdir(parents=True)
-        aim.saved(folder, number)
-        (folder.parent / "params.json").write_text(json.dumps({"skill": number}))
-        (folder.parent / "result.json").write_text(json.dumps({"training_iteration": 1, "score": number}) + "\n")
-    functions = {"policy": load_only_file, "env": aim.make_env}
+    aim.saved_sweep(tmp_path / "sweep", 0, 4)
+    functions = {"policy": aim.load_only_file, "env": aim.make_env}
     played = tm.evaluate(tmp_path / "sweep", seeds="0:60", clips=None, name="played", **functions)
     sides = f"{played.path}:trial_4", f"{tmp_path / 'sweep'}:trial_0"
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
@@ -403,7 +398,7 @@ def test_evaluations_in_different_envs_are_an_error(policies, tmp_path, monkeypa
     }
     paths = {}
     for name, makes in envs.items():
-        given = {"seeds": "0:5", "clips": None, "policy": load_only_file, "env": makes()}
+        given = {"seeds": "0:5", "clips": None, "policy": aim.load_only_file, "env": makes()}
         paths[name] = tm.evaluate(tmp_path / "sweep", name=name, **given).path
     for base, candidate, told in (
         ("plain", "edited", "the code of 'edited_env:Edited.step'"),
@@ -429,11 +424,6 @@ class Other(gym.Env):
 
 def interrupted(*args, **options):
     raise KeyboardInterrupt
-
-
-def load_only_file(folder):
-    (file,) = Path(folder).iterdir()
-    return aim.load_policy(file)
 
 
 @pytest.mark.slow

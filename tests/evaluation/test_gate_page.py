@@ -158,13 +158,8 @@ def test_a_gate_without_a_score_has_a_page_that_says_why(tmp_path):
 
 
 def test_the_page_names_an_evaluation_that_had_the_same_seeds(tmp_path):
-    for well in (1, 0):
-        folder = tmp_path / "sweep" / f"trial_{well}" / "checkpoint_000000"
-        folder.mkdir(parents=True)
-        aim.saved(folder, well)
-        (folder.parent / "params.json").write_text(json.dumps({"skill": well}))
-        (folder.parent / "result.json").write_text(json.dumps({"training_iteration": 1, "score": well}) + "\n")
-    functions = {"policy": load_only_file, "env": aim.make_env}
+    aim.saved_sweep(tmp_path / "sweep", 1, 0)
+    functions = {"policy": aim.load_only_file, "env": aim.make_env}
     tm.evaluate(tmp_path / "sweep", seeds="0:5", clips=None, name="choice", **functions)
     (tmp_path / "sweep" / "evaluations" / "of_others").mkdir()
     sides = [f"{tmp_path / 'sweep'}:trial_{well}" for well in (1, 0)]
@@ -177,8 +172,3 @@ def test_the_page_names_an_evaluation_that_had_the_same_seeds(tmp_path):
         "that chose nothing."
     ]
     assert notes["5:8"] == []
-
-
-def load_only_file(folder):
-    (file,) = Path(folder).iterdir()
-    return aim.load_policy(file)

@@ -57,6 +57,22 @@ def saved(folder, aim):
     return path
 
 
+def saved_sweep(folder, *aims):
+    """Make a folder an experiment with a trial for each aim, whose checkpoint is the policy's file."""
+    for aim in aims:
+        checkpoint = Path(folder, f"trial_{aim}", "checkpoint_000000")
+        checkpoint.mkdir(parents=True)
+        saved(checkpoint, aim)
+        (checkpoint.parent / "params.json").write_text(json.dumps({"skill": aim}))
+        (checkpoint.parent / "result.json").write_text(json.dumps({"training_iteration": 1, "score": aim}) + "\n")
+
+
 def load_policy(path):
     aim = json.loads(Path(path).read_text())["aim"]
     return lambda observation: np.array([aim], np.float32)
+
+
+def load_only_file(folder):
+    """Load the policy of the only file of a folder."""
+    (file,) = Path(folder).iterdir()
+    return load_policy(file)
