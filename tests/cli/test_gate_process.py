@@ -93,6 +93,7 @@ class Command:
         ("make", "threading.Thread(target=lambda: os._exit(0)).start(); time.sleep(99)", "with exit code 0"),
         ("reset", "sys.exit(0)", EXITED.format(0)),
         ("reset", "os.kill(os.getpid(), signal.SIGKILL)", ENDED.format("by SIGKILL")),
+        ("reset", "os.kill(os.getpid(), signal.SIGRTMIN + 2)", ENDED.format("by signal 36")),
         ("step", "sys.exit(3)", EXITED.format(3)),
         ("step", "os._exit(1)", ENDED.format("with exit code 1")),
         ("step", "time.sleep(99)", HANGS),

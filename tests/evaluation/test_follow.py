@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow.fs
@@ -90,6 +91,27 @@ def test_a_file_that_is_being_written_is_not_read(tmp_path):
     )
     writes.join()
     assert [(row.training_iteration, row.error) for row in found.checkpoints] == [(1, None), (2, None)]
+
+
+def test_the_time_in_which_a_checkpoint_is_played_is_not_idle(tmp_path):
+    folder = tmp_path / "models"
+    written(folder, 1)
+    found = tm.evaluate(
+        folder,
+        follow=True,
+        until_idle=1.0,
+        seeds=2,
+        clips=None,
+        progress=Acts(partial(comes_late, folder)),
+        **FUNCTIONS,
+    )
+    assert [row.training_iteration for row in found.checkpoints] == [1, 2]
+
+
+def comes_late(folder):
+    """Write a checkpoint after a long time of playing, so that it is too young to be read at the next look."""
+    time.sleep(1.5)
+    written(folder, 2)
 
 
 def test_what_was_deleted_before_it_was_played_is_named_and_what_was_played_stays(tmp_path):

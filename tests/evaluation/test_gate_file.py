@@ -110,6 +110,14 @@ def test_another_version_is_refused_and_named(gate, monkeypatch):
         gate()
 
 
+def test_a_floor_without_the_base_that_it_had_is_another_gate(tmp_path):
+    base, candidate = aim.saved(tmp_path, 1), aim.saved(tmp_path, 0.9)
+    given = {"policy": aim.load_policy, "env": aim.make_env, "seeds": 12, "at_least": -99.0, "clips": 0}
+    tm.gate(base, candidate, output=str(tmp_path / "gate"), **given)
+    with pytest.raises(ValueError, match=r"asked for something else .the base"):
+        tm.gate(candidate, output=str(tmp_path / "gate"), **given)
+
+
 def test_a_touch_or_a_copy_elsewhere_is_the_same_gate_and_goes_on_there(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()

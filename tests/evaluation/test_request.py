@@ -8,7 +8,7 @@ import pytest
 
 import tune_media as tm
 from tune_media.cli import main
-from tune_media.evaluation.request import Request, as_conditions, evaluation_seeds, parsed_env_config
+from tune_media.evaluation.request import EnvCondition, Request, as_conditions, evaluation_seeds, parsed_env_config
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,11 @@ def test_a_lambda_with_a_set_is_the_same_request_in_another_process():
 
 def _is_over(least, episode):
     return episode.episode_return > least
+
+
+def test_the_name_of_a_condition_has_no_secret_and_tells_two_apart():
+    one, other = (
+        EnvCondition((("api_key", key), ("wind", 5), ("url", f"https://u:{key}@h/x"))) for key in ("k1", "k2")
+    )
+    assert "k1" not in one.label and "wind=5" in one.label and one.label.startswith("api_key=***")
+    assert one.label != other.label and one.suffix != other.suffix

@@ -158,3 +158,28 @@ def test_a_margin_that_is_small_beside_the_returns_leaves_an_interval_all_the_sa
     assert found.margin < 2
     half = 2 * 150 * (2 / 200) ** 0.5  # of an interval for one look
     assert half < found.high - found.difference < 4 * half and half < found.difference - found.low < 4 * half
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+@pytest.mark.parametrize("highest", [-1.0, 1.0])
+def test_one_of_twenty_gates_of_bounded_returns_errs_at_most_with_a_large_share(share, highest):
+    """The worst gain of a seed depends on its base if the margin is a share; below zero it is larger."""
+    random, low, high = np.random.default_rng(11), min(0.0, highest), max(0.0, highest)
+    base = highest * (random.random((GATES, 200)) < 0.5)
+    mean = np.mean(base) - share * abs(np.mean(base))  # worse by the margin
+    candidate = np.where(random.random(base.shape) < (mean - low) / (high - low), high, low)
+    passed, worse = verdicts(base, candidate, Margin(share, is_share=True), (low, high))
+    assert passed <= 0.08 and worse <= 0.08
+
+
+@pytest.mark.parametrize(("at_least", "bounds"), [(0.9, (0.0, 1.0)), (450.0, (0.0, 500.0)), (0.5, (0.0, 1.0))])
+def test_the_fewest_seeds_are_the_first_that_pass(at_least, bounds):
+    fewest = fewest_seeds(at_least, bounds)
+    perfect = np.full(fewest, bounds[1])
+    assert floor_standing(perfect, at_least, bounds).verdict == PASS
+    assert floor_standing(perfect[:-1], at_least, bounds).verdict == UNDECIDED
+
+
+def test_the_fewest_seeds_of_a_floor_next_to_the_highest_return_are_many():
+    assert fewest_seeds(1 - 1e-7, (0.0, 1.0)) > 1e6
+    assert fewest_seeds(1.0, (0.0, 1.0)) is None

@@ -1,4 +1,5 @@
 import json
+import math
 import re
 from functools import partial
 
@@ -83,6 +84,27 @@ def test_the_verdict_is_one_short_sentence(tmp_path, returns, said):
     verdict = tm.load(tmp_path / "exp").verdict
     assert (verdict and verdict.sentence) == said
     assert said is None or len(said.split()) <= 15
+
+
+def test_an_interval_that_nobody_knows_stays_unknown_beside_a_rate(tmp_path):
+    """The first has one run, so nobody knows how far it is from the second."""
+    for lr, counts in {0.1: (40,), 0.2: (10, 10)}.items():
+        for seed, count in enumerate(counts):
+            folder = make_trial(tmp_path / "exp" / f"lr={lr}_{seed}", {"lr": lr, "seed": seed}, {10: 1.0})
+            rate = {"evaluation": {"env_runners": {"custom_metrics": success_rate([n < count for n in range(40)])}}}
+            (folder / "result.json").write_text(json.dumps({"training_iteration": 1, **rate}) + "\n")
+    table = tm.load(tmp_path / "exp").compare(metric="success_rate")
+    assert list(table["not_surely_worse"]) == [False, True]
+    assert math.isnan(table["behind_low"][1])
+
+
+def test_returns_that_are_no_numbers_are_no_scores(tmp_path):
+    for lr, values in {0.1: [1.0, 2.0, math.nan], 0.2: [3.0, 4.0, math.inf], 0.3: [math.nan] * 3}.items():
+        for seed, value in enumerate(values):
+            make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: value})
+    catalog = tm.load(tmp_path / "exp")
+    assert catalog.verdict.sentence == "Best so far: lr 0.2. Another one may be as good."
+    assert list(catalog.compare()["mean"].dropna()) == [3.5, 1.5]
 
 
 def test_two_equal_runs_have_no_interval_in_the_table(tmp_path):

@@ -135,6 +135,15 @@ def test_a_table_that_names_the_clips_gives_their_facts(tmp_path, table):
     assert f"of {table}" in command("list", tmp_path)
 
 
+def test_a_seed_of_a_table_is_exact_and_a_column_without_a_name_is_none(tmp_path):
+    write_clips(tmp_path / "clips", ["a.mp4", "b.mp4"])
+    rows = f",file,seed\n12,a.mp4,{2**63 - 1}\n13,b.mp4,{2**63 - 2}.0\n"  # as pandas writes its index
+    (tmp_path / "clips" / "t.csv").write_text(rows)
+    first, second = sorted(tm.load(tmp_path), key=lambda row: row["path"])
+    assert first["seed"] == 2**63 - 1 and "seed" not in second  # a float may be another one
+    assert not {"episode_return", "step", "episode_length"} & {**first, **second}.keys()
+
+
 WRONG = {
     "other folders": ("t.csv", "file,return\nelsewhere/a.mp4,9\n../a.mp4,9\n"),
     "another file": ("t.csv", "file,return\nca.mp4,9\na,9\n"),
@@ -143,6 +152,8 @@ WRONG = {
     "unknown columns": ("t.csv", "file,reward,score,length\na.mp4,1,2,3\n"),
     "no numbers": ("t.csv", "file,return,seed,step\na.mp4,nan,1.5,-3\na.mp4,,x,1e3x\n"),
     "a list for all": ("t.json", '{"video_paths": ["a.mp4"], "return": [9]}'),
+    "larger than a seed": ("t.csv", f"file,seed\na.mp4,{2**64}\nb.mp4,{'9' * 5000}\n"),
+    "no float": ("t.json", '{"file": "a.mp4", "return": 1' + "0" * 400 + "}"),
     "broken": ("t.json", '{"file": "a.mp4", "return": '),
 }
 

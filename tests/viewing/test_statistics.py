@@ -194,6 +194,18 @@ def test_a_score_near_the_largest_number_costs_its_own_interval_only(score):
     assert np.isnan(estimate(diverged).low)
 
 
+@pytest.mark.parametrize("size", [1e-120, 1e120])
+def test_the_size_of_scores_and_seeds_changes_no_verdict(size):
+    random = np.random.default_rng(4)
+    tables = [mean + random.standard_normal((3, 6)) for mean in (9.0, 5.0)]
+    found = [
+        differences([Runs(by * own.mean(axis=1), [dict(enumerate(by * row)) for row in own]) for own in tables])[0]
+        for by in (1.0, size)
+    ]
+    assert found[1].low / size == pytest.approx(found[0].low, rel=1e-6)
+    assert found[0].low > 0
+
+
 def test_one_run_has_no_interval():
     assert np.isnan(estimate(np.array([3.0])).low)
     assert np.isnan(on_seeds({1: 3.0}, {1: 2.0})[0].low)

@@ -99,7 +99,8 @@ def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[d
 def _how(code: int | None) -> str:
     if code is None:
         return "its answers"
-    return f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+    names = {one.value: one.name for one in signal.Signals}  # real-time signals have none
+    return f"with exit code {code}" if code >= 0 else f"by {names.get(-code, f'signal {-code}')}"
 
 
 def _kill_group(process: int) -> None:

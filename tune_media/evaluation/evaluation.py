@@ -73,8 +73,8 @@ class EvaluatedCheckpoint:
 
     @property
     def is_not_surely_worse(self) -> bool:
-        """Whether it may be as good as the best one: the interval of the difference holds zero, or there is none."""
-        return self.seeds_compared > 0 and Estimate(self.behind, self.behind_low, self.behind_high).has_zero
+        """Whether it may be as good as the best one: the interval of the difference is not wholly above zero."""
+        return self.seeds_compared > 0 and not self.behind_low > 0
 
 
 @dataclass

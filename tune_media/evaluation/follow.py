@@ -40,10 +40,11 @@ class Follower:
     def checkpoints(self) -> Iterator[tuple[CheckpointSeries, StoredCheckpoint]]:
         """Yield them, the earliest of all trials first, until the sweep has ended and none is left."""
         while True:
-            is_over, ready = self._is_over(), self._look()
+            has_ended, ready = self._has_ended(), self._look()  # in this order: the last one comes before the end
             if ready is not None:
                 yield ready
-            elif is_over:
+                self._new_at = time.monotonic()  # it was played meanwhile
+            elif has_ended or self._is_idle():
                 return
             else:
                 time.sleep(_PAUSE)
@@ -91,10 +92,11 @@ class Follower:
         is_tunes = all(of_trial.pattern is None for of_trial in series)
         return is_tunes and not known.issuperset(folders_in(place.filesystem, place.path))
 
-    def _is_over(self) -> bool:
+    def _is_idle(self) -> bool:
+        return self._until_idle is not None and time.monotonic() - self._new_at > self._until_idle
+
+    def _has_ended(self) -> bool:
         now, place = time.monotonic(), self._sources.folder
-        if self._until_idle is not None and now - self._new_at > self._until_idle:
-            return True
         trials = self._snapshots.known(place.filesystem, place.path).trials.values()
         if not trials or any(trial.status.lower() in UNENDED for trial in trials):
             self._ended_at = None

@@ -94,7 +94,7 @@ class GateFile:
 
     def _check_is_same(self, before: Mapping[str, Any]) -> None:
         then, now = before["request"], self._facts
-        changed = [_IN_WORDS.get(key, key) for key in now if then.get(key) != now[key]]
+        changed = [_IN_WORDS.get(key, key) for key in {**then, **now} if then.get(key) != now.get(key)]
         seeds = list(then.get("seeds") or [])
         if seeds == now["seeds"][: len(seeds)] and "seeds" in changed:
             changed.remove("seeds")

@@ -18,6 +18,7 @@ from tune_media.replay.playing import CONNECTORS, PlayerSettings
 from tune_media.values.checks import FLAG, as_shown, check_each, one_of
 from tune_media.values.foreign import without_address
 from tune_media.values.safe_names import name_digest, safe_name
+from tune_media.values.secrets import HIDDEN, without_secret
 
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
 """The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""
@@ -39,8 +40,8 @@ class EnvCondition:
 
     @property
     def label(self) -> str:
-        """The overrides as text; empty if there are none."""
-        return " ".join(f"{name}={_shown_value(value)}" for name, value in self.overrides)
+        """The overrides as text; empty if there are none. A key or a password is four digits that depend on it."""
+        return " ".join(f"{name}={_shown_value(name, value)}" for name, value in self.overrides)
 
     @property
     def suffix(self) -> str:
@@ -239,8 +240,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def _shown_value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+def _shown_value(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if without_secret(name, value) == value else f"{HIDDEN}{name_digest(text)[:4]}"
 
 
 def _function_name(argument: str, value: Any, *, has_code: bool = False) -> str | None:

@@ -11,6 +11,7 @@ collapse which is just too frequent would have shown on one of them in 19 of 20 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 from dataclasses import dataclass
@@ -137,10 +138,15 @@ def fewest_seeds(at_least: float, bounds: tuple[float, float] | None, level: flo
     gain, goal = float(bounds[1] - at_least), _goal(level)
     if gain <= 0:
         return None
-    seeds = 1
-    while evidence(np.full((1, seeds), gain), at_least - bounds[0])[0] < goal:
-        seeds += 1
-    return seeds
+    growths = np.log1p(np.array(_FINE) * gain / (at_least - bounds[0]))  # of each gambler's log wealth with a seed
+
+    def lacks(seeds: int) -> bool:
+        return bool(np.logaddexp.reduce(seeds * growths) - math.log(len(growths)) < goal)
+
+    most = 1
+    while lacks(most):
+        most *= 2
+    return bisect.bisect_left(range(most + 1), True, lo=1, key=lambda seeds: not lacks(seeds))
 
 
 def evidence(gains: Scores, cost: float | Scores | None = None) -> Scores:
@@ -236,6 +242,14 @@ class _Look:
         signs = np.sign(np.mean(self.base, axis=1, keepdims=True))
         return np.asarray(self.margin.amount * signs * self.base)
 
+    def _allowed_at(self, base: float | Scores) -> float | Scores:
+        """Return how much worse a seed may be on which the base has this score."""
+        if self.margin is None:
+            return 0.0
+        if not self.margin.is_share:
+            return self.margin.amount
+        return self.margin.amount * np.sign(np.mean(self.base, axis=1)) * base
+
     @property
     def slack(self) -> Scores:
         """How much worse the candidate may be on average: the margin."""
@@ -248,13 +262,9 @@ class _Look:
         cost = None
         if self.bounds is not None:
             low, high = self.bounds
-            is_floor = self.margin is None
-            most = (
-                (self.base[:, 0] if is_floor else high) - low
-                if sign > 0
-                else (high - (self.base[:, 0] if is_floor else low))
-            )
-            cost = np.maximum(most - sign * self.slack + sign * shift, _TINY)
+            worst, best = (high, low) if self.margin is not None else (self.base[:, 0],) * 2  # of the base, for a gain
+            most = worst - low - self._allowed_at(worst) if sign > 0 else high - best + self._allowed_at(best)
+            cost = np.maximum(most + sign * shift, _TINY)
         return np.asarray(evidence(sign * (self.gains - shift), cost) >= self.goal)
 
     @property

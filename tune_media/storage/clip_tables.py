@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -14,6 +15,8 @@ from tune_media.values.strict_json import parse_json
 
 SUFFIXES = (".csv", ".json", ".jsonl")
 MOST_BYTES = 64 * 1024 * 1024
+_TOO_LARGE = 2**64  # for a seed
+_TOO_LARGE_TO_COUNT = 2**53  # for a float
 _NAMES = {
     "return": ("episode_return", "return", "sum_reward", "episode_reward", "total_reward"),
     "seed": ("seed",),
@@ -42,9 +45,9 @@ class ClipTables:
         """Take in a table, by its path in the folder. Raises ValueError."""
         for clip, row in self._rows(table, content):
             for fact in FACTS:
-                column = self._columns.get(fact) or next((name for name in _NAMES[fact] if name in row), "")
-                value = _value(fact, row.get(column))
-                if value is not None:
+                column = self._columns.get(fact) or next((name for name in _NAMES[fact] if name in row), None)
+                value = None if column is None else _value(fact, row.get(column))
+                if column is not None and value is not None:
                     self._found.setdefault((clip, fact), set()).add((value, column, table))
 
     def facts(self, clip: str) -> tuple[dict[str, Any], str]:
@@ -99,10 +102,20 @@ def _value(fact: str, value: Any) -> float | int | bool | None:
     """Return a fact of a table, as its type is; None if it is none."""
     if fact == "success":
         return _TRUTHS.get(str(value).strip().lower())
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
+    number = math.nan if isinstance(value, bool) else _number(value)
+    if not math.isfinite(number):
         return None
     if fact == "return":
-        return number if math.isfinite(number) else None
-    return int(number) if number.is_integer() and (number >= 0 or fact == "seed") else None
+        return float(number)
+    is_exact = number == int(number) and abs(number) < (_TOO_LARGE if isinstance(number, int) else _TOO_LARGE_TO_COUNT)
+    return int(number) if is_exact and (number >= 0 or fact == "seed") else None
+
+
+def _number(value: Any) -> float | int:
+    """Return a number, or a text as one: a whole one exactly, since it may be a seed; NaN if it is none."""
+    with contextlib.suppress(ValueError):
+        value = int(value) if isinstance(value, str) else value
+    try:
+        return value if isinstance(value, int) and math.isfinite(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

@@ -187,8 +187,9 @@ def _of_rates(ranking: Sequence[Judged], trials: Sequence[TrialFiles], metric: s
             widened.append(entry)
             continue
         mean, down, up = with_chance(_exact(entry.mean), rates)
-        behind = entry.behind and _exact(entry.behind)
+        behind = entry.behind
         if behind is not None and best is not None:
+            behind = _exact(behind)
             low, high = behind.value - math.hypot(best[0], up), behind.value + math.hypot(best[1], down)
             behind = Estimate(behind.value, min(behind.low, low), max(behind.high, high))
         best = (down, up) if entry is ranking[0] else best
@@ -283,6 +284,6 @@ def _by_seed(rows: Iterable[Mapping[str, Any]]) -> dict[int, float]:
     """Return the mean return of episodes by their seed."""
     by_seed: dict[int, list[float]] = defaultdict(list)
     for row in rows:
-        if row["seed"] is not None and row["episode_return"] is not None:
+        if row["seed"] is not None and math.isfinite(as_number(row["episode_return"])):
             by_seed[row["seed"]].append(row["episode_return"])
     return {seed: float(np.mean(values)) for seed, values in by_seed.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from tune_media.experiment.params import comparable, differing
 from tune_media.values.checks import did_you_mean
 from tune_media.values.safe_names import full_name
+from tune_media.values.secrets import without_secret
 from tune_media.viewing.statistics import FEWEST_EQUAL, Estimate, Runs, Scores, common_seeds, differences, estimate
 
 _MOST_READ = 20  # configurations, the best ones, whose episodes are read for their evaluation seeds
@@ -72,8 +73,18 @@ class Judged:
 
     @property
     def is_not_surely_worse(self) -> bool:
-        """Whether the interval of its difference to the best one holds zero."""
-        return self.behind is not None and self.behind.has_zero
+        """Whether it may be as good as the best one: the interval of the difference is not wholly above zero."""
+        return self.behind is not None and not self.behind.low > 0
+
+
+def masked(configuration: Configuration) -> Configuration:
+    """Return a configuration without keys and passwords.
+
+    >>> masked(Configuration({"api_key": "abc"}, [0])).title
+    'api_key ***'
+    """
+    params = {name: without_secret(name, value) for name, value in configuration.params.items()}
+    return replace(configuration, params=params)
 
 
 def titles(groups: Sequence[Configuration]) -> list[str]:
@@ -147,6 +158,7 @@ def judge(
     >>> [one.mean.value for one in judge(lr, [1.0, 2.0, 5.0, 5.0])]
     [5.0, 1.5]
     """
+    scores = [score if score is not None and math.isfinite(score) else None for score in scores]
     tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
     has_seeds = bool(scored) and scored[0][1].shape[1] == 1 and (are_policies or len(scored[0][1]) > 1)
@@ -185,7 +197,8 @@ def table_of(group: Configuration, scores: Sequence[float | None], tasks: Sequen
     columns = [[s for t in group.trials if tasks[t] == name and (s := scores[t]) is not None] for name in names]
     counts = dict(zip(names, map(len, columns), strict=True))
     if len(set(counts.values())) > 1:
-        raise ValueError(f"{group.title} has not the same number of runs with a score in each task: {counts}.")
+        title = masked(group).title
+        raise ValueError(f"{title} has not the same number of runs with a score in each task: {counts}.")
     return np.array(columns, float).T
 
 

@@ -89,7 +89,7 @@ class _Difference:
 
     def estimate(self, count: int) -> Estimate:
         """Return it with the interval that holds if ``count`` means are compared."""
-        value = 0.0 if abs(self.value) <= _NOISE * self.largest else self.value
+        value = 0.0 if abs(self.value) <= _NOISE * self.largest < math.inf else self.value
         if not math.isfinite(self.variance):
             return Estimate(value)
         half = _critical(count, self.freedom) * math.sqrt(self.variance) if self.variance else 0.0
@@ -199,8 +199,8 @@ def _difference(first: Runs, other: Runs, spread: Spread, other_spread: Spread) 
     if len(ours) == len(theirs) == 1:
         return _Difference(float(np.mean(apart)), of_seeds, len(seeds) - 1.0, largest)
     both = variance + of_seeds
-    if both > 0:  # neither is NaN
-        freedom = both**2 / (variance**2 / freedom + of_seeds**2 / (len(seeds) - 1))
+    if 0 < both < math.inf:  # neither is NaN
+        freedom = 1 / ((variance / both) ** 2 / freedom + (of_seeds / both) ** 2 / (len(seeds) - 1))
         variance = max(both - _residual(ours) - _residual(theirs), variance, of_seeds)
     return _Difference(value, variance, freedom, largest)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.values.number import counted
-from tune_media.values.secrets import without_secret
-from tune_media.viewing.configurations import Configuration, Judged, short, titles
+from tune_media.viewing.configurations import Judged, masked, short, titles
 from tune_media.viewing.statistics import Estimate, Scores
 
 _FAR = 3.0  # times the range of the other runs
@@ -64,7 +63,7 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
     if len(scored) < 2:
         return None
     best, second, *_ = scored
-    names = [_cut(title) for title in titles([_masked(entry.configuration) for entry in scored])]
+    names = [_cut(title) for title in titles([masked(entry.configuration) for entry in scored])]
     counting = [number for entry in scored for number in entry.configuration.trials if number not in entry.left_out]
     unended = sum(statuses[number].word in UNENDED for number in counting) if statuses else 0
     close = [place for place, entry in enumerate(scored, 1) if entry.is_not_surely_worse]
@@ -74,10 +73,13 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
         over = f"over runs and {second.seeds} evaluation seeds" if second.seeds else "over runs"
         over = f"on {second.seeds} evaluation seeds" if second.seeds and best.n == second.n == 1 else over
         over = "" if _is_alone(second.behind) else f", {over}"
-        if second.mean.value == best.mean.value:
+        if second.behind.value == 0:
             why.append(f"#2, {names[1]}, has the same score.")
-        else:
+        elif second.behind.value > 0:
             why.append(f"It is ahead of #2, {names[1]}, by {_text(second.behind)}{over}.")
+        else:  # of policies: on the seeds that both have played
+            ahead = Estimate(-second.behind.value, -second.behind.high, -second.behind.low)
+            why.append(f"#2, {names[1]}, is ahead of it by {_text(ahead)}{over}.")
     if len(close) > 1:
         why.append(f"Not surely worse are #{', #'.join(map(str, close))}.")
     if unended:
@@ -91,7 +93,7 @@ def _doubt(scored: Sequence[Judged], close: Sequence[int]) -> str:
     """Return why the first one is not surely the best, in a sentence; empty if it is."""
     if not close:
         return ""
-    equal = sum(entry.mean.value == scored[0].mean.value for entry in scored[1:])
+    equal = sum(entry.behind is not None and entry.behind.value == 0 for entry in scored[1:])
     if equal:
         return "Another one has the same score." if equal == 1 else f"{equal} others have the same score."
     unknown = [place for place in close if _is_alone(scored[place - 1].behind)]
@@ -152,11 +154,6 @@ def _is_alone(estimate: Estimate | None) -> bool:
 def _text(estimate: Estimate) -> str:
     value = short(estimate.value, digits=4)
     return value if _is_alone(estimate) else f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
-
-
-def _masked(configuration: Configuration) -> Configuration:
-    """Return a configuration without keys and passwords."""
-    return replace(configuration, params={n: without_secret(n, value) for n, value in configuration.params.items()})
 
 
 def _cut(title: str) -> str:
