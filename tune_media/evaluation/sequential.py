@@ -248,7 +248,7 @@ class _Look:
             return 0.0
         if not self.margin.is_share:
             return self.margin.amount
-        return self.margin.amount * np.sign(np.mean(self.base, axis=1)) * base
+        return np.asarray(self.margin.amount * np.sign(np.mean(self.base, axis=1)) * base)
 
     @property
     def slack(self) -> Scores:
