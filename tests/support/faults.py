@@ -200,8 +200,9 @@ def s3_storage(address: str) -> pyarrow.fs.FileSystem:
 
 def wait_until(is_so: Callable[[], Any], seconds: float = 60) -> None:
     for _ in range(round(seconds / 0.02)):
-        if is_so():
-            return
+        with contextlib.suppress(FileNotFoundError):  # another process deletes files while it looks
+            if is_so():
+                return
         time.sleep(0.02)
     raise AssertionError("it never was so")
 

@@ -413,7 +413,7 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     margin = standing.margin
     lost = tuple(seed for seed in order if losses[seed] > margin)
     won = () if of_floor else tuple(seed for seed in reversed(order) if losses[seed] < -margin)
-    notes = [] if pairs.note is None else [pairs.note]
+    notes = pairs.notes
     if measure.bounds is None and standing.verdict != UNDECIDED:
         what = "gain" if standing.verdict == WORSE else "lose"
         notes.append(f"this is sure unless one seed can {what} more than {standing.cost:.5g}; if one can, pass bounds=")

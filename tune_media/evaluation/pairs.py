@@ -42,6 +42,7 @@ class Pairs:
         self.scores: dict[int, tuple[float, ...]] = {}
         self.error: str | None = None
         self.note: str | None = None
+        self.same = 0  # seeds, if all their episodes are one and the same: they count as one
         self._recipes: set[Any] = set()  # of envs that are known to be equal
         self._look()
 
@@ -57,6 +58,12 @@ class Pairs:
                 role = ROLES[batch.part - len(self._parts)]
                 self.error = self.error or f"the {role} cannot be played: {batch.error}"
             yield
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the episodes."""
+        one = f"all {self.same} episodes are one and the same, so that they count as one: the env ignores the seed"
+        return [*([one] if self.same else []), *([] if self.note is None else [self.note])]
 
     @property
     def played(self) -> str:
@@ -83,6 +90,9 @@ class Pairs:
         common = list(itertools.takewhile(lambda seed: all(seed in of for of in rows), self._seeds))
         if not common:
             return
+        played = {tuple(of[seed]["same"] for of in rows) for seed in common}
+        self.same = len(common) if len(common) > 1 == len(played) and None not in next(iter(played)) else 0
+        common = common[:1] if self.same else common
         try:
             self._check_alike([of[seed]["recipe"] for seed in common for of in rows])
             scores = [tuple(self._measure.value(of[seed]) for of in rows) for seed in common]
