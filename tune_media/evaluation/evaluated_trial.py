@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import posixpath
 import re
@@ -16,7 +15,6 @@ from tune_media.evaluation.checkpoints import StoredCheckpoint, number_of
 from tune_media.experiment.params import PARAMS
 from tune_media.experiment.results import RESULTS, json_file, json_object
 from tune_media.replay.playing import PlayedAs
-from tune_media.replay.tape import Tape
 from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.episode_files import (
     DATA_KEY,
@@ -27,7 +25,6 @@ from tune_media.storage.episode_files import (
     parquet_name,
     rows_of_parquet,
     steps_name,
-    tapes_of_parquet,
 )
 from tune_media.storage.filesystem import read_if_there, write_atomically, write_once
 from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, read_index
@@ -56,14 +53,10 @@ class EvaluatedTrial:
         self._remove_unlisted()
         self._rows: list[dict[str, Any]] = []
         for name in sorted({line.path for line in self._lines if line.facts.get("kind") == EpisodeBatch.kind}):
-            self._rows += self._rows_of(name)
+            self._rows += rows_of_parquet(read_if_there(filesystem, self._path(parquet_name(name))) or b"")
 
     def episodes(self, training_iteration: int) -> list[dict[str, Any]]:
-        """Return the rows of the episodes of a checkpoint that are stored, without their tapes; metrics are pairs.
-
-        ``same`` is equal for two episodes if and only if one env returned the same at each of their steps; None of an
-        episode without a tape.
-        """
+        """Return the rows of the episodes of a checkpoint that are stored, without their tapes; metrics are pairs."""
         return [row for row in self._rows if row["training_iteration"] == training_iteration]
 
     def clips(self, training_iteration: int) -> list[Line]:
@@ -113,7 +106,7 @@ class EvaluatedTrial:
         key = f"{RECORDER}{DATA_KEY}"
         entry = MediaEntry(batch, SECTION, key, path, step, training_iteration, time.time(), report=report)
         self._store(entry)
-        self._rows += self._rows_of(path)
+        self._rows += rows_of_parquet(read_if_there(self.filesystem, self._path(parquet_name(path))) or b"")
 
     def add_clip(self, training_iteration: int, step: int, name: str, video: Video) -> None:
         """Store a clip, under the name of the selector that chose its episode."""
@@ -135,11 +128,6 @@ class EvaluatedTrial:
         others = [line for line in self._results() if line.get("training_iteration") != training_iteration]
         ordered = sorted([*others, result], key=lambda line: line["training_iteration"])
         write_atomically(self.filesystem, self._path(RESULTS), b"".join(json_bytes(line) + b"\n" for line in ordered))
-
-    def _rows_of(self, report: str) -> list[dict[str, Any]]:
-        content = read_if_there(self.filesystem, self._path(parquet_name(report))) or b""
-        rows = zip(rows_of_parquet(content), tapes_of_parquet(content), strict=True)
-        return [{**row, "same": _last_check(tape)} for row, tape in rows]
 
     def _results(self) -> list[dict[str, Any]]:
         content = read_if_there(self.filesystem, self._path(RESULTS)) or b""
@@ -164,10 +152,3 @@ class EvaluatedTrial:
 
     def _path(self, name: str) -> str:
         return posixpath.normpath(posixpath.join(self.folder, name))  # object stores know no ".."
-
-
-def _last_check(tape: bytes | None) -> int | None:
-    """Return the checksum of all that the env of a taped episode returned."""
-    with contextlib.suppress(ValueError):
-        return None if tape is None else Tape.unpacked(tape).checks[-1]
-    return None

@@ -21,6 +21,7 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay.playing import PlayerSettings
+from tune_media.replay.tape import Tape
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.safe_names import name_digest
@@ -133,6 +134,18 @@ class EvaluationPart:
         trial = TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder).read()
         iteration = self.checkpoint.training_iteration
         return [episode for episode in TapedEpisode.of_trial(trial) if episode.row["training_iteration"] == iteration]
+
+    def are_same(self, seeds: Sequence[int]) -> bool:
+        """Return whether the env returned the same at each step on all these seeds; false if an episode has no tape."""
+        taped = {episode.row["seed"]: episode for episode in self.taped()}
+        if not taped.keys() >= set(seeds):
+            return False
+        try:
+            checks = (Tape.unpacked(taped[seed].tape()).checks[-1] for seed in seeds)
+            first = next(checks)
+            return all(check == first for check in checks)
+        except ValueError:  # of another version of the format
+            return False
 
     def add_clips(self, renderer: ClipRenderer, *, with_notes: bool = False) -> None:
         """Make the clips that are missing, ``with_notes`` of their episodes if that is wanted."""

@@ -42,7 +42,8 @@ class Pairs:
         self.scores: dict[int, tuple[float, ...]] = {}
         self.error: str | None = None
         self.note: str | None = None
-        self.same = 0  # seeds, if all their episodes are one and the same: they count as one
+        self._same = 0  # seeds, if all their episodes are one and the same: they count as one
+        self._differ = False  # whether two are known that are not
         self._recipes: set[Any] = set()  # of envs that are known to be equal
         self._look()
 
@@ -62,8 +63,8 @@ class Pairs:
     @property
     def notes(self) -> list[str]:
         """What to know of the episodes."""
-        one = f"all {self.same} episodes are one and the same, so that they count as one: the env ignores the seed"
-        return [*([one] if self.same else []), *([] if self.note is None else [self.note])]
+        one = f"all {self._same} episodes are one and the same, so that they count as one: the env ignores the seed"
+        return [*([one] if self._same > 1 else []), *([] if self.note is None else [self.note])]
 
     @property
     def played(self) -> str:
@@ -90,9 +91,7 @@ class Pairs:
         common = list(itertools.takewhile(lambda seed: all(seed in of for of in rows), self._seeds))
         if not common:
             return
-        played = {tuple(of[seed]["same"] for of in rows) for seed in common}
-        self.same = len(common) if len(common) > 1 == len(played) and None not in next(iter(played)) else 0
-        common = common[:1] if self.same else common
+        common = self._counting(common)
         try:
             self._check_alike([of[seed]["recipe"] for seed in common for of in rows])
             scores = [tuple(self._measure.value(of[seed]) for of in rows) for seed in common]
@@ -104,6 +103,14 @@ class Pairs:
                 asked = self._measure.ask(scores, self._level, before.seeds, of_floor=of_floor)
                 self.standings[of_floor] = asked
         self.scores = dict(zip(common, scores, strict=True))
+
+    def _counting(self, seeds: list[int]) -> list[int]:
+        """Return the seeds that count: one, if the episodes of all of them are one and the same."""
+        if not self._differ and len(seeds) > max(1, self._same):
+            new = [seeds[0], *seeds[self._same :]]
+            self._differ = not all(part.are_same(new) for part in self._parts)
+            self._same = 0 if self._differ else len(seeds)
+        return seeds[:1] if self._same > 1 else seeds
 
     def _check_alike(self, recipes: Sequence[Any]) -> None:
         """Raise ValueError if the policies play in several ways, or in several envs.

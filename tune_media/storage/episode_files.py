@@ -94,16 +94,6 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def tapes_of_parquet(content: bytes) -> list[bytes | None]:
-    """Return the tapes of a report's Parquet file, in the order of its rows. Raises ValueError."""
-    try:
-        _opened(io.BytesIO(content), ["tape"], _MAX_EPISODES)
-        tapes: list[bytes | None] = pa.parquet.read_table(io.BytesIO(content), columns=["tape"])["tape"].to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
-    return tapes
-
-
 def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     """Return columns of a report's Parquet file, each of the type that this package gives it.
 
