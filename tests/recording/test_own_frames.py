@@ -91,6 +91,17 @@ def test_one_slow_frame_changes_nothing():
     assert many(slow) == many(plan)
 
 
+def test_a_slow_first_frame_keeps_no_tape_from_having_frames():
+    plan = plan_of(STEP / 1000, length=24)
+    plan._frames.clear()
+    plan.took(0.05)  # the process waited for its turn
+    for _ in range(100):
+        steps = steps_of(plan.own_frames(SPARSE), 24)
+        assert steps[0] == 0
+        for _ in steps:
+            plan.took(STEP / 1000)
+
+
 def test_before_an_episode_has_ended_the_reset_and_the_first_step_are_rendered():
     plan = FramePlan(SimpleNamespace(sampling=0.0, rendering=0.0, tick=lambda: None))
     assert steps_of(plan.own_frames(SPARSE)) == [0, 1]
