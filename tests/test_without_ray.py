@@ -142,7 +142,7 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
 
         print(command("gate", "models/aim_2.json", "models/aim_2.json", "--clips", "0")["verdict"])
         print(command("evaluate", "models/aim_1.json", "--seeds", "0:2")["problems"])
-        follow = ["--follow", "--until-idle", "5", "--no-clips"]  # comes last, since the process stands back from then on
+        follow = ["--follow", "--until-idle", "5", "--no-clips"]  # last: the process stands back then
         evaluated = command("evaluate", "models/*.json", "--seeds", "0:3", *follow)
         print([one["episodes"] for one in evaluated["checkpoints"]], evaluated["problems"])
         print(sorted({name.partition(".")[0] for name in sys.modules} & {"ray"}))
