@@ -156,3 +156,16 @@ class LooksAtItsRenders(odd_envs.Plain):
 def test_a_proof_of_an_env_whose_single_frames_differ_in_each_play_fails():
     with pytest.raises(RenderError, match="draws other pictures in each replay"):
         proved(LooksAtItsRenders, episodes=1)
+
+
+def test_the_remedy_of_a_missing_library_is_told_once():
+    def breaks(env):
+        raise ImportError("pygame is not installed")
+
+    told = {}
+    tape, _ = taped(odd_envs.Plain, WHOLE, ALL)
+    request = {"tape": tape.packed(), "video": None, "place": (0, 0), "is_lenient": False}
+    RecipePlayer(Recipe.of(odd_envs.Plain, {}).content, None, breaks).answer(
+        {"do": "render", **request}, lambda *contents, **facts: told.update(facts)
+    )
+    assert told["error"].count("Install it:") == 1

@@ -268,7 +268,7 @@ def cannot_make(error: BaseException) -> RenderError:
 
 
 def _told(error: BaseException) -> str:
-    return f"{error_text(error)}{remedy_for(error)}"
+    return error_text(error) if isinstance(error, FrameError) else f"{error_text(error)}{remedy_for(error)}"
 
 
 def _picture_of(renderer: Renderer) -> Frame:
