@@ -90,10 +90,16 @@ def test_each_extra_holds_what_it_is_for():
     assert in_all == set(own) - {"rsl-rl"}  # it brings 300 MB of other libraries
 
 
+def test_the_extra_for_rllib_leaves_the_release_of_gymnasium_to_ray():
+    """Ray needs one release. With a bound of ours, pip takes the newest first, and then tries each release of Ray."""
+    assert "gymnasium[classic-control]" in setup_cfg()["options.extras_require"].get("rllib", raw=True).split("\n")
+
+
 def test_the_tests_and_examples_need_nothing_else():
     extras = setup_cfg()["options.extras_require"]
     declared = libraries(extras.get("dev", raw=True)) | libraries(setup_cfg()["options"]["install_requires"])
     brought = {"pygame", "fsspec", "boto3", "mujoco", "pydantic"}  # by gymnasium[classic-control], ray[tune], moto[s3]
+    brought |= {"yaml"}  # by ray
     brought |= {"flatland", "pyglet"}  # of the table of installed envs, which leaves out what is not there
     brought |= {"tensordict"}  # by rsl-rl-lib
     imported = foreign_imports("tests", "examples", "docs")
