@@ -1,9 +1,9 @@
 """A gate over policies of another library, played in this process: verdicts, what is stored, and what goes wrong."""
 
 import importlib
+import importlib.metadata
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -14,7 +14,9 @@ import gymnasium as gym
 import numpy as np
 import pyarrow.fs
 import pytest
+import yaml
 from click.testing import CliRunner
+from packaging.requirements import Requirement
 
 import tune_media as tm
 from tests.support import aim
@@ -345,19 +347,29 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_the_workflow_of_the_docs_stops_a_worse_policy(policies, tmp_path, monkeypatch):
-    workflow = (Path(__file__).parents[2] / "examples" / "policy_gate.yml").read_text()
-    (gate,) = re.findall(r"run: (tune-media gate .*)", workflow)
-    words = shlex.split(gate)
-    assert words[:2] == ["tune-media", "gate"]
+@pytest.mark.parametrize(("well", "exit_code"), [(0, 1), (1, 0)])
+def test_the_workflow_of_the_docs_lets_an_equal_policy_pass_and_stops_a_worse_one(
+    well, exit_code, policies, tmp_path, monkeypatch
+):
+    workflow = Path(__file__).parents[2] / "examples" / "policy_gate.yml"
+    steps = yaml.safe_load(workflow.read_text())["jobs"]["gate"]["steps"]
+    install, gate = (shlex.split(step["run"]) for step in steps if "run" in step)
+    assert [install[:2], gate[:2]] == [["pip", "install"], ["tune-media", "gate"]]
+    (package,) = map(Requirement, install[2:])
+    assert package.name == "tune-media"
+    assert package.extras <= set(importlib.metadata.metadata("tune-media").get_all("Provides-Extra"))
+    assert not any("cache" in step.get("with", {}) for step in steps)  # it fails in a repository without requirements
+
     monkeypatch.chdir(tmp_path)
     Path("policies").mkdir()
-    for name, well in (("in_use", 1), ("new", 0)):
-        Path("policies", name).write_bytes(policies[well].read_bytes())
-    found = CliRunner().invoke(main, [*words[1:], *COMMAND, "--workers", "0"])
-    assert found.exit_code == 1, found.output
-    kept = workflow.partition("path: |")[2].split()
-    assert kept == ["gate.xml", "gate"] and all(Path(path).exists() for path in kept)
+    for name, policy in (("in_use", policies[1]), ("new", policies[well])):
+        shutil.copy(policy, Path("policies", name))
+    found = CliRunner().invoke(main, [*gate[1:], *COMMAND, "--clips", "1", "--workers", "0"])
+    assert found.exit_code == exit_code, found.output
+    verdict, folder = map(Path, steps[-1]["with"]["path"].split())
+    assert ElementTree.parse(verdict).getroot().get("failures") == str(exit_code)
+    assert "<video " in (folder / "index.html").read_text() or not exit_code
+    assert len(list(folder.rglob("*.mp4"))) == 2 * exit_code
 
 
 def copy_in_part(source, folder, copy=pyarrow.fs.copy_files, **given):
