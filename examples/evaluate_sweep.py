@@ -1,6 +1,6 @@
 """A sweep without any recorder; afterwards its checkpoints are evaluated on the same seeds, and there are clips.
 
-The evaluation is what the command line does: tune-media evaluate ~/ray_results/evaluate_sweep --episodes 10
+The evaluation is what the command line does: tune-media evaluate ~/ray_results/evaluate_sweep --seeds 0:10
 """
 
 import argparse
