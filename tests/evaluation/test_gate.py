@@ -24,8 +24,10 @@ from tests.support.browser import served, viewer_page
 from tests.support.experiment import media_files
 from tests.support.recorded import make_trial
 from tune_media.cli import gate_process, main
+from tune_media.cli.progress import ShownGate
 from tune_media.evaluation import jobs
 from tune_media.evaluation.gate import GateProgress, sentence
+from tune_media.evaluation.sequential import Standing
 from tune_media.evaluation.sides import Side, check_same_env
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
@@ -370,6 +372,18 @@ def test_the_workflow_of_the_docs_lets_an_equal_policy_pass_and_stops_a_worse_on
     assert ElementTree.parse(verdict).getroot().get("failures") == str(exit_code)
     assert "<video " in (folder / "index.html").read_text() or not exit_code
     assert len(list(folder.rglob("*.mp4"))) == 2 * exit_code
+
+
+def test_without_a_terminal_the_progress_is_a_line_each_half_minute(monkeypatch, capsys):
+    monkeypatch.setattr("tune_media.cli.progress._SECONDS", 0.0)
+    shown = ShownGate()
+    shown.stands("wind=0", Standing("undecided", 0), 200)
+    shown.stands("wind=0", Standing("undecided", 2, 10.0, 11.0), 200)
+    shown.stands("", Standing("undecided", 20, 10.0, 11.0, low=-1.0, high=3.0), 200)
+    monkeypatch.setattr("tune_media.cli.progress._SECONDS", 30.0)
+    shown.stands("", Standing("undecided", 21, 10.0, 11.0), 200)
+    lines = ["wind=0 0/200 seeds", "wind=0 2/200 seeds  +1", "20/200 seeds  +1 [-1, 3]"]
+    assert capsys.readouterr().err.splitlines() == lines
 
 
 def copy_in_part(source, folder, copy=pyarrow.fs.copy_files, **given):

@@ -73,7 +73,8 @@ class ShownGate(GateProgress):
     @override
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:
         interval = "" if math.isinf(standing.low) else f" [{standing.low:.5g}, {standing.high:.5g}]"
-        line = f"{condition} {standing.seeds}/{seeds} seeds  {standing.difference:+.5g}{interval}".strip()
+        difference = f"  {standing.difference:+.5g}{interval}" if standing.seeds else ""
+        line = f"{condition} {standing.seeds}/{seeds} seeds{difference}".strip()
         if sys.stderr.isatty():
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
         elif time.monotonic() - self._told >= _SECONDS:
