@@ -1,5 +1,6 @@
 import json
 import runpy
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ray import tune
 
 import tune_media as tm
 from tests.support.experiment import fit, rows_of
+from tests.support.faults import wait_until
 from tune_media.encoding import probe_video
 
 EXAMPLES = Path(__file__).parents[2] / "examples"  # policy_loaders.py runs in tests/evaluation/test_loaders.py
@@ -90,6 +92,50 @@ def test_loops_outside_rllib(run_example, tmp_path, name, least):
     assert_whole(catalog)
     assert len(catalog) >= least
     assert len({row["trial"] for row in catalog}) == 2
+
+
+def test_processes_with_rsl_rls_log_writer_of_which_an_early_stop_leaves_nothing(run_example, tmp_path):
+    # As isaaclab.sh, the command starts the training, so that to kill the command alone is not enough.
+    command = shlex.join(["sh", "-c", '"$0" "$@"; true', sys.executable, str(EXAMPLES / "rsl_rl_stand_in.py")])
+    run_example("isaac_lab_under_tune.py", tmp_path, "--logs", str(tmp_path / "logs"), "--command", command)
+    catalog = tm.load(tmp_path / "isaac_lab_under_tune")
+    assert catalog.differing_params == ["agent.algorithm.learning_rate"]
+    assert {trial.status.word for trial in catalog.trials} == {"terminated"}
+    steps = {trial.config["agent.algorithm.learning_rate"]: trial.curves()["step"] for trial in catalog.trials}
+    assert steps == {1e-3: list(range(1, 30)), 1e-5: [1, 2, 3], 1e-1: [1, 2, 3]}  # no iteration twice or left out
+    assert [row["note"] for row in catalog] == [f"iteration {row['step']}" for row in catalog]
+    assert sorted(row["step"] for row in catalog) == [0, 0, 0, 5, 10, 15, 20, 25]
+    processes = [Path("/proc", path.read_text().split()[1]) for path in tmp_path.glob("logs/*/output.txt")]
+    wait_until(lambda: not any(process.exists() for process in processes))
+    last = [path.read_text().splitlines()[-1] for path in tmp_path.glob("logs/*/result.json")]
+    assert sorted(json.loads(line)["done"] for line in last) == [False, False, True]
+
+
+@pytest.mark.any_ray
+def test_a_process_that_fails_is_a_trial_that_failed(run_example, tmp_path):
+    command = "sh -c 'echo out of memory >&2; exit 3'"
+    run_example("isaac_lab_under_tune.py", tmp_path, "--logs", str(tmp_path / "logs"), "--command", command)
+    errors = [path.read_text() for path in tmp_path.glob("isaac_lab_under_tune/*/error.txt")]
+    assert len(errors) == 3
+    assert all("The training ended with exit code 3:\nout of memory" in error for error in errors)
+
+
+def test_of_a_process_that_writes_each_iteration_is_read_once_and_whole(tmp_path):
+    parts = [
+        '{"training_iteration": 0, "do',
+        'ne": false}\n{"training_iteration": 1, "done": false}\n',
+        '{"training_iteration": 1, "done": false, "a": 2}\n{"training_iteration": 2, "done": true}\n{"training',
+    ]
+
+    class Process:
+        def poll(self):
+            with (tmp_path / "result.json").open("a") as file:
+                file.write(parts.pop(0))
+
+    (tmp_path / "result.json").touch()
+    with (tmp_path / "result.json").open() as file:
+        results = list(runpy.run_path(str(EXAMPLES / "isaac_lab_under_tune.py"))["results_of"](Process(), file))
+    assert [(result["training_iteration"], result.get("a")) for result in results] == [(0, None), (1, 2), (2, None)]
 
 
 @pytest.mark.any_ray
