@@ -34,7 +34,8 @@ def main(folder: Path, settings: dict[str, str]) -> None:
         if iteration % 5 == 0:
             write_clip(folder / "videos" / "train" / f"rl-video-step-{iteration * STEPS}.mp4", skill)
         writer.add_scalar("Loss/value", 1 - skill, iteration)
-        writer.add_scalar("Train/mean_reward", 100 * skill + noise.normal(), iteration)
+        if iteration > 1:  # the first episodes have ended
+            writer.add_scalar("Train/mean_reward", 100 * skill + noise.normal(), iteration)
         for clip in folder.rglob("*.mp4"):
             writer.save_video(clip, iteration)
         if iteration % 10 == 0:

@@ -24,6 +24,7 @@ def run_example(ray_session, small_batches, monkeypatch, capsys):
     def run(name, storage, *arguments):
         monkeypatch.setattr(sys, "argv", [name, "--storage", str(storage), *arguments])
         monkeypatch.setattr(ray_session, "init", lambda **options: None)
+        monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "0")  # an example that sets it does so for itself
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         return capsys.readouterr().out
 
