@@ -38,8 +38,9 @@ def train(config):
             start_new_session=True,
         )
         # It kills the process and all that it started when its own input ends: when Tune ends this trial, in any way.
-        kill = ["sh", "-c", f"cat; kill -9 -{process.pid} 2>/dev/null"]
-        with subprocess.Popen(kill, stdin=subprocess.PIPE, start_new_session=True):
+        # "--fork", since Ray kills the children of a worker that ends, and no grandchildren.
+        kill = ["setsid", "--fork", "sh", "-c", f"cat; kill -9 -{process.pid} 2>/dev/null"]
+        with subprocess.Popen(kill, stdin=subprocess.PIPE):
             result, reported = {}, set()
             for result in results_of(process, file):
                 rows = [row for row in tm.load(folder) if row["id"] not in reported]
