@@ -100,10 +100,10 @@ def titles(groups: Sequence[Configuration]) -> list[str]:
 def is_seed(name: str) -> bool:
     """Return whether a hyperparameter is a training seed, by its name.
 
-    >>> [name for name in ("seed", "env_config/env_seed", "rng", "seeds", "speed", "lr") if is_seed(name)]
-    ['seed', 'env_config/env_seed', 'rng']
+    >>> [name for name in ("seed", "env_config/env_seed", "agent.seed", "rng", "seeds", "speed", "lr") if is_seed(name)]
+    ['seed', 'env_config/env_seed', 'agent.seed', 'rng']
     """
-    return bool(_SEED.search(name.rpartition("/")[2]))
+    return bool(_SEED.search(re.split("[/.]", name)[-1]))
 
 
 def configurations(
