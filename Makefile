@@ -66,8 +66,9 @@ release: $(VENV)/installed
 	$(VENV)/bin/twine check --strict dist/*
 	$(VENV)/bin/python -m pytest -n 0 -q tests/test_packaging.py
 	.ci/wheel dist
+	.ci/conda/fill dist
 	@grep -q '^url *=' setup.cfg || echo "No url in setup.cfg: README's links to files became plain text."
-	@ls dist; echo "Next, by hand: date the version in CHANGELOG.md, git tag it, twine upload dist/*"
+	@ls dist; echo "Next, by hand: date the version in CHANGELOG.md, push the tag of the version (a workflow uploads it), send recipe.yaml to conda-forge"
 
 clean:
 	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-lowest .venv-ray-wheel docs/_build build dist *.egg-info

@@ -3,9 +3,11 @@
 import ast
 import configparser
 import functools
+import hashlib
 import os
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -134,8 +136,7 @@ def test_the_version_is_in_one_place():
     assert setup_cfg()["metadata"]["version"] == "attr: tune_media._version.__version__"
     files = [ROOT / name for name in ("setup.cfg", "setup.py", "pyproject.toml", "Makefile", "tune_media/__init__.py")]
     assert not [path.name for path in files if version in path.read_text()]
-    for name, line in (("CITATION.cff", f"version: {version}"), (".ci/conda/recipe.yaml", f'version: "{version}"')):
-        assert line in (ROOT / name).read_text()  # formats that cannot look it up
+    assert f"version: {version}" in (ROOT / "CITATION.cff").read_text()  # a format that cannot look it up
 
 
 def test_each_classifier_exists():
@@ -181,7 +182,19 @@ def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for():
     named = {"ray-tune": "ray[tune]", "tensorboardx": "tensorboardX", "msgpack-python": "msgpack"}
     run = re.findall(r"- ([\w-]+) (.*)", recipe.partition("\n  run:\n")[2].partition("\ntests:\n")[0])
     options = setup_cfg()["options"]
-    wanted = [f"python{options['python_requires']}", *options["install_requires"].split()]
+    oldest = options["python_requires"].removeprefix(">=")
+    assert f'python_min: "{oldest}"' in recipe
+    wanted = ["python>=${{ python_min }}", *options["install_requires"].split()]
     assert sorted(f"{named.get(name, name)}{bound}" for name, bound in run) == sorted(wanted)
-    version = runpy.run_path(str(ROOT / "tune_media/_version.py"))["__version__"]
-    assert f'version: "{version}"' in recipe
+
+
+def test_a_release_fills_the_conda_recipe(tmp_path):
+    sdist = tmp_path / "tune_media-1.2.3.tar.gz"
+    sdist.write_bytes(b"an sdist")
+    subprocess.run([ROOT / ".ci/conda/fill", tmp_path], check=True, capture_output=True)
+    recipe = (tmp_path / "recipe.yaml").read_text()
+    assert 'version: "1.2.3"' in recipe
+    assert f"sha256: {hashlib.sha256(b'an sdist').hexdigest()}" in recipe
+    assert "/releases/download/v1.2.3/tune_media-1.2.3.tar.gz" in recipe
+    body = recipe.partition("context:")[2]
+    assert not {"VERSION", "SHA256", "SDIST_URL"} & set(re.findall("[A-Z0-9_]{6,}", body))
