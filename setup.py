@@ -24,11 +24,17 @@ def readme_for_index(text: str, url: str | None) -> str:
     return re.sub(r"\[([^]]*)\]\((?!\w+:)[^)]+\)", r"\1", text)
 
 
+def project_urls(url: str | None) -> dict[str, str]:
+    """Return the links that a package index shows beside the repository's, if that is known."""
+    places = {"Documentation": "blob/main/docs/index.md", "Changelog": "blob/main/CHANGELOG.md", "Issues": "issues"}
+    return {name: f"{url}/{place}" for name, place in places.items()} if url else {}
+
+
 metadata = configparser.ConfigParser()
 metadata.read(ROOT / "setup.cfg", encoding="utf-8")
+repository = metadata["metadata"].get("url", "").rstrip("/") or None
 setup(
-    long_description=readme_for_index(
-        (ROOT / "README.md").read_text(encoding="utf-8"), metadata["metadata"].get("url", "").rstrip("/") or None
-    ),
+    long_description=readme_for_index((ROOT / "README.md").read_text(encoding="utf-8"), repository),
+    project_urls=project_urls(repository),
     long_description_content_type="text/markdown",
 )

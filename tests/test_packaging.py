@@ -177,6 +177,12 @@ def test_readmes_links_lead_to_the_repository_once_its_url_is_known(monkeypatch)
     assert make(text, None) == "See logging, us and [Ray](https://ray.io)."
 
 
+def test_an_index_shows_links_once_the_url_is_known(monkeypatch):
+    given, names = setup_py(monkeypatch)
+    assert given["project_urls"] == {}
+    assert names["project_urls"]("https://h/p")["Issues"] == "https://h/p/issues"
+
+
 def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for():
     recipe = (ROOT / ".ci/conda/recipe.yaml").read_text()
     named = {"ray-tune": "ray[tune]", "tensorboardx": "tensorboardX", "msgpack-python": "msgpack"}
