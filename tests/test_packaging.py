@@ -42,6 +42,7 @@ TOOLS = {  # of the extras dev and docs, run and not imported: the file that nam
     "myst-parser": ("docs/conf.py", "myst_parser"),
     "pandas-stubs": ("setup.cfg", "strict = True"),  # pandas has no annotations of its own
     "pre-commit": ("CONTRIBUTING.md", "pre-commit install"),
+    "pytest-cov": ("Makefile", "--cov="),
     "pytest-xdist": ("setup.cfg", "--dist loadfile"),
     "ruff": ("Makefile", "ruff check"),
     "sphinx": ("Makefile", "-m sphinx"),

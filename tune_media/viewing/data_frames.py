@@ -207,7 +207,8 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
     if not rows:  # numbers are numbers, so that the frame can be merged, grouped and plotted like any other
         numbers = [name for name in columns if name in _NUMBERS or name.startswith(("last/", "best/"))]
         return pd.DataFrame(columns=columns).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, bool)})
-    rows = [{**row, **{name: bool(row.get(name)) for name in flags}} for row in rows]
+    for row in rows:  # in place: there may be a million
+        row |= {name: bool(row.get(name)) for name in flags}
     try:
         return data_frame(rows, columns)
     except UnicodeEncodeError:  # halves of characters, which no table of Arrow's takes
