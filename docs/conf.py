@@ -20,7 +20,7 @@ NAVIGATION = {
     "Record": ["recording", "howto/env-data", "howto/multi-agent", "old-stack"],
     "Without RLlib": ["howto/sb3", "howto/cleanrl", "howto/rsl-rl", "howto/outside-rllib"],
     "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork"],
-    "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/own-backend"],
+    "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/trackio", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
     "Details": ["arguments", "files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],

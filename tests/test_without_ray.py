@@ -157,6 +157,7 @@ NEEDS = {
     "tm.gate('sweep', 'sweep')": (PLAYS, RLLIB),
     **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("Media", "JsonMedia", "TBXMedia")},
     **{f"tm.{kind}LoggerCallback": f"tune_media.{kind}LoggerCallback" for kind in ("WandbMedia", "MLflowMedia")},
+    "tm.TrackioMediaLoggerCallback": "tune_media.TrackioMediaLoggerCallback",
     "tm.rllib": ("tune_media.rllib", RLLIB),
     "tm.export.to_tensorboard('sweep', 'logs')": "to_tensorboard",
     "tm.export.to_tracker('sweep', None)": "to_tracker",
@@ -165,6 +166,7 @@ NEEDS = {
     "evaluate sweep --workers 2": (PLAYS, RLLIB),
     "gate sweep sweep": (PLAYS, RLLIB),
     "export sweep --to mlflow": "tune_media.MLflowMediaLoggerCallback",
+    "export sweep --to trackio": "tune_media.TrackioMediaLoggerCallback",
     "export sweep --to wandb": "tune_media.WandbMediaLoggerCallback",
     "export sweep --to tensorboard -o logs": "to_tensorboard",
 }

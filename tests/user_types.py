@@ -55,6 +55,8 @@ def script() -> None:
     tm.WandbMediaLoggerCallback(project=3)  # type: ignore[arg-type]
     tm.WandbMediaLoggerCallback(media=tm.VideoOptions())  # type: ignore[arg-type]
     tm.MLflowMediaLoggerCallback("sqlite:///mlflow.db", save_artifact=True, media=options)
+    tm.TrackioMediaLoggerCallback("walkers", media=options)
+    tm.TrackioMediaLoggerCallback(project=3)  # type: ignore[arg-type]
     tm.MLflowMediaLoggerCallback(tracking_url="x")  # type: ignore[call-arg]
     tm.MLflowMediaLoggerCallback(save_artifact="yes")  # type: ignore[arg-type]
     tm.MediaLoggerCallback(tm.Backend(), medea=options)  # type: ignore[call-arg]

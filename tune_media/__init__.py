@@ -24,6 +24,7 @@ _NAMES = {
     "MediaLoggerCallback": "callbacks.callback",
     "MLflowMediaLoggerCallback": "callbacks.mlflow.callback",
     "TBXMediaLoggerCallback": "callbacks.tensorboard.callback",
+    "TrackioMediaLoggerCallback": "callbacks.trackio",
     "WandbMediaLoggerCallback": "callbacks.wandb.callback",
     "evaluate": "evaluation.evaluate",
     "fork": "evaluation.fork",
@@ -54,6 +55,7 @@ __all__ = [
     "MediaLoggerCallback",
     "MediaOptions",
     "TBXMediaLoggerCallback",
+    "TrackioMediaLoggerCallback",
     "Video",
     "VideoOptions",
     "WandbMediaLoggerCallback",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from tune_media.callbacks.json import JsonMediaLoggerCallback
     from tune_media.callbacks.mlflow.callback import MLflowMediaLoggerCallback
     from tune_media.callbacks.tensorboard.callback import TBXMediaLoggerCallback
+    from tune_media.callbacks.trackio import TrackioMediaLoggerCallback
     from tune_media.callbacks.wandb.callback import WandbMediaLoggerCallback
     from tune_media.evaluation.evaluate import evaluate
     from tune_media.evaluation.fork import fork

@@ -1,6 +1,7 @@
 """What every callback of the family promises: the same clips, steps and histograms of a run, each in its own way."""
 
 import csv
+import importlib.util
 import json
 import runpy
 import tempfile
@@ -14,11 +15,13 @@ from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback
 
 import tune_media as tm
 from tests.support.experiment import fit, image_steps, tensorboard_events, trial_folders
-from tests.support.trackers import Held, mlflow_store, read_mlflow, read_wandb
+from tests.support.trackers import Held, mlflow_store, read_mlflow, read_trackio, read_wandb, trackio_project
 from tune_media.encoding import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 KINDS = ("json", "tensorboard", "wandb", "mlflow", "own")
+if importlib.util.find_spec("trackio"):  # .ci/trackio has it: it needs an older Pillow than constraints.txt has
+    KINDS += ("trackio",)
 STEPS = 4
 
 
@@ -31,6 +34,7 @@ def make(kind, folder):
         "mlflow": lambda: tm.MLflowMediaLoggerCallback(
             tracking_uri=mlflow_store(folder), artifact_location=f"file://{folder}/mlruns", media=strict
         ),
+        "trackio": lambda: tm.TrackioMediaLoggerCallback(trackio_project(folder), media=strict),
         "own": lambda: tm.MediaLoggerCallback(own_backend(folder / "own"), media=strict),
     }[kind]()
 
@@ -154,6 +158,8 @@ def read(kind, folder, trial):
         return read_wandb(trial)
     if kind == "own":
         return read_folder(folder / "own" / "_".join(trial.name.split("_")[:3]))
+    if kind == "trackio":
+        return read_trackio(trackio_project(folder), "_".join(trial.name.split("_")[:3]))
     return read_mlflow(mlflow_store(folder), "_".join(trial.name.split("_")[:3]))
 
 
@@ -206,7 +212,7 @@ def test_two_experiments_in_one_process_with_the_same_callbacks(together):
 
 
 def test_a_restored_subset_in_another_order_with_rays_own_beside_it_goes_on_where_it_was(ray_session, tmp_path):
-    kinds, others = ("own", "mlflow", "wandb", "tensorboard"), [CSVLoggerCallback(), JsonLoggerCallback()]
+    kinds, others = KINDS[:0:-1], [CSVLoggerCallback(), JsonLoggerCallback()]
     others.append(MLflowLoggerCallback(mlflow_store(tmp_path, "rays.db"), experiment_name="rays"))
     callbacks = [*(make(kind, tmp_path) for kind in kinds), *others]
     results = run(tmp_path, callbacks, fail_once=str(tmp_path / "failed"))

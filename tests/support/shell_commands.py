@@ -100,6 +100,13 @@ def _ray_wheel(arguments: list[str]) -> None:
     assert os.access(ROOT / ".ci" / "ray-wheel", os.X_OK)
 
 
+def _trackio(arguments: list[str]) -> None:
+    if arguments:  # Trackio's own command, which the tests' environment does not have
+        assert arguments == ["show", "--project", "walkers"]
+    else:
+        assert os.access(ROOT / ".ci" / "trackio", os.X_OK)
+
+
 def _environment(assignment: list[str]) -> None:
     import tune_media
 
@@ -120,5 +127,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "pre-commit": _pre_commit,
     "lower-bounds": _lower_bounds,
     "ray-wheel": _ray_wheel,
+    "trackio": _trackio,
     "environment": _environment,
 }

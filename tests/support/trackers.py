@@ -1,13 +1,15 @@
-"""What trackers hold after a run, read back from where they keep it: W&B's offline file, MLflow's store."""
+"""What trackers hold after a run, read from where they keep it: W&B's offline file, MLflow's and Trackio's stores."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -177,6 +179,41 @@ def mlflow_store(folder: Path, name: str = "mlflow.db") -> str:
     if not file.exists():
         file.write_bytes(_empty_store())
     return f"sqlite:///{file}"
+
+
+def trackio_project(folder: Path) -> str:
+    """Return the name of a project for a test's folder. Trackio reads ``TRACKIO_DIR`` when it is imported."""
+    os.environ.setdefault("TRACKIO_DIR", tempfile.mkdtemp(prefix="tune_media-"))
+    return re.sub(r"\W", "-", str(folder).strip("/"))
+
+
+def trackio_rows(project: str, run: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return what Trackio's database has of a run: the step and the values of each row."""
+    query = "SELECT step, metrics FROM metrics WHERE run_name = ? ORDER BY id"
+    with contextlib.closing(sqlite3.connect(Path(os.environ["TRACKIO_DIR"], f"{project}.db"))) as database:
+        return [(step, json.loads(values)) for step, values in database.execute(query, [run])]
+
+
+def read_trackio(project: str, run: str) -> Held:
+    """Read a trial's run, whose steps are training iterations; no value of it may be there twice."""
+    held, seen = Held(), set()
+    for step, values in trackio_rows(project, run):
+        for name, value in values.items():
+            assert (step, name) not in seen
+            seen.add((step, name))
+            kind = value["_type"] if isinstance(value, dict) else ""
+            if kind in ("trackio.video", "trackio.image"):
+                content = Path(os.environ["TRACKIO_DIR"], "media", value["file_path"]).read_bytes()
+            if kind == "trackio.video":
+                held.clips[name][step] = content
+            elif kind == "trackio.image":
+                assert content[:4] == b"\x89PNG"
+                held.images[name].append(step)
+            elif kind == "trackio.histogram":
+                held.histograms[name][step] = round(sum(value["values"]))
+            elif not kind:
+                held.scalars[name][step] = value
+    return held
 
 
 def free_port() -> int:

@@ -17,6 +17,7 @@ _OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file
     None: ("width", "fps"),
     "wandb": ("project", "group", "offline"),
     "mlflow": ("tracking_uri", "experiment_name", "artifact_location", "nested"),
+    "trackio": ("project",),
     "tensorboard": (),
 }
 
@@ -26,12 +27,12 @@ _OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file
 @click.option(
     "--to",
     "tracker",
-    type=click.Choice(["wandb", "mlflow", "tensorboard"]),
+    type=click.Choice(["wandb", "mlflow", "trackio", "tensorboard"]),
     help="Where to log the experiment. Without it, one clip is saved.",
 )
 @click.option("--width", type=click.IntRange(16), help="GIF: the largest width, pixels. Default: that of the clip.")
 @click.option("--fps", type=click.FloatRange(1, 50), help="GIF: the most frames per second. Default: the clip's.")
-@click.option("--project", help="W&B: the project. Default: WANDB_PROJECT_NAME.")
+@click.option("--project", help="W&B, Trackio: the project. Default: WANDB_PROJECT_NAME; the experiment's name.")
 @click.option("--group", help="W&B: the group of the runs. Default: the name of the experiment.")
 @click.option("--offline", is_flag=True, help="W&B: write offline runs to <trial>/wandb, for `wandb sync`.")
 @click.option("--tracking-uri", help="MLflow: the server or database. Default: MLflow's own.")
@@ -111,6 +112,8 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
         if given.pop("offline", False):
             given["mode"] = "offline"
         return to_tracker(experiment, tm.WandbMediaLoggerCallback(**given), progress=click.echo)
+    if tracker == "trackio":
+        return to_tracker(experiment, tm.TrackioMediaLoggerCallback(**given), progress=click.echo)
     return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**given), progress=click.echo)
 
 
