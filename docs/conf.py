@@ -41,7 +41,7 @@ project = "tune_media"
 author = copyright = "The tune_media authors"
 version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "upstream"]
 
 html_theme = "furo"
 html_title = f"tune_media {version}"
