@@ -1,8 +1,10 @@
 """Pins each name of Ray's that is not public and that we lean on, so that a new release says what it broke."""
 
+import ast
 import importlib
 import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -237,3 +239,13 @@ def test_a_trial_has_its_config_before_objects_and_sampled_values_were_put_in():
     assert trial.config == {"f": len, "lr": 0.1}, changed("Trial", "resolve_config_placeholders")
     assert ray_compat.unresolved_config(trial)["f"] == ("__ref_ph", "1b3f24bb"), changed("Trial", "__unresolved_config")
     assert (_RefResolver.TOKEN, _FunctionResolver.TOKEN) == ("__ref_ph", "__fn_ph"), changed("placeholder", "TOKEN")
+
+
+def test_contributing_says_what_would_replace_each_private_name():
+    root = Path(tune_media.__file__).parents[1]
+    files = (root / "tune_media" / name for name in ("ray_compat.py", "rllib/ray_names.py"))
+    statements = [statement for file in files for statement in ast.parse(file.read_text()).body]
+    functions = {one.name for one in statements if isinstance(one, ast.FunctionDef) and one.name[0] != "_"}
+    _, section = (root / "CONTRIBUTING.md").read_text().split("\n## Private names of Ray\n")
+    rows = re.findall(r"^\|[^|]+\|([^|]+)\|[^|]*\|$", section.partition("\n## ")[0], re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == functions
