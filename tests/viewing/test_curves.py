@@ -138,9 +138,9 @@ def test_a_mean_ends_where_its_first_run_ends_and_the_command_says_so(tmp_path):
         write_run(tmp_path / "exp" / f"a{seed}", {"lr": 1, "seed": seed}, [(step, 1.0) for step in range(1, last + 1)])
         write_run(tmp_path / "exp" / f"b{seed}", {"lr": 2, "seed": seed}, [(9 * seed + 1, 1.0), (9 * seed + 2, 2.0)])
     catalog = tm.load(tmp_path / "exp")
-    shown, *lacking = write_figure(catalog, tmp_path / "x.png")
-    assert "of 1 configuration" in shown
-    assert [line.partition(":")[0] for line in sorted(lacking)] == [
+    made = write_figure(catalog, tmp_path / "x.png")
+    assert "of 1 configuration" in made.shown
+    assert [line.partition(":")[0] for line in sorted(made.lacking)] == [
         "lr 1 is drawn up to step 4 of 10",
         "lr 2 is drawn not at all",
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from tune_media._version import __version__
-from tune_media.cli.command import EXIT_CODES_HELP
+from tune_media.cli.command import EXIT_CODES_HELP, Program
 from tune_media.cli.delivery import deliver, export
 from tune_media.cli.first_steps import demo, doctor
 from tune_media.cli.listing import list_media
@@ -22,7 +22,7 @@ from tune_media.cli.tapes import render
 __all__ = ["main", "run"]
 
 
-@click.group(invoke_without_command=True, epilog=EXIT_CODES_HELP)
+@click.group(cls=Program, invoke_without_command=True, epilog=EXIT_CODES_HELP)
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context) -> None:

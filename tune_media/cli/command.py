@@ -1,15 +1,26 @@
-"""What commands share: the exit codes in their help, errors in the words of a shell, and texts that several print."""
+"""What commands share: what they print, as text or JSON, exit codes, errors in the words of a shell, and texts."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
 from typing_extensions import override
 
-from tune_media.values.secrets import redacted
+from tune_media.values.secrets import error_text, redacted
+from tune_media.values.strict_json import json_bytes
+
+_VERSION = 1  # of the JSON, unless a command's facts have one; ``skills/tune-media/json.md`` describes it
+_IS_JSON = "tune_media.is_json"
+_DO = "add|choose|install|leave|name|pass|pip install|restore|run|use|wait|did you mean"
+_REMEDY = re.compile(rf"(?:^|[.:;] )((?:if [^.:;]*, )?(?:{_DO})\b.*)", re.IGNORECASE | re.DOTALL)
+_CLIP = ("trial", "section", "key", "step", "episode_id", "episode_return", "episode_length", "seed", "file")
 
 INTERRUPTED = "it was interrupted; run it again, and it goes on"
 EXIT_CODES_HELP = """\b
@@ -20,31 +31,121 @@ Exit codes:
 """
 
 
-class Command(click.Command):
-    """A command that prints an error as one message, and whose help ends with its exit codes."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a command has done.
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    Attributes:
+        facts: Its JSON object, without ``v`` and ``command``; or an iterator of objects, which are printed one a line.
+        lines: The same as text.
+        problem: What did not work, although the rest did: an error with exit code 1.
+        then: Called when all is printed.
+    """
+
+    facts: Mapping[str, Any] | Iterator[Mapping[str, Any]]
+    lines: Iterable[str] = ()
+    code: int = 0
+    problem: str = ""
+    then: Callable[[], object] = lambda: None
+
+
+class Command(click.Command):
+    """A command that returns its outcome, which is printed here: as text, or with ``--json`` as JSON.
+
+    With ``--json``, whatever else is printed goes to standard error. An error is one message. The help ends with the
+    exit codes.
+    """
+
+    errors: tuple[type[BaseException], ...] = (ImportError, OSError, ValueError)
+
+    def __init__(self, *args: Any, json_help: str = "Print one JSON object, for programs.", **options: Any) -> None:
         super().__init__(*args, **options)
+        self.params.append(click.Option(["--json", "is_json"], is_flag=True, help=json_help))
         if "Exit codes:" not in str(self.help):
             self.epilog = EXIT_CODES_HELP
 
     @override
-    def invoke(self, context: click.Context) -> Any:
+    def invoke(self, context: click.Context) -> None:
+        is_json = context.meta[_IS_JSON] = context.params.pop("is_json")
+        output = sys.stdout
         try:
-            return super().invoke(context)
-        except (ImportError, OSError, ValueError) as error:
+            with contextlib.redirect_stdout(sys.stderr if is_json else output):
+                outcome: Outcome = super().invoke(context)
+                if is_json:
+                    problem = _error_facts(outcome.problem) if outcome.problem else {}
+                    several = [outcome.facts] if isinstance(outcome.facts, Mapping) else outcome.facts
+                    for facts in several:
+                        _print_json(context.info_name, {**facts, **problem}, output)
+                else:
+                    for line in outcome.lines:
+                        click.echo(line)
+                outcome.then()
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except self.errors as error:
             raise Failure(error) from error
+        if outcome.problem and not is_json:
+            raise click.ClickException(outcome.problem)
+        context.exit(1 if outcome.problem else outcome.code)
 
 
 class UsersCommand(Command):
     """A command that calls code of the user's, or of a tracker: a TypeError is a message, too."""
 
+    errors = (*Command.errors, TypeError)
+
+
+class Program(click.Group):
+    """The commands. With ``--json``, each error is a JSON object, too; it has the exit code that it has without."""
+
     @override
-    def invoke(self, context: click.Context) -> Any:
+    def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
+        words = sys.argv[1:] if args is None else args
+        if "--json" not in words:
+            return super().main(args, *more, **options)
+        name = next((word for word in words if word in self.commands), None)
         try:
-            return super().invoke(context)
-        except TypeError as error:
-            raise Failure(error) from error
+            sys.exit(super().main(args, *more, **{**options, "standalone_mode": False}))
+        except click.ClickException as error:
+            context = error.ctx if isinstance(error, click.UsageError) else None
+            see = f"see `{context.command_path} --help`" if context else None
+            _print_json(name, _error_facts(error.format_message(), see))
+            sys.exit(error.exit_code)
+        except click.Abort:
+            _print_json(name, _error_facts("it was interrupted"))
+            sys.exit(1)
+        except Exception as error:  # a bug: the traceback follows
+            _print_json(name, _error_facts(error_text(error)))
+            raise
+
+
+def is_json() -> bool:
+    """Return whether the command that runs prints JSON."""
+    return bool(click.get_current_context().meta[_IS_JSON])
+
+
+def clip_facts(row: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Return which clip and which episode a row of a catalog, or an index line, is about."""
+    facts = {**row, **more}
+    return {name: facts.get(name) for name in _CLIP}
+
+
+def remedy_in(message: str) -> str | None:
+    """Return the end of a message from the first clause on that begins with what to do; None if none does.
+
+    >>> remedy_in("There is no folder 'x'; pass the experiment's folder."), remedy_in("There is no clip in x.")
+    ("pass the experiment's folder.", None)
+    """
+    match = _REMEDY.search(message)
+    return match and match[1]
+
+
+def _error_facts(message: str, remedy: str | None = None) -> dict[str, Any]:
+    return {"error": message, "remedy": remedy_in(message) or remedy}
+
+
+def _print_json(command: str | None, facts: Mapping[str, Any], file: Any = None) -> None:
+    click.echo(json_bytes({"v": _VERSION, "command": command, **facts}), file=file)
 
 
 class Failure(click.ClickException):
@@ -52,13 +153,13 @@ class Failure(click.ClickException):
 
     exit_code = 2
 
-    def __init__(self, error: Exception) -> None:
-        text = in_shell(plain_text(error))
+    def __init__(self, error: BaseException) -> None:
+        text = in_shell(INTERRUPTED if isinstance(error, KeyboardInterrupt) else plain_text(error))
         is_viewers = isinstance(error, ImportError) and str(error.name).startswith("werkzeug")
         super().__init__(f"{text}. Install it: pip install 'tune-media[viewer]'" if is_viewers else text)
 
 
-def plain_text(error: Exception) -> str:
+def plain_text(error: BaseException) -> str:
     """Return an error as text; of the system's, the file and the reason."""
     is_systems = isinstance(error, OSError) and error.filename is not None and error.strerror
     return f"{error.filename}: {error.strerror}" if is_systems else str(error)  # type: ignore[attr-defined]

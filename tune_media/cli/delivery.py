@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tune_media.cli.command import Command, UsersCommand, nothing_recorded
+from tune_media.cli.command import Command, Outcome, UsersCommand, clip_facts, nothing_recorded
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tune_media.callbacks.deliver import Delivery
     from tune_media.callbacks.export import ExportSummary
 
 _MAX_SHOWN = 20  # problems
@@ -40,7 +43,7 @@ _OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file
 @click.option("--artifact-location", help="MLflow: where a new experiment keeps artifacts. Default: MLflow's own.")
 @click.option("--nested", is_flag=True, help="MLflow: put the runs under one run of the sweep.")
 @click.option("-o", "output", type=click.Path(), help="The .gif or .mp4 to write; TensorBoard: the folder.")
-def export(experiment: str, tracker: str | None, output: str | None, **options: Any) -> None:
+def export(experiment: str, tracker: str | None, output: str | None, **options: Any) -> Outcome:
     """Save CLIP, an mp4 file, or the best clip of EXPERIMENT for a slide, or log EXPERIMENT to a tracker.
 
     The tracker may have been away during the sweep, or is a new one. Experiments of Ray's own loggers, without clips,
@@ -56,16 +59,14 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
     given = {name: value for name, value in options.items() if value}
     _check_options(tracker, output, given)
     if tracker is None:
-        click.echo(_save_clip(experiment, str(output), **given))
-        return
+        return _save_clip(experiment, str(output), **given)
     done = _export_to(tracker, experiment, output, given)
     with_what = f"{counted(done.results, 'result')} and {counted(done.media, 'medium', 'media')}"
-    click.echo(f"{tracker} has {counted(done.trials, 'trial')}, with {with_what}.")
-    for trial, reason in done.left_alone.items():
-        click.echo(f"Left alone: {trial}: {reason}")
-    if done.problems:
-        more = f"\nand {len(done.problems) - _MAX_SHOWN} more" if len(done.problems) > _MAX_SHOWN else ""
-        raise click.ClickException("Not logged:\n" + "\n".join(done.problems[:_MAX_SHOWN]) + more)
+    lines = [f"{tracker} has {counted(done.trials, 'trial')}, with {with_what}."]
+    lines += [f"Left alone: {trial}: {reason}" for trial, reason in done.left_alone.items()]
+    more = f"\nand {len(done.problems) - _MAX_SHOWN} more" if len(done.problems) > _MAX_SHOWN else ""
+    problem = "Not logged:\n" + "\n".join(done.problems[:_MAX_SHOWN]) + more if done.problems else ""
+    return Outcome({"tracker": tracker, "path": output, **vars(done)}, lines, problem=problem)
 
 
 def _check_options(tracker: str | None, output: str | None, given: dict[str, Any]) -> None:
@@ -79,8 +80,8 @@ def _check_options(tracker: str | None, output: str | None, given: dict[str, Any
         raise click.UsageError(f"{of_what} {needs}; `tune-media export --help` says which options it takes.")
 
 
-def _save_clip(source: str, output: str, width: int | None = None, fps: float | None = None) -> str:
-    """Save a clip, or the best one of an experiment, and return a sentence about it."""
+def _save_clip(source: str, output: str, width: int | None = None, fps: float | None = None) -> Outcome:
+    """Save a clip, or the best one of an experiment."""
     from tune_media.viewing.catalog import load
     from tune_media.viewing.places import folder_at
     from tune_media.viewing.saved_clip import save_medium
@@ -94,12 +95,15 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
         if best is None:
             raise ValueError(nothing_recorded(place.path, "No clip"))
         path, which = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"
+        clip = clip_facts(best)
     elif not place.is_file:
         raise ValueError(f"There is no clip or experiment {place.path!r}; an experiment is a folder of a sweep.")
     else:
         with place.filesystem.open_input_file(place.path) as file:
             path, which = save_medium(bytes(file.read()), place.path, output, width=width, fps=fps), place.name
-    return f"{path} ({path.stat().st_size / 1e6:.1f} MB): {which}"
+        clip = clip_facts({}, file=place.path)
+    size = path.stat().st_size
+    return Outcome({"path": str(path), "bytes": size, "clips": [clip]}, [f"{path} ({size / 1e6:.1f} MB): {which}"])
 
 
 def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> ExportSummary:
@@ -120,7 +124,7 @@ def _export_to(tracker: str, experiment: str, output: str | None, given: dict[st
 @click.command(cls=Command, short_help="Store what a driver left on this machine.")
 @click.argument("experiment")
 @click.option("--seconds", default=600.0, show_default=True, type=click.FloatRange(1), help="How long it may take.")
-def deliver(experiment: str, seconds: float) -> None:
+def deliver(experiment: str, seconds: float) -> Outcome:
     """Store what the storage of EXPERIMENT did not take before its driver ended or was killed.
 
     It waits in the driver's outbox, on the driver's machine, for a week. What waits for trackers, and tapes, stay:
@@ -135,16 +139,17 @@ def deliver(experiment: str, seconds: float) -> None:
     outboxes = deliver_all(place.filesystem, place.path, seconds)
     if not outboxes and not place.is_there:
         raise FileNotFoundError(f"There is no experiment {place.path!r}, nor an outbox of one there.")
+    facts = {"outboxes": [{**vars(outbox), "folder": str(outbox.folder)} for outbox in outboxes]}
+    return Outcome(facts, _delivered(place.path, outboxes), code=int(not all(outbox.is_whole for outbox in outboxes)))
+
+
+def _delivered(path: str, outboxes: Sequence[Delivery]) -> Iterator[str]:
     if not outboxes:
-        click.echo(
-            f"Nothing of {place.path!r} waits on this machine: all is stored, or its driver ran on another machine."
-        )
+        yield f"Nothing of {path!r} waits on this machine: all is stored, or its driver ran on another machine."
     for outbox in outboxes:
         if not outbox.line:
-            click.echo(f"{outbox.folder}: its driver runs, and delivers it.")
+            yield f"{outbox.folder}: its driver runs, and delivers it."
         else:
-            click.echo(outbox.line)
+            yield outbox.line
             left = f"What waits for trackers, tapes and refused files stay in {outbox.folder}."
-            click.echo("" if outbox.is_gone else left)
-    if not all(outbox.is_whole for outbox in outboxes):
-        raise click.exceptions.Exit(1)
+            yield "" if outbox.is_gone else left

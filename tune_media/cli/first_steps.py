@@ -6,14 +6,14 @@ import sys
 
 import click
 
-from tune_media.cli.command import Command, Failure
+from tune_media.cli.command import Command, Failure, Outcome, clip_facts
 from tune_media.values.number import counted
 
 
 @click.command(cls=Command, short_help="Run a real sweep, and see what is recorded.")
 @click.option("--storage", default="~/ray_results", show_default=True, help="Folder for results.")
 @click.option("--iterations", default=8, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
-def demo(storage: str, iterations: int) -> None:
+def demo(storage: str, iterations: int) -> Outcome:
     """Run a real sweep of four PPO trials on CartPole and say where to look.
 
     Example: tune-media demo
@@ -37,22 +37,20 @@ def demo(storage: str, iterations: int) -> None:
             catalog = run_demo(storage, iterations, line)
         except RuntimeError as error:
             raise Failure(error) from error
-    click.echo(f"\n{trial_table(catalog)}\n")
-    click.echo(f"{counted(len(catalog), 'clip')} in {catalog.path}")
-    for place, command in where_to_look(catalog.path):
-        click.echo(f"\n{place}:\n\n    {command}")
-    best = catalog.clips.best()
+    lines = [f"\n{trial_table(catalog)}\n", f"{counted(len(catalog), 'clip')} in {catalog.path}"]
+    lines += [f"\n{place}:\n\n    {command}" for place, command in where_to_look(catalog.path)]
+    best, watch = catalog.clips.best(), watch_command(catalog.path)
+    facts = {"path": catalog.path, "media": len(catalog), "best": best and clip_facts(best), "watch": watch}
     if best is None:
-        raise click.ClickException("the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
-    click.echo(f"\nThe best trial is {best['trial']}: its best episode has the return {best['episode_return']:g}.")
-    click.echo(f"See the four trials side by side, the best first:\n\n    {watch_command(catalog.path)}\n")
+        return Outcome(facts, lines, problem="the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
+    lines += [f"\nThe best trial is {best['trial']}: its best episode has the return {best['episode_return']:g}."]
+    return Outcome(facts, [*lines, f"See the four trials side by side, the best first:\n\n    {watch}\n"])
 
 
 @click.command(cls=Command, short_help="Find out why an env is not recorded.")
 @click.argument("env")
 @click.option("--config", default='{"render_mode": "rgb_array"}', show_default=True, help="The env's config, JSON.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs: env, facts and problems.")
-def doctor(env: str, config: str, as_json: bool) -> None:
+def doctor(env: str, config: str) -> Outcome:
     """Render frames of ENV in a Ray actor and say what a recording would be, and what is wrong.
 
     ENV is an id that Gymnasium knows (CartPole-v1, module:Id-v0) or module:EnvClass.
@@ -65,7 +63,6 @@ def doctor(env: str, config: str, as_json: bool) -> None:
     """
     import json
 
-    from tune_media.values.strict_json import json_bytes
     from tune_media.viewing.doctor import examine_in_actor
     from tune_media.viewing.status_line import StatusLine
 
@@ -78,9 +75,5 @@ def doctor(env: str, config: str, as_json: bool) -> None:
     with StatusLine(sys.stderr) as line:
         line.stage(f"Rendering {env} in a Ray actor")
         report = examine_in_actor(env, parsed)
-    if as_json:
-        click.echo(json_bytes({"env": env, "facts": report.facts, "problems": report.problems}))
-    else:
-        click.echo(report.text())
-    if report.problems:
-        raise SystemExit(1)
+    facts = {"env": env, "facts": report.facts, "problems": report.problems}
+    return Outcome(facts, [report.text()], code=int(bool(report.problems)))

@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tune_media.cli.command import Command, nothing_recorded
+from tune_media.cli.command import Command, Outcome, is_json, nothing_recorded
 from tune_media.cli.options import chooses_trials, names_columns, trial_names
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
     from tune_media.viewing.catalog import Catalog
 
 
-@click.command("list", cls=Command, short_help="Print a table of the trials and their best clips.")
+@click.command(
+    "list",
+    cls=Command,
+    short_help="Print a table of the trials and their best clips.",
+    json_help="One JSON object a line, with all fields: of media, unless --rows says otherwise.",
+)
 @click.argument("experiment")
 @click.option("--all", "every", is_flag=True, help="One line for each medium, short for --rows media.")
 @click.option(
@@ -24,13 +29,7 @@ if TYPE_CHECKING:
     type=click.Choice(["trials", "configurations", "media"]),
     help="What a line is. Default: media with --json, else trials, also with --csv.",
 )
-@click.option("--csv", "csv", is_flag=True, help="CSV, with all digits: of trials, unless --rows says otherwise.")
-@click.option(
-    "--json",
-    "json",
-    is_flag=True,
-    help="One JSON object a line, with all fields: of media, unless --rows says otherwise.",
-)
+@click.option("--csv", is_flag=True, help="CSV, with all digits: of trials, unless --rows says otherwise.")
 @click.option("--config", "with_config", is_flag=True, help="With --json: the whole config of each trial, too.")
 @names_columns
 @chooses_trials
@@ -41,8 +40,8 @@ def list_media(
     with_config: bool,
     trials: tuple[str, ...],
     columns: dict[str, str] | None,
-    **formats: bool,
-) -> None:
+    csv: bool,
+) -> Outcome:
     """List what was recorded in EXPERIMENT, a folder or a URI: the best clip of each trial, the best trial first.
 
     EXPERIMENT may also be one trial, or a folder of experiments. Without clips, each trial has its last metrics.
@@ -55,7 +54,7 @@ def list_media(
       tune-media list --json ~/ray_results/my_sweep | jq .episode_return
       tune-media list --rows configurations --csv my_sweep > table.csv
     """
-    form, of = _form_and_rows(every, rows, with_config, formats)
+    of = _rows(every, rows, with_config, csv)
     from tune_media.viewing.catalog import load
     from tune_media.viewing.table import lost_lines
 
@@ -64,58 +63,47 @@ def list_media(
         catalog = catalog.of_trials(trial_names(catalog, trials))
     if not len(catalog) and (of == "media" or not catalog.trials):
         raise click.ClickException("\n".join(lost_lines(catalog)) or nothing_recorded(catalog.path))
-    if form == "json":
-        from tune_media.viewing.list_formats import as_json
+    from tune_media.viewing.list_formats import as_csv, as_json
 
-        for line in as_json(catalog, of, with_config=with_config):
-            click.echo(line)
-    elif form == "csv":
-        from tune_media.viewing.list_formats import as_csv
-
-        click.echo(as_csv(catalog, of))
-    else:
-        _print_tables(catalog, of)
+    lines = [as_csv(catalog, of)] if csv else _tables(catalog, of)
+    return Outcome(as_json(catalog, of, with_config=with_config), lines)
 
 
-def _form_and_rows(
-    every: bool, rows: str | None, with_config: bool, formats: Mapping[str, bool]
-) -> tuple[str | None, str]:
-    """Return the format (None: tables) and what a line is. Raises UsageError if options exclude each other."""
-    forms = [name for name in ("csv", "json") if formats[name]]
-    if len(forms) > 1:
-        raise click.UsageError(f"--{forms[0]} and --{forms[1]} exclude each other.")
-    form = forms[0] if forms else None
-    of = rows or ("media" if every or form == "json" else "trials")
-    if with_config and form != "json":
+def _rows(every: bool, rows: str | None, with_config: bool, csv: bool) -> str:
+    """Return what a line is. Raises UsageError if options exclude each other."""
+    if csv and is_json():
+        raise click.UsageError("--csv and --json exclude each other.")
+    of = rows or ("media" if every or is_json() else "trials")
+    if with_config and not is_json():
         raise click.UsageError("--config adds the whole config to the lines of --json: pass both.")
     if with_config and of != "media":
         raise click.UsageError(f"--config is for media, and --rows {rows} wants others.")
     if every and of != "media":
         raise click.UsageError(f"--all and --rows {rows} exclude each other.")
-    return form, of
+    return of
 
 
-def _print_tables(catalog: Catalog, of: str) -> None:
+def _tables(catalog: Catalog, of: str) -> Iterator[str]:
     from tune_media.viewing import table
 
     if of == "configurations":
-        click.echo(table.configuration_table(catalog, always=True))
+        yield table.configuration_table(catalog, always=True)
         return
     if of == "media":
-        click.echo(table.media_table(catalog))
+        yield table.media_table(catalog)
     else:
         if configurations := table.configuration_table(catalog):
-            click.echo(f"{configurations}\n")
-        click.echo(table.trial_table(catalog))
+            yield f"{configurations}\n"
+        yield table.trial_table(catalog)
         if (said := catalog.verdict) is not None:
-            click.echo(table.in_lines(table.printable(said.sentence)))
+            yield table.in_lines(table.printable(said.sentence))
         if importance := table.importance_line(catalog):
-            click.echo(table.in_lines(importance))
+            yield table.in_lines(importance)
     for line in table.column_lines(catalog):
-        click.echo(table.in_lines(table.printable(line)))
+        yield table.in_lines(table.printable(line))
     for line in table.lost_lines(catalog):
-        click.echo(table.in_lines(line))
+        yield table.in_lines(line)
     # episodes without a clip, and media that were lost, are recorded, too
     has_media = bool(len(catalog)) or any(len(trial.reports) or trial.lost for trial in catalog.trials)
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
-    click.echo(table.in_lines(table.printable(media if has_media else nothing_recorded(catalog.path))))
+    yield table.in_lines(table.printable(media if has_media else nothing_recorded(catalog.path)))

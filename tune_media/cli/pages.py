@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
-from tune_media.cli.command import Command, nothing_recorded
+from tune_media.cli.command import Command, Outcome, clip_facts, is_json, nothing_recorded
 from tune_media.cli.options import names_columns
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
@@ -21,7 +23,7 @@ _MUCH = 10**9  # bytes that are copied only after a question
 @click.option("--open/--no-open", "opens", default=False, help="Open the page in a browser.")
 @click.option("--wait", is_flag=True, help="Start although the folder, or an experiment in it, is not there yet.")
 @names_columns
-def watch(experiment: str, host: str, port: int, opens: bool, wait: bool, columns: dict[str, str] | None) -> None:
+def watch(experiment: str, host: str, port: int, opens: bool, wait: bool, columns: dict[str, str] | None) -> Outcome:
     """Show the clips of EXPERIMENT, a folder or a URI, in the browser, live, without TensorBoard.
 
     Example: tune-media watch --open ~/ray_results/my_sweep
@@ -30,12 +32,13 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool, column
 
     server = make_watch_server(experiment, host, port, wait=wait, columns=columns)
     url = reachable_at(host, server.port)
-    click.echo(f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop.")
-    if line := ssh_line(host, server.port):
-        click.echo(f"From another machine: {line} and open http://localhost:{server.port}")
+    lines = [f"{url} shows the episodes of {experiment}. Press Ctrl+C to stop."]
+    if ssh := ssh_line(host, server.port):
+        lines += [f"From another machine: {ssh} and open http://localhost:{server.port}"]
     if opens:
         click.launch(url)
-    server.serve_forever()
+    facts = {"url": url, "pid": os.getpid(), "port": server.port, "ssh": ssh, "experiment": experiment}
+    return Outcome(facts, lines, then=server.serve_forever)
 
 
 @click.command(cls=Command, short_help="Copy the clips into a folder that opens without a server.")
@@ -52,7 +55,7 @@ def gallery(
     steps: bool,
     errors: bool,
     yes: bool,
-) -> None:
+) -> Outcome:
     """Write the clips of EXPERIMENT, a folder or a URI, as a folder with a page that opens without a server.
 
     Example: tune-media gallery ~/ray_results/my_sweep -o sweep
@@ -69,10 +72,17 @@ def gallery(
     folder = local_path("-o", output) if output else default_folder(made.title)
     media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
     click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
+    if made.nbytes > _MUCH and not yes and is_json():
+        raise click.UsageError("That is more than a gigabyte: pass --yes.")
     if made.nbytes > _MUCH and not yes:
         click.confirm("Copy them?", abort=True)
     with click.progressbar(length=made.count, label="Copying") as bar:
         page = made.write(folder, bar.update, steps=steps)
     if made.missing:
         click.echo(f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}", err=True)
-    click.echo(f"Open {page.resolve().as_uri()}")
+    clips = [
+        clip_facts(line, trial=trial.name, file=str(folder / "media" / trial.id / line["path"]))
+        for trial, line in made.files.values()
+    ]
+    facts = {"path": str(page), "bytes": made.nbytes, "clips": clips, "missing": made.missing}
+    return Outcome(facts, [f"Open {page.resolve().as_uri()}"])

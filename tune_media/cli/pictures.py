@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tune_media.cli.command import Command
+from tune_media.cli.command import Command, Outcome, clip_facts
 from tune_media.cli.options import chooses_trials, file_to_write, options, trial_names
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tune_media.viewing.catalog import Catalog
+    from tune_media.viewing.filmstrip import Strip
     from tune_media.viewing.grid_choice import Tile
 
 _chooses_clips = options(  # that ``_tiles`` takes
@@ -24,7 +29,7 @@ _chooses_clips = options(  # that ``_tiles`` takes
 
 def _tiles(
     experiment: str, trials: tuple[str, ...], step: str | None, over_training: str | None, key: str | None
-) -> list[Tile]:
+) -> tuple[Catalog, list[Tile]]:
     from tune_media.viewing.catalog import load
     from tune_media.viewing.grid_choice import MAX_TILES, choose_tiles
 
@@ -35,7 +40,7 @@ def _tiles(
     if len(tiles) == MAX_TILES:
         others = "evenly spread over the training" if over_training else "those of the best trials; --trials has others"
         click.echo(f"At most {MAX_TILES} clips are shown: {others}.", err=True)
-    return tiles
+    return catalog, tiles
 
 
 def _step(text: str) -> str | int:
@@ -55,7 +60,7 @@ def _step(text: str) -> str | int:
     "--width", default=1280, show_default=True, type=click.IntRange(64, 16384), help="Width of the video, pixels."
 )
 @click.option("--columns", type=click.IntRange(1), help="Number of clips side by side.")
-def grid(experiment: str, output: str, width: int, columns: int | None, **choice: Any) -> None:
+def grid(experiment: str, output: str, width: int, columns: int | None, **choice: Any) -> Outcome:
     """Write the clips of EXPERIMENT side by side into one labelled video.
 
     Example: tune-media grid ~/ray_results/my_sweep -o sweep.mp4
@@ -63,7 +68,7 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
     from tune_media.viewing.grid import write_grid
 
     path = file_to_write(output, ".mp4", ".gif")
-    tiles = _tiles(experiment, **choice)
+    _, tiles = _tiles(experiment, **choice)
     with click.progressbar(length=100, label=counted(len(tiles), "clip")) as bar:
         made = write_grid(
             tiles,
@@ -74,7 +79,9 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
         )
     for problem in made.problems:
         click.echo(problem, err=True)
-    click.echo(f"{counted(made.clips, 'clip')} in {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    size, clips = path.stat().st_size, [clip_facts(tile.row) for tile in made.tiles]
+    facts = {"path": str(path), "bytes": size, "clips": clips, "problems": made.problems}
+    return Outcome(facts, [f"{counted(len(clips), 'clip')} in {path} ({size / 1e6:.1f} MB)"])
 
 
 @click.command(cls=Command, short_help="Put frames of a clip, or of several, into one picture.")
@@ -83,7 +90,7 @@ def grid(experiment: str, output: str, width: int, columns: int | None, **choice
 @click.option("--frames", default=8, show_default=True, type=click.IntRange(1, 64), help="Frames of each clip.")
 @click.option("--width", default=1600, show_default=True, type=click.IntRange(64), help="Width of the picture, pixels.")
 @_chooses_clips
-def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **choice: Any) -> None:
+def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **choice: Any) -> Outcome:
     """Write frames of CLIP_OR_EXPERIMENT, a video file or an experiment, as a picture with a row for each clip.
 
     \b
@@ -93,19 +100,39 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
       tune-media filmstrip clip.mp4 -o clip.png
     """
     from tune_media.viewing.filmstrip import filmstrip as picture_of
-    from tune_media.viewing.grid_choice import strip_of, strip_of_file
+    from tune_media.viewing.grid_choice import catalog_of_file, strip_of, strip_of_file
 
     path = file_to_write(output, ".png")
     if Path(clip_or_experiment).suffix.lower() in (".mp4", ".webm", ".gif"):
         if any(choice.values()):
             raise click.UsageError(f"{clip_or_experiment} is one clip; clips are chosen from an experiment.")
-        strips = [strip_of_file(Path(clip_or_experiment).expanduser())]
+        file = Path(clip_or_experiment).expanduser()
+        catalog = catalog_of_file(file)
+        strips = [strip_of_file(file, catalog)]
     else:
-        strips = [strip_of(tile) for tile in _tiles(clip_or_experiment, **choice)]
+        catalog, tiles = _tiles(clip_or_experiment, **choice)
+        strips = [strip_of(tile) for tile in tiles]
     picture = picture_of(strips, frames=frames, width=width)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(picture.data)
-    click.echo(f"{counted(len(strips), 'clip')} in {path} ({picture.width}x{picture.height} pixels)")
+    size = {"width": picture.width, "height": picture.height}
+    facts = ({"path": str(path), **size, "clips": list(clips)} for clips in [_shown(catalog, strips, frames, width)])
+    return Outcome(facts, [f"{counted(len(strips), 'clip')} in {path} ({picture.width}x{picture.height} pixels)"])
+
+
+def _shown(catalog: Catalog | None, strips: Sequence[Strip], frames: int, width: int) -> Iterator[dict[str, Any]]:
+    """Yield the episode of each row of a filmstrip, with the step and the values of each frame."""
+    from tune_media.viewing.episode_details import episode_details, values_at
+    from tune_media.viewing.filmstrip import frame_numbers, step_of
+
+    for strip in strips:
+        row = dict(strip.facts)
+        trials = [trial for trial in catalog.trials if trial.name == row.get("trial")] if catalog else []
+        trial = next((one for one in trials if posixpath.join(one.media_path, row["path"]) == row["file"]), None)
+        details = episode_details(trial, row) if trial else {}
+        steps = {number: step_of(strip.facts, number) for number in frame_numbers(strip, frames, width)}
+        shown = [{"frame": at, "step": step, "values": values_at(details, step)} for at, step in steps.items()]
+        yield {**clip_facts(strip.facts, file=strip.name), "frames": shown}
 
 
 @click.command(cls=Command, short_help="Draw the learning curves of the configurations.")
@@ -116,7 +143,7 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
     "--by", multiple=True, help="Hyperparameters that make a configuration, with commas. Default: all but seeds."
 )
 @click.option("--iqm", is_flag=True, help="The interquartile mean instead of the mean.")
-def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...], iqm: bool) -> None:
+def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...], iqm: bool) -> Outcome:
     """Draw the learning curves of EXPERIMENT: the mean over the runs of each configuration, with its 95 % interval.
 
     \b
@@ -129,7 +156,18 @@ def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...]
 
     path = file_to_write(output, *FORMATS)
     names = [name.strip() for text in by for name in text.split(",")] or None
-    shown, *lacking = write_figure(load(experiment), path, metric=metric, by=names, iqm=iqm)
-    for sentence in lacking:
+    catalog = load(experiment)
+    made = write_figure(catalog, path, metric=metric, by=names, iqm=iqm)
+    for sentence in made.lacking:
         click.echo(sentence, err=True)
-    click.echo(shown)
+    configurations = [
+        {
+            "params": line.configuration.params,
+            "trials": [catalog.trials[number].name for number in line.runs],
+            "step": line.step[-1] if line.step else None,
+            **(vars(line.mean[-1]) if line.mean else {}),
+        }
+        for line in made.lines
+    ]
+    facts = {"path": str(path), "metric": made.metric, "configurations": configurations, "problems": made.lacking}
+    return Outcome(facts, [made.shown])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tune_media.cli.command import INTERRUPTED, Command, Failure, UsersCommand, in_shell, shell_word
+from tune_media.cli.command import Command, Failure, Outcome, UsersCommand, in_shell, shell_word
 from tune_media.cli.options import file_to_write, options, trials_option
 from tune_media.values.number import counted
 
@@ -44,8 +44,7 @@ _plays_on_seeds = options(  # how policies are played, and in which envs
 @click.option("--until-idle", type=float, metavar="SECONDS", help="End if no checkpoint has come for so long.")
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs, and nothing else.")
-def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> None:
+def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
     """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
 
     EXPERIMENT may be one checkpoint, too, or, with --policy, a file or a pattern such as 'models/*.zip'. The episodes
@@ -65,7 +64,6 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
     from tune_media.evaluation.evaluate import evaluate as play
     from tune_media.evaluation.evaluation_table import remarks, tables
     from tune_media.evaluation.request import parsed_env_config
-    from tune_media.values.strict_json import json_bytes
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
     if options["follow"]:
@@ -75,20 +73,16 @@ def evaluate(experiment: str, clips: bool, as_json: bool, **options: Any) -> Non
             experiment,
             env_config=parsed_env_config(options.pop("env_config")),
             clips=("best", "worst", "median") if clips else None,
-            progress=None if as_json else ShownEvaluation(),
+            progress=ShownEvaluation(),
             **options,
         )
     except KeyboardInterrupt as error:
-        raise Failure(RuntimeError(INTERRUPTED)) from error
-    if as_json:
-        click.echo(json_bytes(evaluation.facts()))
-    else:
-        click.echo(f"\n{tables(evaluation)}\n")
-        for remark in remarks(evaluation):
-            click.echo(remark)
-        click.echo(f"\nSee the episodes:\n\n    tune-media watch --open {shell_word(evaluation.path, experiment)}\n")
-    if failed := sum(bool(row.error) for row in evaluation.checkpoints):
-        raise click.ClickException(f"{failed} of {len(evaluation.checkpoints)} checkpoints lack episodes.")
+        raise Failure(error) from error
+    watch = f"tune-media watch --open {shell_word(evaluation.path, experiment)}"
+    lines = [f"\n{tables(evaluation)}\n", *remarks(evaluation), f"\nSee the episodes:\n\n    {watch}\n"]
+    failed = sum(bool(row.error) for row in evaluation.checkpoints)
+    problem = f"{failed} of {len(evaluation.checkpoints)} checkpoints lack episodes." if failed else ""
+    return Outcome(evaluation.facts(), lines, problem=problem)
 
 
 def _stand_back() -> None:
@@ -99,7 +93,13 @@ def _stand_back() -> None:
         os.nice(_NICE)
 
 
-@click.command(cls=Command, short_help="Decide on the same seeds whether a policy may replace another.")
+class _GateCommand(Command):
+    """Its exit code 1 means worse: whatever goes wrong ends it with 2."""
+
+    errors = (Exception, KeyboardInterrupt)
+
+
+@click.command(cls=_GateCommand, short_help="Decide on the same seeds whether a policy may replace another.")
 @click.argument("base")
 @click.argument("candidate", required=False)
 @click.option("--metric", default="return", show_default=True, help="return, success, length, or a custom metric.")
@@ -126,8 +126,7 @@ def _stand_back() -> None:
     help="Of one episode; if it takes longer, it hangs.",
 )
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else.")
-def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **options: Any) -> None:
+def gate(base: str, candidate: str | None, junit: str | None, **options: Any) -> Outcome:
     """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
 
     Or play one policy until it is sure whether its mean is at least a floor: POLICY --at-least 450.
@@ -151,50 +150,37 @@ def gate(base: str, candidate: str | None, junit: str | None, as_json: bool, **o
       tune-media gate runs/mine --metric success --at-least 0.9
     """
     from tune_media.cli.gate_process import gate_in_process
-    from tune_media.values.strict_json import json_bytes
 
-    try:
-        target = None if junit is None else file_to_write(junit, ".xml", option="--junit")
-        if target is not None:
-            target.parent.stat()  # raises if there is none; when all has been played it is too late
-            target.unlink(missing_ok=True)  # the verdict of an earlier gate
-        facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
-        if target is not None:
-            target.write_text(xml, encoding="utf-8")
-        if as_json:
-            click.echo(json_bytes(facts))
-        else:
-            _print_verdicts(facts)
-            folder = shell_word(facts["path"], options["output"])
-            click.echo(f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n")
-            if page is not None:
-                click.echo(f"A page to mail: {shell_word(page, options['output'])}")
-    except click.ClickException:
-        raise
-    except KeyboardInterrupt as error:  # Click would end with 1, which means worse, and Python after other errors
-        raise Failure(RuntimeError(INTERRUPTED)) from error
-    except Exception as error:
-        raise Failure(error) from error
-    sys.exit(facts["exit_code"])
+    target = None if junit is None else file_to_write(junit, ".xml", option="--junit")
+    if target is not None:
+        target.parent.stat()  # raises if there is none; when all has been played it is too late
+        target.unlink(missing_ok=True)  # the verdict of an earlier gate
+    facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
+    if target is not None:
+        target.write_text(xml, encoding="utf-8")
+    folder = shell_word(facts["path"], options["output"])
+    lines = [*_verdicts(facts), f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n"]
+    if page is not None:
+        lines += [f"A page to mail: {shell_word(page, options['output'])}"]
+    return Outcome({**facts, "page": page}, lines, facts["exit_code"])
 
 
-def _print_verdicts(facts: Mapping[str, Any]) -> None:
+def _verdicts(facts: Mapping[str, Any]) -> Iterator[str]:
     for verdict in facts["conditions"]:
         name = f"{verdict['condition']}: " if verdict["condition"] else ""
-        click.echo(f"{name}{verdict['verdict'].upper()}. {in_shell(verdict['sentence'])}")
+        yield f"{name}{verdict['verdict'].upper()}. {in_shell(verdict['sentence'])}"
         lost = "lost by more than the margin" if verdict["at_least"] is None else "below it"
         for word, key in ((lost, "lost"), ("won by more than the margin", "won")):
             if count := verdict[key]:
                 shown = ", ".join(map(str, verdict[f"seeds_{key}"][:10])) + (", ..." if count > 10 else "")
-                click.echo(f"  {word} on {counted(count, 'seed')}: {shown}")
+                yield f"  {word} on {counted(count, 'seed')}: {shown}"
         if verdict["played"]:
-            click.echo(f"  {verdict['played']}")
+            yield f"  {verdict['played']}"
         for note in verdict["notes"]:
-            click.echo(f"  Note: {in_shell(note)}.")
-    for problem in facts["problems"]:
-        click.echo(problem)
+            yield f"  Note: {in_shell(note)}."
+    yield from facts["problems"]
     if facts["answered"]:
-        click.echo(f"Answered from {facts['path']}, nothing was played. To play it again, pass --anew.")
+        yield f"Answered from {facts['path']}, nothing was played. To play it again, pass --anew."
 
 
 @click.command(cls=UsersCommand, short_help="Let another policy go on with an episode.")
@@ -208,8 +194,7 @@ def _print_verdicts(facts: Mapping[str, Any]) -> None:
 @_plays
 @click.option("--env", metavar="MODULE:FUNCTION", help="Makes the env, if how it is made is not stored.")
 @click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Continuations that get clips.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
-def fork(episode: str, candidate: str, as_json: bool, **options: Any) -> None:
+def fork(episode: str, candidate: str, **options: Any) -> Outcome:
     """Play the first K steps of an episode as they were, and let the policy of CANDIDATE go on.
 
     EXPERIMENT is the folder of an experiment or of an evaluation, EPISODE the id of an episode that has a tape, or
@@ -225,16 +210,11 @@ def fork(episode: str, candidate: str, as_json: bool, **options: Any) -> None:
     from tune_media.cli.progress import ShownFork
     from tune_media.evaluation.fork import fork as play
     from tune_media.evaluation.fork import sentence
-    from tune_media.values.strict_json import json_bytes
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
     forked = play(episode, candidate, progress=ShownFork(), **options)
-    if as_json:
-        click.echo(json_bytes(forked.facts()))
-        return
-    click.echo(in_shell(sentence(forked)))
-    for problem in forked.problems:
-        click.echo(f"Note: {in_shell(problem)}.")
-    click.echo(f"\nSee it beside the original:\n\n    tune-media watch {shell_word(forked.path, episode)}\n")
+    lines = [in_shell(sentence(forked)), *(f"Note: {in_shell(problem)}." for problem in forked.problems)]
+    lines += [f"\nSee it beside the original:\n\n    tune-media watch {shell_word(forked.path, episode)}\n"]
     if forked.link:
-        click.echo(f"and then in the browser:\n\n    http://localhost:6007/{forked.link}\n")
+        lines += [f"and then in the browser:\n\n    http://localhost:6007/{forked.link}\n"]
+    return Outcome(forked.facts(), lines)

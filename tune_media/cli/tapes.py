@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tune_media.cli.command import Command, in_shell, warn_of_stored_code
+from tune_media.cli.command import Command, Outcome, clip_facts, in_shell, warn_of_stored_code
 from tune_media.cli.options import trials_option
 from tune_media.values.number import counted
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--frame", metavar="MODULE:FUNCTION", help="A function of the env that returns the frame.")
 @click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead.")
 @click.option("-o", "output", type=click.Path(file_okay=False), help="Folder to write. Default: <experiment>_clips.")
-def render(experiment: str, trials: tuple[str, ...], which: str, output: str | None, **how: Any) -> None:
+def render(experiment: str, trials: tuple[str, ...], which: str, output: str | None, **how: Any) -> Outcome:
     """Make clips of the episodes of EXPERIMENT, a folder or a URI, that were recorded as tapes, with a clip or without.
 
     Each episode is played again in a process of its own, and each step is checked. The process runs the code that made
@@ -64,12 +64,15 @@ def render(experiment: str, trials: tuple[str, ...], which: str, output: str | N
     if not options.env:
         warn_of_stored_code("the recipes of its envs", experiment)
     failed = _render(chosen, options, folder)
-    for file in folder.files:
-        click.echo(file)
-    for rendered in failed:
-        click.echo(f"episode {rendered.episode.id}: {in_shell(rendered.problem)}", err=True)
-    if failed:
-        raise click.ClickException(f"{len(failed)} of {len(chosen)} episodes have no clip.")
+    problems = [
+        {"trial": one.episode.trial.name, "episode_id": one.episode.id, "problem": in_shell(one.problem)}
+        for one in failed
+    ]
+    for one in problems:
+        click.echo(f"episode {one['episode_id']}: {one['problem']}", err=True)
+    clips = [clip_facts(made.row, trial=made.trial.name, file=file) for file, made in folder.files.items()]
+    problem = f"{len(failed)} of {len(chosen)} episodes have no clip." if failed else ""
+    return Outcome({"clips": clips, "problems": problems}, folder.files, problem=problem)
 
 
 def _taped(catalog: Catalog, names: Sequence[str]) -> list[list[TapedEpisode]]:

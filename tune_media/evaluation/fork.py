@@ -143,9 +143,9 @@ class Fork:
     def facts(self) -> dict[str, Any]:
         """Return what ``--json`` prints.
 
-        ``v`` (1), ``forked_from``, ``forked_at``, ``policy``, ``metric``, ``path``, ``problems``, ``is_same``, and
-        ``original`` and ``continued``, each with ``at``, ``value``, ``low`` and ``high`` (None: one episode),
-        ``continuations``, ``returns``, ``lengths`` and ``successes``.
+        ``v`` (1), ``forked_from``, ``forked_at``, ``policy``, ``metric``, ``path``, ``link``, ``problems``,
+        ``is_same``, and ``original`` and ``continued``, each with ``at``, ``value``, ``low`` and ``high``
+        (None: one episode), ``continuations``, ``returns``, ``lengths`` and ``successes``.
         """
         return {
             "v": VERSION,
@@ -157,6 +157,7 @@ class Fork:
             "continued": self.continuations.facts(self.metric),
             "is_same": self.is_same,
             "path": self.path,
+            "link": self.link,
             "problems": list(self.problems),
         }
 

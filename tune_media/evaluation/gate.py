@@ -136,7 +136,7 @@ class Gate:
         return EXIT_CODES[self.verdict]
 
     def facts(self) -> dict[str, Any]:
-        """Return what ``--json`` prints and ``gate.json`` has.
+        """Return what ``gate.json`` has, and ``--json`` prints with ``page``.
 
         ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``answered`` (from the
         folder, and nothing was played; false in ``gate.json``), ``problems``, and ``conditions``: for each

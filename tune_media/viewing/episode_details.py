@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ _FACTS = ("trial_id", "section", "recorder", "training_iteration", "step", "epis
 _MAX_NUMBERS = 200_000  # of a trajectory that go to the browser
 _MAX_ACTIONS = 16  # elements of a vector
 _ROUND = ("section", "training_iteration")
-_REWARD = "reward"
+_REWARD, _ACTION = "reward", "action"
 _PARTS = ("series", "every", "values", "metrics", "actions")
 
 
@@ -71,6 +71,31 @@ def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any
     details = {"record": record, **{name: {} for name in _PARTS}}
     row = _read(_from_parquet, trial, report, episode)
     return details | row | _read(_steps, trial, steps_name(report), episode)
+
+
+def values_at(details: Mapping[str, Any], step: int | None) -> dict[str, Any]:
+    """Return the values of a step by name: ``reward``, ``action`` (or its elements), and those that were collected.
+
+    The reward and the action are those that led to the step, so that step 0 has none.
+
+    >>> details = {"series": {"reward": [1.0, 2.0], "angle": [0.0, 0.1, 0.2]}, "actions": {"action": [3, 4]}}
+    >>> values_at({"record": {"episode_length": 2}, **details}, 2)
+    {'reward': 2.0, 'angle': 0.2, 'action': 4}
+    """
+    if step is None or not details:
+        return {}
+    found, length, every = {}, details["record"].get("episode_length"), details.get("every", {})
+    for name, values in details.get("series", {}).items():
+        stride = every.get(name, 1)
+        at, rest = divmod(step - (stride == 1 and len(values) == length), stride)
+        if rest == 0 and 0 <= at < len(values):
+            found[name] = values[at]
+    columns = details.get("steps", {})
+    kept = {name: values for name, values in columns.items() if name.split("/")[0] in (_REWARD, _ACTION)}
+    rows = columns.get("episode_step", ())
+    for of_steps, at in ((details.get("actions", {}), step - 1), (kept, rows.index(step) if step in rows else -1)):
+        found |= {name: values[at] for name, values in of_steps.items() if step and 0 <= at < len(values)}
+    return found
 
 
 def _read(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,26 @@ _INK, _PALE = "#222222", "#dddddd"
 _MUCH = 0.9  # of the training that is drawn
 
 
+@dataclass(frozen=True)
+class WrittenFigure:
+    """A figure that has been written.
+
+    Attributes:
+        shown: What it shows, a sentence.
+        lacking: What it lacks: sentences.
+        metric: The whole name of its metric.
+        lines: Its lines, the best last value first, and those that could not be drawn.
+    """
+
+    shown: str
+    lacking: Sequence[str]
+    metric: str
+    lines: Sequence[MeanCurve]
+
+
 def write_figure(
     catalog: Catalog, path: Path, *, metric: str | None = None, by: Sequence[str] | None = None, iqm: bool = False
-) -> list[str]:
+) -> WrittenFigure:
     """Draw a metric over training: a line for each configuration, the mean over its runs, with its 95 % interval.
 
     Args:
@@ -38,9 +56,6 @@ def write_figure(
         metric: A metric of the results, or the last part of its name. None: the mean return that ranks the trials.
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
         iqm: Whether to draw the interquartile mean instead.
-
-    Returns:
-        What the figure shows, and what it lacks: sentences.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -69,7 +84,8 @@ def write_figure(
         _draw(figure, lines, RETURNS.get(name) or name.rpartition("/")[2].replace("_", " "), shown)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, bbox_inches="tight", dpi=200)  # tight: the figure grows, so that no name is cut
-    return [f"{shown}, of {counted(len(lines), 'configuration')} in {path}", *_lacking(found)]
+    sentence = f"{shown}, of {counted(len(lines), 'configuration')} in {path}"
+    return WrittenFigure(sentence, _lacking(found), name, found)
 
 
 def _lacking(lines: Sequence[MeanCurve]) -> list[str]:

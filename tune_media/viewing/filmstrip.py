@@ -56,7 +56,7 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
     check_each("filmstrip", {"frames": frames, "width": width}, dict.fromkeys(("frames", "width"), above_0(whole=True)))
     if width < _NARROWEST_ROW:
         raise ValueError(f"filmstrip(width=...) takes at least {_NARROWEST_ROW} pixels, got {width}.")
-    frames = max(1, min(int(frames), (int(width) - _GAP) // (_NARROWEST + _GAP)))
+    frames = _in_a_row(frames, width)
     cell = (int(width) - _GAP) // frames - _GAP
     rows = [_row(strip, frames, cell, width) for strip in strips]
     height = sum(len(row) for row in rows)
@@ -71,7 +71,7 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
 def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
     from tune_media.encoding import resize
 
-    chosen = list(_chosen(strip, frames))
+    chosen = list(_chosen(strip, frames, width))
     height = max(1, round(cell * chosen[0][1].shape[0] / chosen[0][1].shape[1]))
     top = LINE * len(strip.lines) + _GAP
     row = np.full((top + height + LINE + _GAP, width, 3), PAPER, np.uint8)
@@ -86,12 +86,23 @@ def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
     return row
 
 
-def _chosen(strip: Strip, frames: int) -> Iterator[tuple[int, _Picture]]:
-    """Yield the frames of a row with their numbers."""
-    from tune_media.encoding import decode_video, probe_video
+def frame_numbers(strip: Strip, frames: int, width: int) -> list[int]:
+    """Return the numbers of the frames of a clip that a row shows, from 0 on."""
+    from tune_media.encoding import probe_video
 
-    count = probe_video(strip.content, strip.name).frames
-    wanted = {round(at * (count - 1) / max(1, frames - 1)) for at in range(frames)}
+    count, most = probe_video(strip.content, strip.name).frames, _in_a_row(frames, width)
+    return sorted({round(at * (count - 1) / max(1, most - 1)) for at in range(most)})
+
+
+def _in_a_row(frames: int, width: int) -> int:
+    return max(1, min(int(frames), (int(width) - _GAP) // (_NARROWEST + _GAP)))
+
+
+def _chosen(strip: Strip, frames: int, width: int) -> Iterator[tuple[int, _Picture]]:
+    """Yield the frames of a row with their numbers."""
+    from tune_media.encoding import decode_video
+
+    wanted = frame_numbers(strip, frames, width)
     frames_of_clip = enumerate(decode_video(strip.content, strip.name))
     yield from ((number, frame) for number, frame in frames_of_clip if number in wanted)
 
@@ -102,7 +113,13 @@ def _caption(facts: Mapping[str, Any], number: int) -> str:
     >>> _caption({"frame_stride": 3, "episode_length": 10}, 4), _caption({}, 4)
     ('step 10', 'frame 5')
     """
+    step = step_of(facts, number)
+    return f"frame {number + 1}" if step is None else f"step {step}"
+
+
+def step_of(facts: Mapping[str, Any], number: int) -> int | None:
+    """Return the env step that a frame shows; None if the stride of the frames is not known."""
     stride = facts.get("frame_stride")
     if not isinstance(stride, int):
-        return f"frame {number + 1}"
-    return f"step {min(number * stride, facts.get('episode_length') or number * stride)}"
+        return None
+    return int(min(number * stride, facts.get("episode_length") or number * stride))

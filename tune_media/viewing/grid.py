@@ -25,11 +25,12 @@ class WrittenGrid:
     """A grid that has been written.
 
     Attributes:
+        tiles: The clips that are shown.
         problems: The clips that could not be read, or not to their end, each as a sentence.
     """
 
     path: Path
-    clips: int
+    tiles: Sequence[Tile]
     problems: Sequence[str]
 
 
@@ -79,7 +80,8 @@ def write_grid(
     clip = encoder.finish()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(clip.data if path.suffix.lower() == ".mp4" else gif_from_video(clip.data, clip.width))
-    return WrittenGrid(path, len(playing), [player.problem for player in players if player.problem])
+    problems = [player.problem for player in players if player.problem]
+    return WrittenGrid(path, [player.tile for player in playing], problems)
 
 
 class _Grid:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tune_media.values.checks import name_some
 from tune_media.values.number import counted
@@ -153,17 +152,17 @@ def strip_of(tile: Tile) -> Strip:
     return Strip(tile.row.read_bytes(), tile.row, lines, tile.row["file"])
 
 
-def strip_of_file(path: Path) -> Strip:
-    """Return the row of a clip's file; if it is in the folder of a trial, the index tells the steps of its frames.
+def strip_of_file(path: Path, catalog: Catalog | None) -> Strip:
+    """Return the row of a clip's file; the catalog of its trial, if there is one, tells the steps of its frames.
 
     Raises:
         FileNotFoundError: There is no such file.
     """
-    return Strip(path.read_bytes(), _facts_of(path.resolve()), name=str(path))
+    rows = (row for row in catalog or () if posixpath.basename(row["path"]) == path.name)
+    return Strip(path.read_bytes(), next(rows, {}), name=str(path))
 
 
-def _facts_of(path: Path) -> Mapping[str, Any]:
-    """Return the index line of a clip in the folder of a trial; nothing of a clip that is elsewhere."""
-    trial = next((parent.parent for parent in path.parents if parent.name == "media"), None)
-    rows: Catalog | tuple[()] = load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else ()
-    return next((row for row in rows if posixpath.basename(row["path"]) == path.name), {})
+def catalog_of_file(path: Path) -> Catalog | None:
+    """Return the catalog of the trial in whose folder a clip is; None of a clip that is elsewhere."""
+    trial = next((parent.parent for parent in path.resolve().parents if parent.name == "media"), None)
+    return load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else None

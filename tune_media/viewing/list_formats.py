@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tune_media.values.secrets import without_secret
-from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import success_of
 from tune_media.viewing.data_frames import data_frame
@@ -38,8 +37,8 @@ def as_csv(catalog: Catalog, of: str) -> str:
     return text.rstrip("\n")
 
 
-def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator[bytes]:
-    """Yield a table as JSON objects, one a line; a number that is not finite is null.
+def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield a table as objects for JSON, one a line.
 
     Args:
         of: As in ``as_csv``.
@@ -50,10 +49,10 @@ def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator
             line = {**row, "config": row.config} if with_config else dict(row)
             for settings in line.keys() & {"params", "config"}:
                 line[settings] = {name: without_secret(name, value) for name, value in line[settings].items()}
-            yield json_bytes(line)
+            yield line
         return
     for record in _frame(catalog, of).to_dict("records"):
-        yield json_bytes({str(name): _plain(value) for name, value in record.items()})
+        yield {str(name): _plain(value) for name, value in record.items()}
 
 
 def _frame(catalog: Catalog, of: str) -> pd.DataFrame:

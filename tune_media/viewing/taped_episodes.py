@@ -223,11 +223,14 @@ class Rendered:
 
 
 class ClipFolder:
-    """A folder that clips are written into, as ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``."""
+    """A folder that clips are written into, as ``<folder>/<trial>/<step>-<section>-<return>-<id>.mp4``.
+
+    ``files`` has the episode of each file.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.files: list[str] = []
+        self.files: dict[str, TapedEpisode] = {}
 
     def add(self, rendered: Rendered) -> None:
         """Write the clips of an episode.
@@ -239,7 +242,7 @@ class ClipFolder:
             file = self._folder / _safe(rendered.episode.trial.name) / _file_name(rendered.episode.row, view)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(clip.data)
-            self.files.append(str(file))
+            self.files[str(file)] = rendered.episode
 
 
 def render_each(
