@@ -19,11 +19,11 @@ NAVIGATION = {
     "Start": ["doors", "quickstart", "tutorial", "examples", "why"],
     "Record": ["recording", "howto/env-data", "howto/multi-agent", "old-stack"],
     "Without RLlib": ["howto/sb3", "howto/cleanrl", "howto/rsl-rl", "howto/outside-rllib"],
-    "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork"],
+    "Look": ["viewing", "reading", "tapes", "howto/evaluate", "howto/gate", "howto/fork", "howto/agents"],
     "Log": ["logging", "howto/wandb", "howto/mlflow", "howto/trackio", "howto/own-backend"],
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
-    "Details": ["arguments", "files", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
+    "Details": ["arguments", "files", "json", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
     "Help": ["troubleshooting", "terms", "support", "security", "contributing", "changelog"],
 }
 OUTSIDE = {
@@ -33,6 +33,7 @@ OUTSIDE = {
     "changelog": "CHANGELOG.md",
     "benchmarks": "tests/benchmarks/tables.md",
     "matrix": "tests/e2e/matrix.md",
+    "json": "tune_media/skill/json.md",
 }
 
 README = (ROOT / "README.md").read_text()

@@ -19,7 +19,7 @@ from tune_media.cli import main, pages
 
 ROOT = Path(__file__).parents[2]
 PLAYS = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env"]
-PAGE = (ROOT / "skills" / "tune-media" / "json.md").read_text()
+PAGE = (ROOT / "tune_media" / "skill" / "json.md").read_text()
 CLIP = "#a-clip"
 
 
@@ -188,6 +188,10 @@ def test_evaluate_gate_and_fork(sweep, printed, tmp_path):
     (wrong,) = printed(*gate, code=2)
     assert wrong["remedy"].startswith("pass --policy and --env")
     check("fork", *printed("fork", f"{sweep}:worst", good, "--at", 1, "--clips", 1, *PLAYS))
+
+
+def test_skill(printed, tmp_path):
+    check("skill", *printed("skill", tmp_path))
 
 
 def test_doctor(printed, ray_session):

@@ -11,7 +11,7 @@ import click
 from tune_media._version import __version__
 from tune_media.cli.command import EXIT_CODES_HELP, Program
 from tune_media.cli.delivery import deliver, export
-from tune_media.cli.first_steps import demo, doctor
+from tune_media.cli.first_steps import demo, doctor, skill
 from tune_media.cli.listing import list_media
 from tune_media.cli.pages import gallery, watch
 from tune_media.cli.pictures import figure, filmstrip, grid
@@ -35,7 +35,7 @@ def main(context: click.Context) -> None:
 
 for _command in (
     *(demo, doctor, list_media, watch, gallery, grid, filmstrip, figure),
-    *(render, evaluate, gate, fork, export, deliver),
+    *(render, evaluate, gate, fork, export, deliver, skill),
 ):
     main.add_command(_command)
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.strict_json import json_bytes
 
-_VERSION = 1  # of the JSON, unless a command's facts have one; ``skills/tune-media/json.md`` describes it
+_VERSION = 1  # of the JSON, unless a command's facts have one; ``tune_media/skill/json.md`` describes it
 _IS_JSON = "tune_media.is_json"
 _DO = "add|choose|install|leave|name|pass|pip install|restore|run|use|wait|did you mean"
 _REMEDY = re.compile(rf"(?:^|[.:;] )((?:if [^.:;]*, )?(?:{_DO})\b.*)", re.IGNORECASE | re.DOTALL)

@@ -1,12 +1,14 @@
-"""Commands before a sweep of one's own: ``demo`` and ``doctor``."""
+"""Commands before a sweep of one's own: ``demo``, ``doctor`` and ``skill``."""
 
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 
 import click
 
 from tune_media.cli.command import Command, Failure, Outcome, clip_facts
+from tune_media.values.checks import local_path
 from tune_media.values.number import counted
 
 
@@ -77,3 +79,24 @@ def doctor(env: str, config: str) -> Outcome:
         report = examine_in_actor(env, parsed)
     facts = {"env": env, "facts": report.facts, "problems": report.problems}
     return Outcome(facts, [report.text()], code=int(bool(report.problems)))
+
+
+@click.command(cls=Command, short_help="Copy what a coding agent must know to use this.")
+@click.argument("folder")
+def skill(folder: str) -> Outcome:
+    """Copy the skill "tune-media" into FOLDER, where a coding agent looks for skills.
+
+    It says which command to call when, what its JSON means, and what may be concluded from it.
+
+    Example: tune-media skill .claude/skills
+    """
+    target = local_path("FOLDER", folder) / "tune-media"
+    texts = {page.name: page.read_text() for page in files("tune_media").joinpath("skill").iterdir()}
+    for name, text in texts.items():
+        if (target / name).exists() and (target / name).read_text() != text:
+            raise ValueError(f"{target / name} differs from the skill of this version: delete it first")
+    target.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (target / name).write_text(text)
+    paths = [str(target / name) for name in sorted(texts)]
+    return Outcome({"paths": paths}, paths)
