@@ -42,7 +42,7 @@ project = "tune_media"
 author = copyright = "The tune_media authors"
 version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-exclude_patterns = ["_build", "upstream"]
+exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = f"tune_media {version}"
