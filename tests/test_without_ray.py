@@ -127,7 +127,7 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
     printed = run("""
         import json, sys
         from pathlib import Path
-        from click.testing import CliRunner
+        from tests.support.commands import split_runner
         from tests.support import aim
         from tune_media.cli import main
 
@@ -137,7 +137,7 @@ def test_policies_of_other_libraries_are_evaluated_compared_and_followed(run):
         how = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env", "--json"]
 
         def command(*words):
-            done = CliRunner().invoke(main, [*words, *how])
+            done = split_runner().invoke(main, [*words, *how])
             return json.loads(done.stdout)
 
         print(command("gate", "models/aim_2.json", "models/aim_2.json", "--clips", "0")["verdict"])

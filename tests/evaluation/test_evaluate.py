@@ -16,6 +16,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support import pushes
+from tests.support.commands import split_runner
 from tests.support.experiment import media_files
 from tests.support.kills_after import KillsAfter
 from tune_media.cli import main
@@ -178,7 +179,7 @@ def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(exper
     limits = episodes["config/env_config/max_episode_steps"]
     assert set(limits) == {5, 8}
     assert (episodes["episode_length"] <= limits).all()
-    printed = CliRunner().invoke(main, [*command, "--json"])
+    printed = split_runner().invoke(main, [*command, "--json"])
     assert printed.exit_code == 0, printed.output
     told = json.loads(printed.stdout)
     assert told["path"] == str(folder)

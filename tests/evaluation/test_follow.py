@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pyarrow.fs
 import pytest
-from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support import aim
+from tests.support.commands import split_runner
 from tests.support.kills_after import KillsAfter
 from tune_media.cli import main
 from tune_media.evaluation import evaluated_trial, follow, jobs
@@ -250,10 +250,10 @@ def test_an_interruption_ends_it_at_once_and_says_that_it_goes_on(tmp_path):
 def test_one_policy_in_a_file_is_evaluated_and_another_one_under_its_name_anew(tmp_path):
     file = written(tmp_path, 1, 0.9).rename(tmp_path / "best.json")
     words = ["evaluate", str(file), "--policy", NAMES[0], "--env", NAMES[1], "--seeds", "0:3", "--no-clips", "--json"]
-    first = json.loads(CliRunner().invoke(main, words).stdout)
+    first = json.loads(split_runner().invoke(main, words).stdout)
     assert first["path"].startswith(str(tmp_path / "evaluations")) and first["checkpoints"][0]["episodes"] == 3
     file.write_text(json.dumps({"aim": 0.1}))
-    second = json.loads(CliRunner().invoke(main, words).stdout)
+    second = json.loads(split_runner().invoke(main, words).stdout)
     assert second["path"] != first["path"]
     assert second["checkpoints"][0]["return_mean"] < first["checkpoints"][0]["return_mean"]
 

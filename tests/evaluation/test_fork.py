@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import tune_media as tm
 from tests.support.browser import served, viewer_page
+from tests.support.commands import split_runner
 from tests.support.experiment import media_files
 from tune_media.cli import main
 from tune_media.encoding import decode_video
@@ -227,7 +228,7 @@ def test_the_command_prints_a_sentence_or_json(episode, tmp_path):
     assert run.exit_code == 0, run.output
     assert "continued by" in run.stdout and "success 1 (1 continuation)" in run.stdout
     assert "tune-media watch" in run.stdout and "#view=compare&ticked=" in run.stdout
-    run = CliRunner().invoke(main, ["fork", episode, "--at", "5", "--clips", "0", "--json", *loader])
+    run = split_runner().invoke(main, ["fork", episode, "--at", "5", "--clips", "0", "--json", *loader])
     assert run.exit_code == 0, run.output
     assert json.loads(run.stdout)["continued"]["successes"] == [True]
     for wrong, code, told in ((["--at", "99"], 2, "--at takes less than"), ([], 2, "--at")):

@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 import tune_media as tm
 from tests.support import aim
 from tests.support.browser import served, viewer_page
+from tests.support.commands import split_runner
 from tests.support.experiment import media_files
 from tests.support.recorded import make_trial
 from tune_media.cli import gate_process, main
@@ -298,8 +299,8 @@ def in_this_process(monkeypatch):
 def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def gate(*more):
-        return CliRunner().invoke(main, ["gate", str(policies[1]), str(policies[0]), *COMMAND, *more])
+    def gate(*more, runner=CliRunner):
+        return runner().invoke(main, ["gate", str(policies[1]), str(policies[0]), *COMMAND, *more])
 
     worse = gate("-o", "a", "--junit", "junit.xml")
     assert worse.exit_code == 1, worse.output
@@ -307,7 +308,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     assert "lost by more than the margin on" in worse.output
     (failure,) = ElementTree.parse("junit.xml").iter("failure")
     assert failure.get("message").startswith("The candidate is worse by more than")
-    passed = gate("-o", "b", "--margin", "9", "--json")
+    passed = gate("-o", "b", "--margin", "9", "--json", runner=split_runner)
     assert passed.exit_code == 0, passed.output
     found = json.loads(passed.stdout)
     assert (found["v"], found["verdict"], found["conditions"][0]["lost"]) == (1, "pass", 0)
@@ -319,7 +320,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     assert gate("-o", "c", "--margin", "7", "--junit", "old.xml").exit_code == 2 and not Path("old.xml").exists()
     lost = gate("--margin", "9", "-o", "e", "--junit", "no/such.xml")
     assert lost.exit_code == 2 and "no: No such file" in lost.output and not Path("e").exists()
-    typo = gate("-o", "f", "--metric", "retrun")
+    typo = gate("-o", "f", "--metric", "retrun", runner=split_runner)
     assert typo.exit_code == 2 and typo.stdout.splitlines()[0].endswith("did you mean 'return'?")
     unknown = gate("-o", "g", "--metric", "success", "--env-config", "tells=false").output
     assert "pass the name of the value that does, --success." in unknown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
@@ -37,7 +38,9 @@ def drop_what_nobody_reads() -> None:
         os.set_inheritable(number, True)
     os.close(number)
     for name in ("stdout", "stderr"):
-        if (stream := getattr(sys, name)) is not None:
+        if (stream := getattr(sys, name)) is None:  # a closed one, which not every release of Click takes
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+        else:
             file = _Stream(stream.fileno(), "w", closefd=False)
             buffer: Any = file if stream.write_through else io.BufferedWriter(file)  # as Python does
             options = ("encoding", "errors", "line_buffering", "write_through")
