@@ -39,7 +39,7 @@ def drop_what_nobody_reads() -> None:
     os.close(number)
     for name in ("stdout", "stderr"):
         if (stream := getattr(sys, name)) is None:  # a closed one, which not every release of Click takes
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
         else:
             file = _Stream(stream.fileno(), "w", closefd=False)
             buffer: Any = file if stream.write_through else io.BufferedWriter(file)  # as Python does
