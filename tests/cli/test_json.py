@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tune_media as tm
@@ -123,6 +124,18 @@ def test_a_filmstrip_says_which_step_each_frame_shows_and_its_reward_and_action(
     (narrow,) = printed("filmstrip", sweep, "-o", tmp_path / "x.png", "--frames", 60, "--width", 64)
     assert [frame["step"] for frame in narrow["clips"][0]["frames"]] == [0, 2, 3]
     check("filmstrip", whole, one)
+
+
+def test_a_filmstrip_of_a_file_beside_its_trials_folder_knows_its_episode(tmp_path, printed):
+    env = tm.gym.RecordEpisodes(aim.Aim(), tmp_path / "runs" / "a")
+    env.reset(seed=3)
+    while "episode" not in env.step(np.array([0.5], np.float32))[-1]:
+        pass
+    env.close()
+    (clip,) = (one for one in printed("list", tmp_path / "runs") if one["kind"] == "video")
+    (found,) = printed("filmstrip", clip["file"], "-o", tmp_path / "x.png")
+    assert [found["clips"][0][name] for name in ("seed", "episode_id")] == [3, clip["episode_id"]]
+    assert [frame["step"] for frame in found["clips"][0]["frames"]] == [0, 1, 2, 3]
 
 
 def test_pictures_galleries_and_exports(sweep, printed, tmp_path):

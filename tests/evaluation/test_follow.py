@@ -263,6 +263,10 @@ def test_two_files_with_one_number_are_refused_unless_a_pattern_tells_them_apart
     (tmp_path / "models" / "vecnormalize_5.pkl").write_text("")
     with pytest.raises(ValueError, match=r"have one number: pass a pattern that only policies match"):
         tm.evaluate(tmp_path / "models", checkpoint="all", seeds=1, **FUNCTIONS)
+    written(tmp_path / "twins", 5).rename(tmp_path / "twins" / "other_5.json")
+    written(tmp_path / "twins", 5)
+    with pytest.raises(ValueError, match=r"choose names in which it differs"):
+        tm.evaluate(str(tmp_path / "twins" / "*.json"), seeds=1, **FUNCTIONS)
     found = tm.evaluate(str(tmp_path / "models" / "*.json"), seeds=1, clips=None, **FUNCTIONS)
     assert [row.checkpoint for row in found.checkpoints] == ["aim_5.json"]
 

@@ -110,10 +110,13 @@ class CheckpointSeries:
         stored.sort(key=lambda checkpoint: (checkpoint.number, checkpoint.name))
         for one, other in itertools.pairwise(stored):
             if one.number == other.number:
-                raise ValueError(
-                    f"{one.name!r} and {other.name!r} in {trial.path!r} have one number: pass a pattern that only "
-                    f"policies match, such as {posixpath.join(trial.path, '*' + posixpath.splitext(other.name)[1])!r}"
+                endings = [posixpath.splitext(checkpoint.name)[1] for checkpoint in (one, other)]
+                remedy = (
+                    f"pass a pattern that only policies match, such as {posixpath.join(trial.path, '*' + endings[1])!r}"
                 )
+                if endings[0] == endings[1]:
+                    remedy = "the last number in a name is its step: choose names in which it differs"
+                raise ValueError(f"{one.name!r} and {other.name!r} in {trial.path!r} have one number: {remedy}")
         return stored
 
     def chosen(self, which: str) -> list[StoredCheckpoint]:

@@ -164,5 +164,5 @@ def strip_of_file(path: Path, catalog: Catalog | None) -> Strip:
 
 def catalog_of_file(path: Path) -> Catalog | None:
     """Return the catalog of the trial in whose folder a clip is; None of a clip that is elsewhere."""
-    trial = next((parent.parent for parent in path.resolve().parents if parent.name == "media"), None)
-    return load(str(trial)) if trial and (trial / "media" / "index.jsonl").is_file() else None
+    trial = next((parent for parent in path.resolve().parents if (parent / "media" / "index.jsonl").is_file()), None)
+    return load(str(trial)) if trial else None
