@@ -196,6 +196,7 @@ def test_a_tape_without_a_frame_makes_no_clip_and_that_costs_no_other(only_at):
 
 def test_of_a_vector_env_that_resets_in_the_last_step_no_other_episodes_frame_is_compared(monkeypatch):
     monkeypatch.setattr("tune_media.recording.own_frames._DEAR", 1e-12)  # few tapes have more than they need
+    monkeypatch.setattr("tune_media.recording.own_frames._KNOWN", 0)
     monkeypatch.setattr("tune_media.recording.own_frames._MOST_WITHOUT", 1e12)
     monkeypatch.setattr("tune_media.recording.own_frames._CHEAP", 0.0)
     monkeypatch.setattr("tune_media.recording.own_frames._MORE", 0.0)
