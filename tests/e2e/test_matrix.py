@@ -30,7 +30,7 @@ from tests.support.envs.counting import read_frame
 from tests.support.rllib_configs import STACK, evaluation, multi_agent, own_env, small, written_by_the_env
 from tune_media.encoding import decode_video
 
-NEWEST = Version(ray.__version__) >= Version("2.52")
+NEWEST = Version(ray.__version__) >= Version("2.55")
 LEAST = 2  # clips of a run
 ROOT = Path(__file__).parents[2]
 
