@@ -162,7 +162,8 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
     lines = [*_verdicts(facts), f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n"]
     if page is not None:
         lines += [f"A page to mail: {shell_word(page, options['output'])}"]
-    return Outcome({**facts, "page": page}, lines, facts["exit_code"])
+    conditions = [{**one, "notes": [in_shell(note) for note in one["notes"]]} for one in facts["conditions"]]
+    return Outcome({**facts, "conditions": conditions, "page": page}, lines, facts["exit_code"])
 
 
 def _verdicts(facts: Mapping[str, Any]) -> Iterator[str]:
