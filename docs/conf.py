@@ -36,7 +36,7 @@ OUTSIDE = {
     "json": "tune_media/skill/json.md",
 }
 
-README = (ROOT / "README.md").read_text()
+README = re.sub(r"<!--.*?-->\n*", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
 
 project = "tune_media"
 author = copyright = "The tune_media authors"
