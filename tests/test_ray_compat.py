@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 from ray import tune
+from ray.experimental import internal_kv
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.train._internal.storage import StorageContext
@@ -218,6 +219,18 @@ def test_a_clone_is_known_by_the_folder_of_its_checkpoint(ray_session, tmp_path)
     told = dict(starts.donors)
     assert starts.donors[:2] in ([(0, None), (1, None)], [(1, None), (0, None)])
     assert told == {0: (1, 2), 1: None}  # the first one is a clone of the other, which goes on from its own checkpoint
+
+
+def test_who_writes_a_value_first_knows_it_although_the_request_arrives_twice(ray_session, monkeypatch):
+    put = internal_kv._internal_kv_put
+
+    def twice(*args, **options):
+        put(*args, **options)
+        return put(*args, **options)
+
+    monkeypatch.setattr(internal_kv, "_internal_kv_put", twice)
+    assert ray_compat.share_value("a claim", "", may_replace=False)
+    assert not ray_compat.share_value("a claim", "", may_replace=False)
 
 
 def test_all_processes_of_a_job_share_values(ray_session):

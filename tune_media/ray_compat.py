@@ -248,7 +248,7 @@ def shared_value(name: str) -> str | None:
     if store is None:
         return _SHARED_HERE.get(name)
     found = store._internal_kv_get(_of_this_job(name), namespace=_KV_NAMESPACE)
-    return None if found is None else found.decode()
+    return None if found is None else found.decode().partition(" ")[2]
 
 
 def share_value(name: str, value: str, *, may_replace: bool) -> bool:
@@ -265,8 +265,10 @@ def share_value(name: str, value: str, *, may_replace: bool) -> bool:
         if is_new:
             _SHARED_HERE[name] = value
         return is_new
-    had_one = store._internal_kv_put(_of_this_job(name), value, may_replace, namespace=_KV_NAMESPACE)
-    return may_replace or not had_one
+    key, own = _of_this_job(name), f"{uuid.uuid4().hex} {value}".encode()
+    had_one = store._internal_kv_put(key, own, may_replace, namespace=_KV_NAMESPACE)
+    # On a busy machine Ray may send a request twice: the second one finds what the first one has written.
+    return may_replace or not had_one or store._internal_kv_get(key, namespace=_KV_NAMESPACE) == own
 
 
 def _of_this_job(name: str) -> bytes:

@@ -7,7 +7,6 @@ import pytest
 
 from tests.support import odd_envs
 from tests.support.faults import wait_until
-from tune_media.ray_compat import share_value
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
@@ -177,16 +176,6 @@ def test_a_proof_that_fails_later_ends_the_replays_for_good(prover):
     decide(samples[0].recipe.hash, ReplayVerdict(True))
     assert not proven(prover, samples).repeats
     assert not decide(samples[0].recipe.hash, ReplayVerdict(True))
-
-
-def test_who_is_first_is_so_although_its_request_arrives_twice(monkeypatch):
-    def twice(*args, **options):
-        share_value(*args, **options)
-        return share_value(*args, **options)
-
-    monkeypatch.setattr("tune_media.replay.verdicts.share_value", twice)
-    assert is_first("proof 0", "a recipe of its own")
-    assert not is_first("proof 0", "a recipe of its own")
 
 
 def test_of_all_trials_one_plays_the_next_proofs_of_a_recipe_and_another_may_go_on_later(prover):
