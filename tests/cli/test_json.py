@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,11 @@ def test_a_filmstrip_of_a_file_beside_its_trials_folder_knows_its_episode(tmp_pa
     (found,) = printed("filmstrip", clip["file"], "-o", tmp_path / "x.png")
     assert [found["clips"][0][name] for name in ("seed", "episode_id")] == [3, clip["episode_id"]]
     assert [frame["step"] for frame in found["clips"][0]["frames"]] == [0, 1, 2, 3]
+    other = tmp_path / "runs" / "a" / "other" / Path(clip["file"]).name  # of the same name, and no medium of the trial
+    other.parent.mkdir()
+    shutil.copy(clip["file"], other)
+    (unknown,) = printed("filmstrip", other, "-o", tmp_path / "x.png")
+    assert unknown["clips"][0]["episode_id"] is None
 
 
 def test_pictures_galleries_and_exports(sweep, printed, tmp_path):

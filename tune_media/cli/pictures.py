@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tune_media.cli.command import Command, Outcome, clip_facts
+from tune_media.cli.command import Command, Outcome, clip_facts, is_json
 from tune_media.cli.options import chooses_trials, file_to_write, options, trial_names
 from tune_media.values.number import counted
 
@@ -115,8 +115,9 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
     picture = picture_of(strips, frames=frames, width=width)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(picture.data)
-    size = {"width": picture.width, "height": picture.height}
-    facts = ({"path": str(path), **size, "clips": list(clips)} for clips in [_shown(catalog, strips, frames, width)])
+    facts: dict[str, Any] = {"path": str(path), "width": picture.width, "height": picture.height}
+    if is_json():  # else nobody asks for the values, which are read from the episodes' files
+        facts["clips"] = list(_shown(catalog, strips, frames, width))
     return Outcome(facts, [f"{counted(len(strips), 'clip')} in {path} ({picture.width}x{picture.height} pixels)"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -158,7 +157,7 @@ def strip_of_file(path: Path, catalog: Catalog | None) -> Strip:
     Raises:
         FileNotFoundError: There is no such file.
     """
-    rows = (row for row in catalog or () if posixpath.basename(row["path"]) == path.name)
+    rows = (row for row in catalog or () if Path(row["file"]).resolve() == path.resolve())
     return Strip(path.read_bytes(), next(rows, {}), name=str(path))
 
 
