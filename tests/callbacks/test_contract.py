@@ -20,7 +20,7 @@ from tune_media.encoding import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 KINDS = ("json", "tensorboard", "wandb", "mlflow", "own")
-if importlib.util.find_spec("trackio"):  # .ci/trackio has it: it needs an older Pillow than constraints.txt has
+if importlib.util.find_spec("trackio"):  # .ci/beside trackio has it: it needs an older Pillow than constraints.txt has
     KINDS += ("trackio",)
 STEPS = 4
 

@@ -23,7 +23,7 @@ RUN = "train_t1"
 @pytest.fixture
 def project(tmp_path, outboxes):
     if importlib.util.find_spec("trackio") is None:
-        pytest.skip("trackio is not installed: .ci/trackio runs these tests")
+        pytest.skip("trackio is not installed: .ci/beside trackio runs these tests")
     return trackio_project(tmp_path)
 
 
