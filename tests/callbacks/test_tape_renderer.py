@@ -239,7 +239,10 @@ def test_if_rendering_is_slower_the_oldest_stay_tapes_and_it_is_said(tmp_path, g
     assert caplog.text.count("rendering is slower than recording") == 1
 
 
-def test_a_frame_that_does_not_come_is_named_as_the_reason_why_others_wait(tmp_path, gate, monkeypatch, caplog):
+@pytest.mark.parametrize("trial_ends_long_before", [False, True])
+def test_a_frame_that_does_not_come_is_named_as_the_reason_why_others_wait(
+    trial_ends_long_before, tmp_path, gate, monkeypatch, caplog
+):
     """An env hung in render(), and the advice was to record fewer episodes."""
     monkeypatch.setattr("tune_media.callbacks.tape_renderer._STALE_SECONDS", 1.0)
     monkeypatch.setattr("tune_media.callbacks.tape_renderer._SLOW_SECONDS", 0.5)
@@ -249,7 +252,10 @@ def test_a_frame_that_does_not_come_is_named_as_the_reason_why_others_wait(tmp_p
     for iteration in (2, 3):
         sweep.report(iteration, best=taped_clip(iteration, gate=str(gate)))
     wait_until(lambda: "so older clips stay tapes" in caplog.text)
-    sweep.end()
+    sweep.callback.log_trial_end(sweep.trial)
+    if trial_ends_long_before:
+        wait_until(lambda: sum("not rendered" in line.get("note", "") for line in sweep.lines()) == 3)
+    sweep.callback.on_experiment_end([sweep.trial])
     named = "the frame of step 0 of media/train/best/step_000000001-"
     assert f"tune_media: {named}" in caplog.text
     assert "rendering is slower" not in caplog.text

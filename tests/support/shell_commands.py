@@ -100,11 +100,13 @@ def _ray_wheel(arguments: list[str]) -> None:
     assert os.access(ROOT / ".ci" / "ray-wheel", os.X_OK)
 
 
-def _trackio(arguments: list[str]) -> None:
-    if arguments:  # Trackio's own command, which the tests' environment does not have
-        assert arguments == ["show", "--project", "walkers"]
-    else:
-        assert os.access(ROOT / ".ci" / "trackio", os.X_OK)
+def _beside(arguments: list[str]) -> None:
+    assert len(arguments) == 1
+    assert os.access(ROOT / ".ci" / "beside", os.X_OK)
+
+
+def _trackio(arguments: list[str]) -> None:  # the tests' environment does not have it
+    assert arguments == ["show", "--project", "walkers"]
 
 
 def _environment(assignment: list[str]) -> None:
@@ -127,6 +129,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "pre-commit": _pre_commit,
     "lower-bounds": _lower_bounds,
     "ray-wheel": _ray_wheel,
+    "beside": _beside,
     "trackio": _trackio,
     "environment": _environment,
 }

@@ -130,8 +130,7 @@ class TapeRenderer(OutboxThread):
             if waiting.row.recipe in self._hung:
                 self._leave(waiting, "the experiment ended, and the env did not come back from a call before")
         self.close(seconds or 0.0)
-        slow = self._why_slow()
-        why = f"the experiment ended first{f'; {slow}' if slow.startswith('the frame') else ''}"
+        why = self._why_too_late("experiment")
         self._is_over = True
         self._pool.kill()
         for thread in (self._thread, self._worker):
@@ -328,9 +327,16 @@ class TapeRenderer(OutboxThread):
                 self._warn()
 
     def _why_slow(self) -> str:
+        return self._slow_frame() or "rendering is slower than recording"
+
+    def _why_too_late(self, ended: str) -> str:
+        return "; ".join(filter(None, (f"the {ended} ended first", self._slow_frame())))
+
+    def _slow_frame(self) -> str:
+        """Name the frame that has been awaited for long; empty if there is none."""
         awaited, rendering = self._pool.awaited, self._rendering
         if awaited is None or not rendering or awaited[1] < _SLOW_SECONDS:
-            return "rendering is slower than recording"
+            return ""
         return f"the frame of step {awaited[0]} of {rendering[0].entry.path} did not come in {awaited[1]:.0f} s"
 
     def _leave(self, waiting: _WaitingClip, why: str, *, waits: bool = True) -> bool:
@@ -368,7 +374,7 @@ class TapeRenderer(OutboxThread):
         """Append the ends of trials of which no clip waits; after a while the clips of a trial stay tapes."""
         for waiting in self._all():
             if waiting.row.trial in self._ends and time.monotonic() > self._ends[waiting.row.trial][1]:
-                self._leave(waiting, "the trial ended first")
+                self._leave(waiting, self._why_too_late("trial"))
         self._append_ends(but={waiting.row.trial for waiting in self._all()})
 
     def _append_ends(self, but: Collection[str] = ()) -> None:
