@@ -26,8 +26,11 @@ def readme_for_index(text: str, url: str | None) -> str:
 
 def project_urls(url: str | None) -> dict[str, str]:
     """Return the links that a package index shows beside the repository's, if that is known."""
-    places = {"Documentation": "blob/main/docs/index.md", "Changelog": "blob/main/CHANGELOG.md", "Issues": "issues"}
-    return {name: f"{url}/{place}" for name, place in places.items()} if url else {}
+    if not url:
+        return {}
+    owner, name = url.split("/")[-2:]
+    site = f"https://{owner}.github.io/{name}/"  # docs.yml publishes it
+    return {"Documentation": site, "Changelog": f"{url}/blob/main/CHANGELOG.md", "Issues": f"{url}/issues"}
 
 
 metadata = configparser.ConfigParser()

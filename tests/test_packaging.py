@@ -182,7 +182,8 @@ def test_readmes_links_lead_to_the_repository_once_its_url_is_known(monkeypatch)
 def test_an_index_shows_links_once_the_url_is_known(monkeypatch):
     given, names = setup_py(monkeypatch)
     assert given["project_urls"] == {}
-    assert names["project_urls"]("https://h/p")["Issues"] == "https://h/p/issues"
+    links = names["project_urls"]("https://h/me/p")
+    assert (links["Issues"], links["Documentation"]) == ("https://h/me/p/issues", "https://me.github.io/p/")
 
 
 def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for():
@@ -203,6 +204,7 @@ def test_a_release_fills_the_conda_recipe(tmp_path):
     recipe = (tmp_path / "recipe.yaml").read_text()
     assert 'version: "1.2.3"' in recipe
     assert f"sha256: {hashlib.sha256(b'an sdist').hexdigest()}" in recipe
-    assert "/releases/download/v1.2.3/tune_media-1.2.3.tar.gz" in recipe
-    body = recipe.partition("context:")[2]
-    assert not {"VERSION", "SHA256", "SDIST_URL"} & set(re.findall("[A-Z0-9_]{6,}", body))
+    assert "/releases/download/v${{ version }}/tune_media-${{ version }}.tar.gz" in recipe  # conda-forge's bot finds it
+    assert not {"VERSION", "SHA256"} & set(re.findall(r"\w+", recipe))
+    assert set(re.findall(r"\b(?:REPOSITORY|MAINTAINER|[A-Z]+_URL)\b", recipe)) == {"REPOSITORY", "MAINTAINER"}
+    assert recipe.startswith("schema_version")
