@@ -1,5 +1,6 @@
 """A tape becomes a clip only if the replay shows the frames that were rendered while its episode ran."""
 
+import json
 import time
 
 import numpy as np
@@ -169,3 +170,25 @@ def test_the_remedy_of_a_missing_library_is_told_once():
         {"do": "render", **request}, lambda *contents, **facts: told.update(facts)
     )
     assert told["error"].count("Install it:") == 1
+
+
+@pytest.mark.parametrize("do", ["prove", "render"])
+def test_it_tells_that_the_env_comes_back_while_frames_are_compared(do, tmp_path, monkeypatch):
+    """Plays that were compared said nothing, so that a long one was taken for an env that hangs."""
+    monkeypatch.setattr("tune_media.replay.recipe_player._TELL_SECONDS", 0.0)
+    told = tmp_path / "told"
+
+    def tell(*contents, **facts):  # also in a fork
+        with told.open("a") as file:
+            file.write(json.dumps({name: value for name, value in facts.items() if name != "clips"}) + "\n")
+
+    tape, _ = taped(odd_envs.Plain, WHOLE if do == "prove" else SPARSE, ALL if do == "prove" else [0, 2, 5])
+    how = {"is_first": False} if do == "prove" else {"video": None, "is_lenient": False}
+    request = {"do": do, "tape": tape.packed(), "place": (0, 0), **how}
+    RecipePlayer(Recipe.of(odd_envs.Plain, {}).content, None, None).answer(request, tell)
+    lines = [json.loads(line) for line in told.read_text().splitlines()]
+    compared = [line["step"] for line in lines if line.get("is_compared")]
+    assert compared == list(range(STEPS_OF_ONE + 1))
+    assert [line["step"] for line in lines if "step" in line and line not in lines[:6]] == (
+        [] if do == "prove" else compared
+    )

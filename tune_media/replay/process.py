@@ -33,6 +33,7 @@ from tune_media.values.secrets import error_text, redacted
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _SILENT_SECONDS = 300.0  # after which an env that does not come back from a call is taken to hang
 _FRAME_SECONDS = 60.0  # the same, once it has shown a frame: by then it is loaded and compiled
+_IDLE_TIMES = 20  # as patient with a process that takes only the processor time that nobody else wants
 _WATCH_SECONDS = 1.0
 _BACKGROUND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}  # as RLlib's env runners have them
 
@@ -142,7 +143,7 @@ class RenderProcess:
         assert self._process.stdin is not None
         if self._log is not None:
             self._log.truncate(0)
-        self._told_at, self._hangs, self._step = time.monotonic(), False, -1
+        self._told_at, self._hangs, self._step, self._steps = time.monotonic(), False, -1, 0
         self._is_asked, is_answered = True, threading.Event()
         threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
         try:
@@ -150,7 +151,7 @@ class RenderProcess:
                 _send(self._process.stdin, request)
             while "step" in (answer := self._next_answer()):
                 self._step, self._steps = answer["step"], answer["steps"]
-                if on_step is not None:
+                if on_step is not None and "is_compared" not in answer:
                     on_step(answer["step"], answer["steps"])
             return answer
         except RenderError:
@@ -178,9 +179,10 @@ class RenderProcess:
         if not is_whole:
             died = f"{self._death()}{why}"
             if self._hangs:
+                has_more = self._step < self._steps or not self._steps
+                what = f"the frame of step {self._step + 1}" if has_more else "what follows the last frame"
                 raise EnvHangsError(
-                    f"the frame of step {self._step + 1} did not come in {self._most_silence:g} s: the env does not "
-                    "come back from a call"
+                    f"{what} did not come in {self._most_silence:g} s: the env does not come back from a call"
                 )
             raise RenderError(died, has_died=True)
         self._told_at = time.monotonic()
@@ -192,12 +194,15 @@ class RenderProcess:
 
     @property
     def awaited(self) -> tuple[int, float] | None:
-        """The step whose frame is awaited, and for how many seconds; None if no answer is."""
-        return (self._step + 1, time.monotonic() - self._told_at) if self._is_asked else None
+        """The step whose frame is awaited, and for how many seconds; None if none is."""
+        if not self._is_asked or 0 < self._steps <= self._step:
+            return None
+        return self._step + 1, time.monotonic() - self._told_at
 
     @property
     def _most_silence(self) -> float:
-        return _FRAME_SECONDS if 0 < self._step < self._steps else _SILENT_SECONDS
+        seconds = _FRAME_SECONDS if 0 < self._step < self._steps else _SILENT_SECONDS
+        return seconds * (_IDLE_TIMES if _stands_back() else 1)
 
     def _watch(self, is_answered: threading.Event) -> None:
         """End the process if it is silent for long; runs in a thread."""
@@ -245,6 +250,10 @@ class RenderProcess:
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _LOG_TAIL))
         tail = redacted(self._log.read().decode(errors="replace").strip())
         return f": {tail}" if tail else ""
+
+
+def _stands_back() -> bool:
+    return hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import inspect
 import random
+import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -32,6 +33,7 @@ from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
 _DARK_STEPS = 10
+_TELL_SECONDS = 1.0  # between two signs that an env comes back
 _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
@@ -62,10 +64,12 @@ class RecipePlayer:
         self._frame = self._recipe.frame if own_frame is None else own_frame
         self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
         self._edited = ""
+        self._on_compared: Callable[[int, int], None] = lambda step, steps: None
 
     def answer(self, request: dict[str, Any], tell: Tell) -> None:
         """Do what is asked for (``do``: ``check``, ``prove`` or ``render``, and its arguments); write the answer."""
         do = request.pop("do")
+        self._on_compared = lambda step, steps: tell(step=step, steps=steps, is_compared=True)
         try:
             if "tape" in request:
                 request["tape"] = Tape.unpacked(request["tape"])
@@ -149,9 +153,21 @@ class RecipePlayer:
 
         def play() -> Pictures:
             with self._new_env(place) as renderer:
-                return frames_at(tape, renderer, places)
+                return self._frames_at(tape, renderer, places)
 
         return in_fork(play) if may_fork() else play()
+
+    def _frames_at(self, tape: Tape, renderer: Renderer, places: Collection[int]) -> Pictures:
+        """Return the checksums of frames as ``frames_at``, and tell now and then that the env comes back."""
+        told = time.monotonic()
+
+        def on_step(step: int) -> None:
+            nonlocal told
+            if (now := time.monotonic()) > told + _TELL_SECONDS or step == len(tape):
+                told = now
+                self._on_compared(step, len(tape))
+
+        return frames_at(tape, renderer, places, on_step)
 
     def _difference_as_recorded(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> str | None:
         """Return why it is not sure that an episode looked as it does now: its own frames differ, or are not compared.
@@ -172,7 +188,7 @@ class RecipePlayer:
                 return f"its frames were not compared: its recipe cannot be read ({error_text(error)})"
         try:
             with _closing(recipe.make(*place)) as env:
-                shown = frames_at(tape, Renderer(env, frame), places)
+                shown = self._frames_at(tape, Renderer(env, frame), places)
         except ReplayDiffers:
             if self._is_own:
                 return "its frames were not compared: the env of its recipe does not play it here"

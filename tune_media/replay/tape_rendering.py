@@ -69,16 +69,19 @@ def render_tape(
     return {view: replace(clip, note=joined(clip.note, note)) for view, clip in finished.items()}
 
 
-def frames_at(tape: Tape, renderer: Renderer, places: Collection[int]) -> Pictures:
+def frames_at(
+    tape: Tape, renderer: Renderer, places: Collection[int], on_step: Callable[[int], None] = lambda step: None
+) -> Pictures:
     """Play a tape without a clip, and return the checksums of the frames of some steps; no others are rendered.
 
-    Raises ReplayDiffers or FrameError.
+    ``on_step`` gets each step. Raises ReplayDiffers or FrameError.
     """
     pictures, shown = Pictures(), _Shown(renderer)
     for step in replay(renderer.env, tape):
         shown.is_old()
         if step.step in places:
             pictures.add(step.step, shown())
+        on_step(step.step)
     return pictures
 
 
