@@ -22,6 +22,8 @@ from tests.support.kills_after import KillsAfter
 from tune_media.cli import main
 from tune_media.evaluation import evaluated_trial, follow, jobs
 from tune_media.evaluation.evaluation import Progress
+from tune_media.replay.player import EnvHangsError, RenderError
+from tune_media.replay.render_pool import RenderPool
 
 pytestmark = pytest.mark.any_ray
 
@@ -128,6 +130,39 @@ def test_what_was_deleted_before_it_was_played_is_named_and_what_was_played_stay
     assert [(row.checkpoint, row.episodes) for row in found.checkpoints] == [(first.name, 2), (third.name, 2)]
 
 
+def test_one_that_could_not_be_played_is_not_said_to_be_deleted_first(tmp_path):
+    folder = tmp_path / "models"
+    first, second = (written(folder, step) for step in (1, 2))
+    first.write_text("no policy")
+    acts = Acts(first.unlink)
+    found = tm.evaluate(folder, follow=True, until_idle=1.0, seeds=2, clips=None, progress=acts, **FUNCTIONS)
+    (problem,) = found.problems
+    assert problem.startswith("aim_1.json of models could not be played: ")
+    assert [row.checkpoint for row in found.checkpoints] == [second.name]
+
+
+@pytest.mark.parametrize("error", [RenderError("it died", has_died=True), EnvHangsError("it hangs")])
+def test_clips_that_a_machine_did_not_render_are_made_by_the_same_command(tmp_path, monkeypatch, error):
+    def fails(*arguments, **how):
+        raise error
+
+    given = {"seeds": 3, "clips": ("best", "worst"), **FUNCTIONS}
+    path = written(tmp_path, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(RenderPool, "render", fails)
+        found = tm.evaluate(path, **given)
+    assert len(found.problems) == len(found.catalog.clips) + 2 == 2
+    again = tm.evaluate(path, **given)
+    assert again.problems == [] and len(again.catalog.clips) == 2
+    results = (Path(again.path) / path.name / "result.json").read_text().splitlines()
+    assert len(results) == 1 and "lacks_clips" not in json.loads(results[0])
+
+
+def test_one_checkpoint_is_not_followed(tmp_path):
+    with pytest.raises(ValueError, match="is one checkpoint: follow=True, or --follow, takes a folder"):
+        tm.evaluate(written(tmp_path, 1), follow=True, **FUNCTIONS)
+
+
 def sweep(folder, status="RUNNING", checkpoints=(0,)):
     """Write a trial of Tune's with checkpoints of another library, and its snapshot."""
     trial = folder / "trial_a"
@@ -195,7 +230,7 @@ def test_a_checkpoint_whose_result_is_not_written_waits_for_it(tmp_path):
 
 
 def follow_until_killed(folder):
-    jobs._SOONEST = jobs._SHARE_OF_TIME = 0.0  # each episode is stored at once
+    jobs.SOONEST = jobs.SHARE_OF_TIME = 0.0  # each episode is stored at once
     tm.evaluate(folder, follow=True, until_idle=1.0, seeds=5, clips=None, progress=KillsAfter(7), **FUNCTIONS)
 
 

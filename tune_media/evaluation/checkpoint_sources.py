@@ -62,9 +62,15 @@ def find_sources(
                 f"{text!r} is a file; pass the experiment's folder. If it holds the policy of another library, pass "
                 "policy= and env=, too."
             )
-        if folder.is_file or (folder.is_there and checkpoint_at(folder.filesystem, folder.path)):
+        has_all = trials == ALL or list(trials) == [ALL]
+        is_one = folder.is_file or (folder.is_there and checkpoint_at(folder.filesystem, folder.path) is not None)
+        names_trial = not is_one and not folder.is_there and ":" in pattern
+        if (is_one or names_trial) and not has_all:
+            what = "is one checkpoint" if is_one else "names a trial"
+            raise ValueError(f"{text!r} {what}: leave out trials=, or --trials.")
+        if is_one:
             return _of_one(text, filesystem, is_foreign=is_foreign)
-        if not folder.is_there and ":" in pattern:
+        if names_trial:
             source, _, trials = text.rpartition(":")
     (folder, *others) = find_folders(source, filesystem)
     has_all = trials == ALL or list(trials) == [ALL]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
-from tune_media.replay.player import RenderError
+from tune_media.replay.player import EnvHangsError, RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.selection import Selector, winners
@@ -18,7 +18,8 @@ from tune_media.viewing.taped_episodes import TapedEpisode, recipe_of
 class ClipRenderer:
     """Makes clips of the episodes of each checkpoint that selectors choose, in a subprocess.
 
-    Without ``video``, a clip has the frames that would have been recorded. ``problems`` says why clips are missing.
+    Without ``video``, a clip has the frames that would have been recorded. ``problems`` says why clips are missing, of
+    ``failed`` episodes.
     """
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
@@ -26,7 +27,9 @@ class ClipRenderer:
         self._pool = RenderPool()
         self._recipes: dict[str, Recipe] = {}  # by hash
         self._useless: set[str] = set()  # the hashes of recipes whose envs show nothing
+        self._hung: set[str] = set()  # of recipes whose env did not come back from a call once
         self.problems: list[str] = []
+        self.failed = 0
         self._stills = Stills(self._add_still)
 
     def close(self) -> None:
@@ -56,6 +59,7 @@ class ClipRenderer:
         """Return the clips of an episode by view; none, with a problem, if it cannot be rendered."""
         recipe = str(episode.row["recipe"] or "")
         if recipe in self._useless:
+            self.failed += 1
             return {}
         try:
             if recipe not in self._recipes:
@@ -64,8 +68,11 @@ class ClipRenderer:
         except (RenderError, KeyError, ValueError) as error:
             reason = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
             self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {reason}")
-            if isinstance(error, RenderError) and error.step is None:  # its envs do not render, or cannot be made
-                self._useless.add(recipe)
+            self.failed += 1
+            if isinstance(error, EnvHangsError) and recipe not in self._hung:
+                self._hung.add(recipe)  # once, a busy machine may be the reason
+            elif isinstance(error, RenderError) and error.step is None and error.is_of_env:
+                self._useless.add(recipe)  # its envs do not render, or cannot be made
             return {}
         self._stills.look(clips.values())
         return episode.videos(clips)

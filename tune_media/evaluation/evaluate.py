@@ -19,7 +19,7 @@ from tune_media.evaluation.evaluation import Evaluation, Progress, compared
 from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, store_of
 from tune_media.evaluation.follow import Follower
 from tune_media.evaluation.jobs import Job, LoadPolicy, played
-from tune_media.evaluation.request import ALL, EnvCondition, Request, check_name
+from tune_media.evaluation.request import ALL, LAST, EnvCondition, Request, check_name
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success
@@ -117,6 +117,10 @@ def evaluate(
     """
     follows = {"follow": follow, "until_idle": until_idle}
     check_each("evaluate", follows, {"follow": FLAG, "until_idle": dataclasses.replace(SECONDS, or_none=True)})
+    if until_idle is not None and not follow:
+        raise ValueError("evaluate(until_idle=...) says when following ends: pass follow=True, or --follow.")
+    if follow and checkpoint not in (LAST, ALL):
+        raise ValueError("evaluate(follow=True), or --follow, plays all checkpoints: leave out checkpoint=.")
     request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     selectors = () if clips is None or clips == () else as_selectors(clips)
     if len(request.seeds) == 1:  # one episode is the best, the worst and the median
@@ -127,6 +131,8 @@ def evaluate(
     of_source = functools.partial(find_sources, source, trials, request.checkpoint, filesystem)
     find = functools.partial(of_source, is_foreign=policy is not None, waits=follow)
     sources = find()
+    if follow and sources.digest:
+        raise ValueError(f"{str(source)!r} is one checkpoint: follow=True, or --follow, takes a folder that gets more.")
     request = dataclasses.replace(request, only=sources.digest or None)
     name = check_name(request.default_name if name is None else name)
     place = sources.folder
@@ -210,11 +216,15 @@ def _follow(follower: Follower, player: _Player, evaluation: Evaluation) -> list
             stores[place] = store_of(trial, condition, evaluation.name, evaluation.path)
         return stores[place]
 
+    failed: dict[tuple[str, int], str] = {}
     for series, checkpoint in follower.checkpoints():
         of_each = [(condition, store(series.trial, condition)) for condition in conditions]
-        player.play([EvaluationPart(series.trial, condition, checkpoint, place) for condition, place in of_each])
+        parts = [EvaluationPart(series.trial, condition, checkpoint, place) for condition, place in of_each]
+        player.play(parts)
+        if (error := next((part.error for part in parts if part.error is not None), None)) is not None:
+            failed[series.trial.path, checkpoint.number] = error
     return follower.deleted(
-        lambda series: {one.number for one in store(series.trial, conditions[0]).checkpoints(series.trial.path)}
+        lambda series: {one.number for one in store(series.trial, conditions[0]).checkpoints(series.trial.path)}, failed
     )
 
 

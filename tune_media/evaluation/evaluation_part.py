@@ -28,6 +28,8 @@ from tune_media.values.safe_names import name_digest
 from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.taped_episodes import TapedEpisode
 
+_LACKS_CLIPS = "lacks_clips"  # in a result: the next evaluation of this name makes them
+
 
 @dataclass
 class EvaluationPart:
@@ -107,13 +109,15 @@ class EvaluationPart:
         self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
     def finish(self, renderer: ClipRenderer) -> None:
-        """Make the clips that are missing, and write the result, in the shape of RLlib's, if there is none yet."""
-        if self.played_as is not None and self.store.result(self.checkpoint.training_iteration) is None:
+        """Make the clips that are missing, and write the result, in the shape of RLlib's, unless all is there."""
+        result = self.store.result(self.checkpoint.training_iteration)
+        if self.played_as is not None and (result is None or result.get(_LACKS_CLIPS)):
+            failed = renderer.failed
             self.add_clips(renderer)
-            self.write_result()
+            self.write_result(**({_LACKS_CLIPS: True} if renderer.failed > failed else {}))
 
-    def write_result(self) -> None:
-        """Write the result of the episodes that are stored, in place of an earlier one."""
+    def write_result(self, **more: Any) -> None:
+        """Write the result of the episodes that are stored, and ``more``, in place of an earlier one."""
         assert self.played_as is not None
         iteration, step = self.checkpoint.training_iteration, self.checkpoint.step
         facts = {
@@ -126,6 +130,7 @@ class EvaluationPart:
             "evaluated_at": time.time(),
             "seeds": len(self.rows()),
             **self.facts,
+            **more,
         }
         self.store.finish(iteration, facts if step == iteration else {"timesteps_total": step, **facts})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tune_media.evaluation.checkpoint_sources import Sources
@@ -49,16 +49,26 @@ class Follower:
             else:
                 time.sleep(_PAUSE)
 
-    def deleted(self, played: Callable[[CheckpointSeries], set[int]]) -> list[str]:
-        """Return which checkpoints are gone that ``played``, the numbers of a training's played ones, lacks."""
+    def deleted(
+        self, played: Callable[[CheckpointSeries], set[int]], failed: Mapping[tuple[str, int], str]
+    ) -> list[str]:
+        """Return which checkpoints are gone that ``played``, the numbers of a training's played ones, lacks.
+
+        ``failed`` has why some could not be played, by the path of the trial and the number.
+        """
         lost = []
         for series in self._sources.series:
             known = played(series) | {stored.number for stored in series.there()}
             if series.pattern is None:  # Tune counts from 0 on
-                gone = [f"checkpoint_{number:06d}" for number in range(max(known, default=0)) if number not in known]
+                numbers = (number for number in range(max(known, default=0)) if number not in known)
+                gone = {number: f"checkpoint_{number:06d}" for number in numbers}
             else:
-                gone = [posixpath.basename(path) for path in self._seen if number_of(path) not in known]
-            lost += [f"{name} of {series.trial.name} was deleted before it was played" for name in gone]
+                gone = {number_of(path): posixpath.basename(path) for path in self._seen}
+                gone = {number: name for number, name in gone.items() if number not in known}
+            for number, name in gone.items():
+                error = failed.get((series.trial.path, number))
+                why = "was deleted before it was played" if error is None else f"could not be played: {error}"
+                lost.append(f"{name} of {series.trial.name} {why}")
         return lost
 
     def _look(self) -> tuple[CheckpointSeries, StoredCheckpoint] | None:
