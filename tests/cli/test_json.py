@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import re
 import shutil
 import signal
@@ -265,3 +266,42 @@ def test_nothing_is_asked(sweep, printed, tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "_MUCH", 10)
     (found,) = printed("gallery", sweep, "-o", tmp_path / "out", code=2)
     assert found["remedy"] == "pass --yes."
+
+
+NOISY = """
+import os, sys
+sys.path.insert(0, os.environ["ROOT"])
+from tests.support.aim import *
+from tests.support import aim
+os.system("echo a process of the module")
+os.write(1, b"a library in C\\n")
+print("Python")
+def make_env(config):
+    os.write(1, b"an env in C\\n")
+    return aim.make_env(config)
+"""
+
+
+@pytest.mark.slow
+def test_whatever_code_of_the_user_prints_goes_to_standard_error(tmp_path):
+    (tmp_path / "noisy.py").write_text(NOISY)
+    words = ["evaluate", aim.saved(tmp_path, 0.5), "--policy", "noisy:load_policy", "--env", "noisy:make_env"]
+    command = [sys.executable, "-m", "tune_media.cli", *words, "--seeds", "0:2", "--no-clips", "--json"]
+    environment = {**os.environ, "ROOT": str(ROOT), "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout)["checkpoints"][0]["episodes"] == 2
+    for text in ("a process of the module", "a library in C", "Python", "an env in C"):
+        assert text in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [("import sys; sys.exit(0)", "called sys.exit(0)"), ("def f(:", "failed (Syntax"), ("1 / 0", "failed (Zero")],
+)
+def test_a_module_that_cannot_be_imported_is_an_error(printed, tmp_path, monkeypatch, code, why):
+    name = f"users_{abs(hash(code))}"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ("evaluate", aim.saved(tmp_path, 0.5), "--policy", f"{name}:load", "--env", f"{name}:make")
+    (told,) = printed(*words, code=2)
+    assert f"importing {name} {why}" in told["error"]

@@ -100,7 +100,7 @@ def test_a_gallery_is_brought_up_to_date_and_a_folder_of_other_files_is_left_alo
 
 def test_missing_files_are_counted_and_the_rest_is_written(experiment, tmp_path):
     next((experiment / "trial_0").rglob("*.mp4")).unlink()
-    output = command("gallery", experiment, "-o", tmp_path / "out")
+    output = command("gallery", experiment, "-o", tmp_path / "out", code=1)
     assert "1 file could not be read; the first: trial_0/media/evaluation/episodes/" in output
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from typing_extensions import override
 
+from tune_media.cli.standard_streams import output_alone
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.strict_json import json_bytes
 
@@ -67,9 +68,8 @@ class Command(click.Command):
     @override
     def invoke(self, context: click.Context) -> None:
         is_json = context.meta[_IS_JSON] = context.params.pop("is_json")
-        output = sys.stdout
         try:
-            with contextlib.redirect_stdout(sys.stderr if is_json else output):
+            with output_alone() if is_json else contextlib.nullcontext() as output:
                 outcome: Outcome = super().invoke(context)
                 if is_json:
                     problem = _error_facts(outcome.problem) if outcome.problem else {}
@@ -84,6 +84,8 @@ class Command(click.Command):
             raise
         except self.errors as error:
             raise Failure(error) from error
+        except SystemExit as error:  # of the user's code, in a recipe or a checkpoint
+            raise Failure(ValueError(f"code of the experiment called sys.exit({error.code!r}).")) from error
         if outcome.problem and not is_json:
             raise click.ClickException(outcome.problem)
         context.exit(1 if outcome.problem else outcome.code)

@@ -114,13 +114,17 @@ def play(arguments: Mapping[str, Any], send: Callable[[tuple[str, Any]], None]) 
         from tune_media.cli.progress import WatchedGate
         from tune_media.evaluation.gate import gate
         from tune_media.evaluation.gate_request import CHUNK
+        from tune_media.evaluation.jobs import SHARE_OF_TIME, SOONEST
         from tune_media.evaluation.request import parsed_env_config
 
         sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
         options = dict(arguments)
-        seconds = options.pop("timeout") * (CHUNK if options["workers"] else 1)  # a Ray task answers when it has ended
+        seconds = options.pop("timeout")
+        if options["workers"]:
+            seconds *= CHUNK  # a Ray task answers when it has ended
+        else:
+            seconds += SOONEST + CHUNK * SHARE_OF_TIME * seconds  # episodes that are over are told after this at most
         options["env_config"] = parsed_env_config(options["env_config"])
-        send(("playing", seconds))
         sides = options.pop("base"), options.pop("candidate")
         decided = gate(*sides, progress=WatchedGate(send, seconds), **options)
         return "verdict", (decided.facts(), decided.junit(), decided.page)

@@ -78,11 +78,8 @@ def gallery(
         click.confirm("Copy them?", abort=True)
     with click.progressbar(length=made.count, label="Copying") as bar:
         page = made.write(folder, bar.update, steps=steps)
-    if made.missing:
-        click.echo(f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}", err=True)
-    clips = [
-        clip_facts(line, trial=trial.name, file=str(folder / "media" / trial.id / line["path"]))
-        for trial, line in made.files.values()
-    ]
+    copies = [(trial.name, line, folder / "media" / trial.id / line["path"]) for trial, line in made.files.values()]
+    clips = [clip_facts(line, trial=name, file=str(file) if file.exists() else None) for name, line, file in copies]
     facts = {"path": str(page), "bytes": made.nbytes, "clips": clips, "missing": made.missing}
-    return Outcome(facts, [f"Open {page.resolve().as_uri()}"])
+    lost = f"{counted(len(made.missing), 'file')} could not be read; the first: {', '.join(made.missing[:1])}"
+    return Outcome(facts, [f"Open {page.resolve().as_uri()}"], problem=lost if made.missing else "")

@@ -106,6 +106,8 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
     if Path(clip_or_experiment).suffix.lower() in (".mp4", ".webm", ".gif"):
         if any(choice.values()):
             raise click.UsageError(f"{clip_or_experiment} is one clip; clips are chosen from an experiment.")
+        if "://" in clip_or_experiment:
+            raise click.UsageError(f"{clip_or_experiment}: pass a clip on this machine, or an experiment.")
         file = Path(clip_or_experiment).expanduser()
         catalog = catalog_of_file(file)
         strips = [strip_of_file(file, catalog)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -60,14 +61,14 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
       tune-media evaluate my_sweep --follow
       tune-media evaluate a.zip --policy my_code:load --env my_code:make_env
     """
+    if options["follow"]:
+        _stand_back()  # before NumPy starts threads
     from tune_media.cli.progress import ShownEvaluation
     from tune_media.evaluation.evaluate import evaluate as play
     from tune_media.evaluation.evaluation_table import remarks, tables
     from tune_media.evaluation.request import parsed_env_config
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
-    if options["follow"]:
-        _stand_back()
     try:
         evaluation = play(
             experiment,
@@ -87,10 +88,11 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
 
 def _stand_back() -> None:
     """Take only the processor time that nobody else wants, in this process and those that it starts."""
-    if hasattr(os, "SCHED_IDLE"):  # Linux; a niceness of 19 costs a training on all cores twice as much
+    try:  # a niceness of 19 costs a training on all cores twice as much
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    elif hasattr(os, "nice"):
-        os.nice(_NICE)
+    except (AttributeError, OSError):  # not Linux, or a sandbox forbids it
+        with contextlib.suppress(AttributeError, OSError):
+            os.nice(_NICE)
 
 
 class _GateCommand(Command):
@@ -123,7 +125,7 @@ class _GateCommand(Command):
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="Of one episode; if it takes longer, it hangs.",
+    help="Of one episode, or of loading a policy; if it takes longer, it hangs.",
 )
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
 def gate(base: str, candidate: str | None, junit: str | None, **options: Any) -> Outcome:
@@ -131,7 +133,7 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
 
     Or play one policy until it is sure whether its mean is at least a floor: POLICY --at-least 450.
 
-    Each is the folder of a checkpoint, an experiment (its best trial), EXPERIMENT:TRIAL, or an evaluation that is
+    Each is the folder of a checkpoint, an experiment (its winner), EXPERIMENT:TRIAL, or an evaluation that is
     there, EXPERIMENT/evaluations/NAME. Checkpoints are executable: compare only those of people whom you trust.
 
     \b
@@ -162,7 +164,15 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
     lines = [*_verdicts(facts), f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n"]
     if page is not None:
         lines += [f"A page to mail: {shell_word(page, options['output'])}"]
-    conditions = [{**one, "notes": [in_shell(note) for note in one["notes"]]} for one in facts["conditions"]]
+    conditions = [
+        {
+            **one,
+            "sentence": in_shell(one["sentence"]),
+            "error": one["error"] and in_shell(one["error"]),
+            "notes": [in_shell(note) for note in one["notes"]],
+        }
+        for one in facts["conditions"]
+    ]
     return Outcome({**facts, "conditions": conditions, "page": page}, lines, facts["exit_code"])
 
 
@@ -199,7 +209,7 @@ def fork(episode: str, candidate: str, **options: Any) -> Outcome:
     """Play the first K steps of an episode as they were, and let the policy of CANDIDATE go on.
 
     EXPERIMENT is the folder of an experiment or of an evaluation, EPISODE the id of an episode that has a tape, or
-    best, worst or last of its best trial, as in render. CANDIDATE is what gate takes: a checkpoint, an experiment, or
+    best, worst or last of its winner, as in render. CANDIDATE is what gate takes: a checkpoint, an experiment, or
     EXPERIMENT:TRIAL. Everything goes to EXPERIMENT/evaluations. Checkpoints, and what makes the env of an episode, are
     executable: use only those of people whom you trust.
 

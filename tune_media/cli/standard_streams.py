@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ class _Stream(io.FileIO):
     Python writes the rest again, and would end it with 120. Of standard error, nobody can be told.
     """
 
-    _has_failed = False
+    _has_failed = False  # of any of them: copies of standard output are the same file
 
     @override
     def write(self, data: Any) -> int:
@@ -28,7 +30,7 @@ class _Stream(io.FileIO):
             size = memoryview(data).nbytes
             if self._has_failed or self.fileno() == 2 or isinstance(error, BrokenPipeError):
                 return size
-            self._has_failed = size > 0  # Click tries to write nothing
+            _Stream._has_failed = size > 0  # Click tries to write nothing
             raise OSError(error.errno, error.strerror, "standard output") from error
 
 
@@ -45,3 +47,18 @@ def drop_what_nobody_reads() -> None:
             buffer: Any = file if stream.write_through else io.BufferedWriter(file)  # as Python does
             options = ("encoding", "errors", "line_buffering", "write_through")
             setattr(sys, name, io.TextIOWrapper(buffer, **{option: getattr(stream, option) for option in options}))
+
+
+@contextlib.contextmanager
+def output_alone() -> Iterator[Any]:
+    """Yield standard output; what else is printed, also in C and by other processes, goes to standard error."""
+    output: Any = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # notebooks and tests have other streams
+            if (output.fileno(), sys.stderr.fileno()) == (1, 2):
+                output.flush()
+                copy = stack.enter_context(io.BufferedWriter(_Stream(os.dup(1), "w")))
+                os.dup2(2, 1)
+                stack.callback(os.dup2, copy.fileno(), 1)
+                output = copy
+        yield output

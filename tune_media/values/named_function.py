@@ -22,3 +22,7 @@ def named_function(place: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{place!r} names no function: pass module:function ({error_text(error)})") from error
+    except SystemExit as error:  # a script that trains when it is imported
+        raise ValueError(f"{place!r}: importing {module} called sys.exit({error.code!r})") from error
+    except Exception as error:  # a syntax error
+        raise ValueError(f"{place!r}: importing {module} failed ({error_text(error)})") from error
