@@ -47,7 +47,7 @@ at("module")
 """
 EXITED = "called sys.exit({})"
 ENDED = "the process that plays ended {} before there was a verdict"
-HANGS = "no episode was over in 2 s: a policy or an env hangs. If one may take longer, pass --timeout."
+HANGS = "no episode was over in 5 s: a policy or an env hangs. If one may take longer, pass --timeout."
 
 
 class Command:
@@ -79,7 +79,7 @@ class Command:
     [
         ("module", "sys.exit(0)", EXITED.format(0)),
         ("module", "os._exit(0)", ENDED.format("with exit code 0")),
-        ("module", "time.sleep(99)", HANGS),
+        ("load", "time.sleep(99)", HANGS),
         ("module", "raise BaseException('odd')", "BaseException: odd"),
         ("module", "1 +", "SyntaxError"),
         ("load", "sys.exit(1)", EXITED.format(1)),

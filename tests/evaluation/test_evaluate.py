@@ -142,7 +142,7 @@ def test_an_episode_goes_on_with_the_policy_of_any_checkpoint_here_and_over_a_cl
 def evaluate_until_killed(experiment):
     from tune_media.evaluation import jobs
 
-    jobs._SOONEST = jobs._SHARE_OF_TIME = 0.0  # each episode is stored at once
+    jobs.SOONEST = jobs.SHARE_OF_TIME = 0.0  # each episode is stored at once
     tm.evaluate(experiment, seeds=4, progress=KillsAfter(5))
 
 
@@ -222,7 +222,7 @@ class Finished(Progress):
 
 @pytest.mark.any_ray
 def test_policies_of_other_libraries_take_part(ray_session, tmp_path, monkeypatch):
-    for name in ("_SOONEST", "_SHARE_OF_TIME"):
+    for name in ("SOONEST", "SHARE_OF_TIME"):
         monkeypatch.setattr(f"tune_media.evaluation.jobs.{name}", 0.0)  # each episode is stored at once
     run = tune.RunConfig(name="other", storage_path=str(tmp_path / "results"))
     tune.Tuner(learns_nothing, param_space={"folder": str(tmp_path / "own")}, run_config=run).fit()

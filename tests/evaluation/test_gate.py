@@ -79,8 +79,8 @@ def test_an_equal_policy_passes_and_nothing_is_played_twice(policies, tmp_path, 
 
 
 def test_an_interrupted_gate_goes_on_and_ends_like_another(policies, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "_SOONEST", 0.0)
-    monkeypatch.setattr(jobs, "_SHARE_OF_TIME", 0.0)
+    monkeypatch.setattr(jobs, "SOONEST", 0.0)
+    monkeypatch.setattr(jobs, "SHARE_OF_TIME", 0.0)
 
     class Interrupts(GateProgress):
         def stands(self, condition, found, seeds):

@@ -23,8 +23,8 @@ from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
-_SOONEST = 2.0  # seconds between two batches of the same checkpoint
-_SHARE_OF_TIME = 0.05
+SOONEST = 2.0  # seconds between two batches of the same checkpoint
+SHARE_OF_TIME = 0.05  # of what has passed, if that is more
 _MOST_SEEDS = 25  # of a task, so that an interruption costs little, and the last tasks end at about the same time
 
 
@@ -185,7 +185,7 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
                 error_of_episode = f"seed {seed}: {_reason(error)}"
                 break
             now = time.monotonic()
-            if now - since > max(_SOONEST, _SHARE_OF_TIME * (now - began)):
+            if now - since > max(SOONEST, SHARE_OF_TIME * (now - began)):
                 since = now
                 yield Played(job.part, episodes, player.recipes, player.played_as)
                 episodes = []

@@ -37,6 +37,8 @@ class Measure:
         a_text("'return', 'success' or 'length'").check("gate(metric=...)", metric)
         one_of("max", "min").check("gate(mode=...)", mode)
         sign, allowed = (1 if mode == "max" else -1), _margin(margin)
+        if metric == SUCCESS and bounds is not None:
+            raise ValueError("gate(bounds=...) of success are 0 and 1: leave it out.")
         if metric == SUCCESS:  # per cent are percentage points
             bounds, allowed = (0.0, 1.0), Margin(allowed.amount)
         bounds = number_range("gate(bounds=...)", bounds)
