@@ -59,6 +59,7 @@ def test_a_run_has_its_config_captions_and_a_table_of_episodes(tmp_path, project
     assert values["train/map"]["caption"] == "the start"
     (episode,) = values["train/episodes"]["_value"]
     assert (episode["episode_id"], episode["episode_return"], episode["speed_avg"]) == ("e-1", 1.0, 2.0)
+    assert "metrics" not in episode
     held = run_of(project)
     assert (held.name, held.id) == (RUN, "experiment t1")
     assert held.config.items() >= {"lr": 0.5, "net": "[64]", "_Group": "experiment"}.items()
@@ -68,6 +69,12 @@ def test_names_that_trackio_keeps_for_itself_are_marked_as_it_marks_them(tmp_pat
     log(tmp_path, project, [{"step": 7, "timestamp": 8, "score": 1}])
     ((step, row),) = trackio_rows(project, RUN)
     assert (step, row) == (1, {"__step": 7, "score": 1, "training_iteration": 1})  # a row has its own time
+
+
+def test_what_json_does_not_take_loses_no_row(tmp_path, project):
+    log(tmp_path, project, [{"score": 1}], seed=2**70, name="a\ud800")
+    assert read_trackio(project, RUN).scalars["score"] == {1: 1}
+    assert run_of(project).config.items() >= {"seed": str(2**70), "name": "a?"}.items()
 
 
 def test_hyperparameters_that_change_are_curves(tmp_path, project):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +42,8 @@ class TrackioMediaLoggerCallback(MediaLoggerCallback):
     Raises:
         ImportError: Trackio is not installed.
         TypeError: An argument of the wrong type.
-        ValueError: At setup, before the first trial starts: Trackio does not take the project's name.
+        ValueError: At setup, before the first trial starts: Trackio does not take the project's name. (Without one, the
+            rows of an experiment whose name it does not take are counted as lost.)
 
     Example:
         ``tune_media.TrackioMediaLoggerCallback(project="walkers")``
@@ -66,6 +68,10 @@ class TrackioBackend(Backend):
     def __init__(self, project: str | None) -> None:
         self._project = project
         self._configs: dict[str, Mapping[str, Any]] = {}  # of each trial, until a row has told of it
+        self._writer: Any = None  # of files on a network's disk
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_writer": None}
 
     @override
     def setup(self, **info: Any) -> None:
@@ -106,7 +112,7 @@ class TrackioBackend(Backend):
                     yield tag, trackio.Histogram(np_histogram=(histogram.counts, histogram.edges))._to_dict()
         if isinstance(medium, EpisodeBatch):
             episodes = [episode.record.facts() for episode in medium.episodes]
-            rows = [{**row, **row.pop("metrics", {})} for row in episodes]
+            rows = [{**_plain(row), **_plain(row.get("metrics", {}))} for row in episodes]
             yield entry.tag, trackio.Table(data=rows)._to_dict(*place)
         if medium.kind in ("video", "image"):
             facts = medium.facts()
@@ -137,12 +143,19 @@ class TrackioBackend(Backend):
             }
         )
         if utils.get_storage_mode() == "jsonl":  # on a network's disk
-            fragments.FragmentWriter().write_local([record])
+            if self._writer is None:  # Trackio reads the files in the order of their names
+                self._writer = fragments.FragmentWriter(f"{time.time_ns():020d}")
+            self._writer.write_local([record])
         else:
             fragments.import_records([record])
         self._configs.pop(trial.trial_id, None)
 
     def _project_of(self, trial: TrialInfo) -> str:
+        """Return the project of a trial. Raises ValueError if Trackio keeps the experiment's name for itself."""
+        from trackio.sqlite_storage import SQLiteStorage
+
+        if self._project is None:
+            SQLiteStorage.validate_project_name(trial.experiment)
         return self._project or trial.experiment
 
     @override
@@ -153,5 +166,24 @@ class TrackioBackend(Backend):
 def _config_row(trial: TrialInfo, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return hyperparameters as Trackio's page shows them, and the facts of a run that it reads there."""
     flat = flatten_dict(dict(config), delimiter="/")
-    plain = {name: value if isinstance(value, int | float | str) else str(value) for name, value in flat.items()}
+    plain = _plain({name: value if isinstance(value, int | float) else str(value) for name, value in flat.items()})
     return {**plain, "_Group": trial.experiment, "_Created": datetime.fromtimestamp(trial.time, UTC).isoformat()}
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers and texts of a row as Trackio's JSON takes them: integers of 64 bits, whole characters.
+
+    >>> _plain({"seed": 2**70, "metrics": {}})
+    {'seed': '1180591620717411303424'}
+    """
+    plain = {str(name): value for name, value in row.items() if not isinstance(value, Mapping)}
+    plain = {name: str(value) if _is_large(value) else value for name, value in plain.items()}
+    return {_whole(name): _whole(value) if isinstance(value, str) else value for name, value in plain.items()}
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
