@@ -24,12 +24,13 @@ NAVIGATION = {
     "Run": ["howto/headless", "howto/cluster-s3", "howto/restore-pbt", "howto/disk-use"],
     "Migrate": ["migrate/record-video", "migrate/ray-example", "migrate/monitor-gym"],
     "Details": ["arguments", "files", "json", "faults", "limits", "matrix", "performance", "benchmarks", "api/index"],
-    "Help": ["troubleshooting", "terms", "support", "security", "contributing", "changelog"],
+    "Help": ["troubleshooting", "terms", "support", "security", "contributing", "conduct", "changelog"],
 }
 OUTSIDE = {
     "index": "README.md",
     "contributing": "CONTRIBUTING.md",
     "security": "SECURITY.md",
+    "conduct": "CODE_OF_CONDUCT.md",
     "changelog": "CHANGELOG.md",
     "benchmarks": "tests/benchmarks/tables.md",
     "matrix": "tests/e2e/matrix.md",

@@ -43,7 +43,7 @@ class Benchmark:
 
 
 BENCHMARKS = (
-    Benchmark("replay", "Rendering only the winners", has_peers=True),
+    Benchmark("replay", "Rendering only the chosen episodes", has_peers=True),
     Benchmark("evaluation", "Evaluating a checkpoint"),
     Benchmark("tune_loop", "Tune's loop"),
     Benchmark("sweep", "Results per second of a sweep"),

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from tests.support.doc_pages import ROOT
 
-SWEEP = ("~/ray_results/my_sweep", "s3://my-bucket/ray/my_sweep")
+SWEEP = ("~/ray_results/my_sweep", "~/ray_results/my_rates", "s3://my-bucket/ray/my_sweep")
 RUNS = ("runs", "videos")  # what scripts without Tune leave
 
 

@@ -100,7 +100,11 @@ class Evaluation:
 
     @property
     def best(self) -> EvaluatedCheckpoint | None:
-        """The checkpoint with the highest mean return in the env of the training, or under the first condition."""
+        """The checkpoint with the highest mean return in the env of the training, or under the first condition.
+
+        Example:
+            ``tune_media.evaluate("~/ray_results/my_sweep").best.path``
+        """
         first = self.checkpoints[0].condition if self.checkpoints else ""
         condition = "" if any(not row.condition for row in self.checkpoints) else first
         rows = [row for row in self.checkpoints if row.condition == condition and not math.isnan(row.return_mean)]
@@ -170,7 +174,11 @@ def compared(
 
 
 class Progress:
-    """Called while an evaluation plays; this one prints nothing."""
+    """Called while an evaluation plays; this one prints nothing.
+
+    Example:
+        ``evaluate(sweep, progress=Bar())``, where ``Bar`` derives from this class and has the methods that it needs.
+    """
 
     def reads_checkpoints(self, path: str) -> None:
         """Checkpoints of the experiment at this path are read next, which runs code in them."""

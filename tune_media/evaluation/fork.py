@@ -201,10 +201,10 @@ def fork(
 
     Args:
         episode: ``EXPERIMENT:EPISODE``: the folder or URI of an experiment, or of one of its evaluations, and the id of
-            an episode that has a tape, the beginning of it, or, of the best trial, ``best``, ``worst`` or ``last``. Or
+            an episode that has a tape, the beginning of it, or, of the winner, ``best``, ``worst`` or ``last``. Or
             the episode itself, of ``Catalog.episode``.
         candidate: Who takes over, as of ``tune_media.gate``: the folder or URI of a checkpoint; an experiment, for its
-            best trial; or ``EXPERIMENT:TRIAL``. It is of RLlib's new API stack, unless there is a ``policy``.
+            winner; or ``EXPERIMENT:TRIAL``. It is of RLlib's new API stack, unless there is a ``policy``.
         at: How many of its steps are played before the candidate takes over. 0: only the reset.
         times: The number of continuations.
         checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
@@ -271,7 +271,7 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
         )
     catalog = load(experiment, filesystem)
     there = [catalog.taped_episodes()]
-    if id in (BEST, WORST, LAST):  # of the best trial, as render has it
+    if id in (BEST, WORST, LAST):  # of the winner, as render has it
         there = of_trial(catalog.winner_first(), BEST)
     chosen = choose(there, id)
     if len(chosen) != 1:

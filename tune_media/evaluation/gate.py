@@ -250,7 +250,7 @@ def gate(
     Checkpoints are executable: they hold pickles. Compare only checkpoints of people whom you trust.
 
     Args:
-        base: The folder or URI of a checkpoint; an experiment, for its best trial; ``EXPERIMENT:TRIAL``; or an
+        base: The folder or URI of a checkpoint; an experiment, for its winner; ``EXPERIMENT:TRIAL``; or an
             evaluation that is there, ``EXPERIMENT/evaluations/NAME``, also with ``:TRIAL``.
         candidate: The same. None: ``base`` is the candidate, and ``at_least`` is asked alone.
         metric: ``"return"``, ``"success"``, ``"length"``, or the name of a custom metric of the episodes.

@@ -88,7 +88,7 @@ def side_of(
     """Return the policy that a text names. Raises FileNotFoundError, ValueError, OSError.
 
     Args:
-        source: The folder or URI of a checkpoint; of an experiment, for its best trial; ``EXPERIMENT:TRIAL``; or of an
+        source: The folder or URI of a checkpoint; of an experiment, for its winner; ``EXPERIMENT:TRIAL``; or of an
             evaluation in ``evaluations/``, with ``:TRIAL`` if it has several trials.
         which: The checkpoint of a trial: ``last``, ``best``, or a number.
         filesystem: A pyarrow filesystem that it is on.

@@ -144,6 +144,9 @@ class Histogram(Medium):
         """Return the value below which this share (0 to 1) of the values lies, estimated from the bins.
 
         Returns NaN if there are no values.
+
+        >>> Histogram([1.0, 2.0, 3.0], bins=2).quantile(0.5)
+        2.25
         """
         if not self.count:
             return math.nan

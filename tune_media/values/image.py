@@ -61,6 +61,9 @@ class Image(Medium):
     def from_png(cls, data: bytes, *, caption: str | None = None) -> Image:
         """Wrap the bytes of a finished PNG.
 
+        >>> Image.from_png(Image.heatmap([[0, 1]]).data)
+        Image(2x1)
+
         Raises:
             ValueError: They are not a PNG.
         """

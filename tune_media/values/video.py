@@ -125,6 +125,9 @@ class Video(Medium):
         Raises:
             ValueError: The file is not an mp4 that FFmpeg can read, or it is incomplete.
             OSError: The file cannot be read.
+
+        Example:
+            ``tune.report({"simulation": tm.Video.from_file("simulation.mp4")})``
         """
         from tune_media import encoding
 

@@ -132,7 +132,11 @@ class Catalog(Sequence[CatalogRow]):
 
     @cached_property
     def differing_params(self) -> list[str]:
-        """The names of the hyperparameters that differ between all trials, also of a part of the catalog."""
+        """The names of the hyperparameters that differ between all trials, also of a part of the catalog.
+
+        Example:
+            ``catalog.to_pandas().groupby([f"config/{name}" for name in catalog.differing_params])``
+        """
         if self._part_of is not None:
             return self._part_of.differing_params
         self._read_of_all(lambda trial: trial.config)
@@ -382,7 +386,11 @@ class Catalog(Sequence[CatalogRow]):
         return data_frames.of_episodes(self.trials, params, self.differing_params)
 
     def taped_episodes(self) -> list[TapedEpisode]:
-        """Return the episodes of all trials that have tapes, with or without a clip, in the order of their steps."""
+        """Return the episodes of all trials that have tapes, with or without a clip, in the order of their steps.
+
+        Example:
+            ``clips = [episode.render() for episode in catalog.taped_episodes() if episode.record.episode_return < 0]``
+        """
         from tune_media.viewing.taped_episodes import TapedEpisode  # it loads PyAV
 
         return [episode for of_trial in self._read_of_all(TapedEpisode.of_trial) for episode in of_trial]
