@@ -333,6 +333,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
         ["--seeds", "x"],
         ["--bounds", "3", "1"],
         ["--bounds", "0", "inf"],
+        ["--bounds", "0", "1", "--metric", "success"],
         ["--checkpoint", "all"],
     ):
         usage = gate("-o", "d", *wrong)
