@@ -31,15 +31,13 @@ PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "
 class Benchmark:
     """A benchmark and its section of the tables; the module is ``bench_<name>``.
 
-    With ``has_peers``, it needs the packages of the peers (moviepy, mujoco, opencv). If it is not published, its tables
-    are only printed.
+    With ``has_peers``, it needs the packages of the peers (moviepy, mujoco, opencv).
     """
 
     name: str
     title: str
     arguments: tuple[str, ...] = ()
     has_peers: bool = False
-    is_published: bool = True
 
 
 BENCHMARKS = (
@@ -49,7 +47,11 @@ BENCHMARKS = (
     Benchmark("sweep", "Results per second of a sweep"),
     Benchmark("bytes", "Uploaded bytes"),
     Benchmark("viewer", "A thousand trials in the viewer"),
-    Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200"), is_published=False),
+    Benchmark("million", "A million episodes"),
+    Benchmark("gate", "How sure a gate is"),
+    Benchmark("statistics", "How sure a comparison of configurations is", ("--sweeps", "300")),
+    Benchmark("follow", "Evaluating beside a sweep"),
+    Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200")),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
 )
 
@@ -206,8 +208,8 @@ in the env runner; then fewer frames help (`every=`, a trigger).
 
 {table}
 
-Medians, on two cores without a GPU; the times depend on the machine. [The tables](../tests/benchmarks/tables.md) have
-all, with dates.
+Medians of times and of ratios, on two cores without a GPU, which depend on the machine. [The
+tables](../tests/benchmarks/tables.md) have all, with dates.
 
 {pictures}
 """
@@ -346,7 +348,7 @@ def main() -> None:
 
 def write(sections: dict[str, str], peers: str) -> None:
     """Write the tables, and the page that is made of them."""
-    published = [one.name for one in BENCHMARKS if one.is_published and one.name in sections]
+    published = [one.name for one in BENCHMARKS if one.name in sections]
     TABLES.write_text("\n".join([introduction(peers), *(sections[name] for name in published)]))
     PAGE.write_text(page(sections))
 
