@@ -116,7 +116,7 @@ def class_of(path: str) -> str:
         return "clips"
     if name == "index.jsonl" or "/.tune_media_log/" in path:
         return "index"
-    if name.startswith("events.out.tfevents"):
+    if name.startswith("events.out."):  # while it is written, it has no "tfevents" in its name
         return "events"
     return "results" if name.startswith(("result.json", "progress.csv", "params.", "error.")) else "experiment state"
 
