@@ -159,6 +159,8 @@ def test_clips_that_a_machine_did_not_render_are_made_by_the_same_command(tmp_pa
 
 
 def test_one_checkpoint_is_not_followed(tmp_path):
+    with pytest.raises(ValueError, match="--follow, plays all checkpoints: leave out checkpoint="):
+        tm.evaluate(tmp_path, follow=True, checkpoint="best", **FUNCTIONS)
     with pytest.raises(ValueError, match="is one checkpoint: follow=True, or --follow, takes a folder"):
         tm.evaluate(written(tmp_path, 1), follow=True, **FUNCTIONS)
 

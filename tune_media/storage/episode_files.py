@@ -86,12 +86,13 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
         ValueError: It is none, not whole, or too large.
     """
     try:
-        _opened(io.BytesIO(content), WITHOUT_TAPES, _MAX_EPISODES)
-        table = pa.parquet.read_table(io.BytesIO(content), schema=_EPISODES, columns=WITHOUT_TAPES)
-        rows: list[dict[str, Any]] = table.to_pylist()
+        parquet = _opened(io.BytesIO(content), WITHOUT_TAPES, _MAX_EPISODES)
+        there = [name for name in WITHOUT_TAPES if name in parquet.schema_arrow.names]
+        table = _read(parquet, there)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
-    return rows
+    missing: dict[str, Any] = dict.fromkeys(name for name in WITHOUT_TAPES if name not in there)
+    return [{**row, **missing} for row in table.to_pylist()]
 
 
 def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
@@ -106,8 +107,7 @@ def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     there = parquet.schema_arrow.names
     if missing := [name for name in columns if name not in there]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
-    table = parquet.read(columns=list(columns))
-    return table.select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
+    return _read(parquet, columns)
 
 
 def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) 
         pyarrow.ArrowException: It is no Parquet file.
         ValueError: It is too large.
     """
-    table = _opened(file, columns).read(columns=columns)
+    table = _opened(file, columns).read(columns=columns, use_threads=False)
     rows: list[dict[str, Any]] = table.filter(pa.compute.equal(table["episode_id"], episode)).to_pylist()
     return rows
 
@@ -137,6 +137,16 @@ def _opened(file: Any, columns: Sequence[str] | None, most_rows: float = math.in
     if facts.num_rows > most_rows or sum(sizes) > _MAX_BYTES:
         raise ValueError(f"its {facts.num_rows} rows are too large for a report")
     return parquet
+
+
+def _read(parquet: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a report, each of the type that this package gives it.
+
+    In this thread: Arrow's own free what they have read of a Python object when they like, and abort the process if that
+    is at its end.
+    """
+    table = parquet.read(columns=list(columns), use_threads=False)
+    return table.select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
 
 
 def parquet_name(path: str) -> str:
@@ -195,9 +205,12 @@ def tape_of(file: Any, section: str, recorder: str, episode_id: str) -> bytes:
         KeyError: The file has none of it.
         ValueError: It is too large.
     """
-    _opened(file, ["tape", "episode_id", "section", "recorder"], _MAX_EPISODES)
-    filters = [("episode_id", "==", episode_id), ("section", "==", section), ("recorder", "==", recorder)]
-    tapes = pa.parquet.read_table(file, columns=["tape"], filters=filters)["tape"].drop_null()
+    asked = {"episode_id": episode_id, "section": section, "recorder": recorder}
+    columns = ["tape", *asked]
+    table = _opened(file, columns, _MAX_EPISODES).read(columns=columns, use_threads=False)
+    for name, value in asked.items():
+        table = table.filter(pa.compute.equal(table[name], value))
+    tapes = table["tape"].drop_null()
     if not len(tapes):
         raise KeyError(episode_id)
     return bytes(tapes[0].as_py())
