@@ -142,8 +142,8 @@ def _opened(file: Any, columns: Sequence[str] | None, most_rows: float = math.in
 def _read(parquet: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pa.Table:
     """Return columns of a report, each of the type that this package gives it.
 
-    In this thread: Arrow's own free what they have read of a Python object when they like, and abort the process if that
-    is at its end.
+    In this thread: Arrow's own free what they have read of a Python object when they like, and abort the process if it
+    ends.
     """
     table = parquet.read(columns=list(columns), use_threads=False)
     return table.select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
