@@ -24,7 +24,7 @@ CELLS = [
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_each_clip_is_its_episode(cell, ray_session, tmp_path):
     (outcome,) = hidden_state_runs.run([cell], tmp_path, evaluations=14)
-    assert outcome.is_good, outcome.report()
+    assert outcome.is_good, outcome
     if cell.kind == "plain":
         assert outcome.replay > 0
         assert outcome.right == outcome.clips

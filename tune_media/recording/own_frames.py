@@ -24,7 +24,7 @@ _MEASURED = 16  # the last frames and episodes that medians and lengths are of
 _MORE = 0.02  # of the time of sampling: for frames beyond the ones that each tape has
 _DEAR = 0.05  # of the time of sampling: if the frames that each tape has cost more, only every n-th tape has them
 _CHEAP = 0.0005  # seconds: such a frame is not dear, however short the episodes are
-_KNOWN = 8  # frames, until their median says whether they are dear: one slow one must not keep others from being taken
+_KNOWN = 8  # frames, until the quickest says whether they are dear: slow ones must not keep others from being taken
 _MOST_WITHOUT = 10  # so many tapes have one with these frames among them at least
 _PROOFS = 0.03  # of the time of sampling: for episodes that are rendered as a whole
 _FIRST_PROOF, _LAST_PROOF = 4, 100  # episodes until the next one; the number doubles
@@ -91,9 +91,10 @@ class FramePlan:
         """Return the frames of an episode that begins; ``has_last``: its env shows its last frame after its end."""
         longest = max(self._lengths, default=1)
         seconds = statistics.fmean(self._lengths) * self._step_seconds if self._lengths else 0.0
-        share = self._frame_seconds / max(seconds, 1e-9)  # of an episode's time, for one frame
+        quickest = min(self._frames, default=0.0)  # others may have waited for the processor, or for another thread
+        share = quickest / max(seconds, 1e-9)  # of an episode's time, for one frame
         places: list[int] = []
-        is_dear = len(self._frames) >= _KNOWN and self._frame_seconds > _CHEAP
+        is_dear = len(self._frames) >= _KNOWN and quickest > _CHEAP
         dear = min(_MOST_WITHOUT, 2 * share / _DEAR) if is_dear else 0.0
         if self._random.random() * dear < 1:
             places = [0, self._uniform(longest)]
