@@ -23,7 +23,7 @@ from tune_media.cli import main
 from tune_media.evaluation import evaluated_trial, follow, jobs
 from tune_media.evaluation.evaluation import Progress
 from tune_media.replay.player import EnvHangsError, RenderError
-from tune_media.replay.render_pool import RenderPool
+from tune_media.replay.process import RenderProcess
 
 pytestmark = pytest.mark.any_ray
 
@@ -149,7 +149,7 @@ def test_clips_that_a_machine_did_not_render_are_made_by_the_same_command(tmp_pa
     given = {"seeds": 3, "clips": ("best", "worst"), **FUNCTIONS}
     path = written(tmp_path, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(RenderPool, "render", fails)
+        patch.setattr(RenderProcess, "render", fails)
         found = tm.evaluate(path, **given)
     assert len(found.problems) == len(found.catalog.clips) + 2 == 2
     again = tm.evaluate(path, **given)

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,19 +91,9 @@ def _pre_commit(arguments: list[str]) -> None:
     assert (ROOT / ".pre-commit-config.yaml").exists()
 
 
-def _lower_bounds(arguments: list[str]) -> None:
-    assert not arguments
-    assert os.access(ROOT / ".ci" / "lower-bounds", os.X_OK)
-
-
-def _ray_wheel(arguments: list[str]) -> None:
-    assert len(arguments) == 1
-    assert os.access(ROOT / ".ci" / "ray-wheel", os.X_OK)
-
-
-def _beside(arguments: list[str]) -> None:
-    assert len(arguments) == 1
-    assert os.access(ROOT / ".ci" / "beside", os.X_OK)
+def _script(name: str, count: int, arguments: list[str]) -> None:
+    assert len(arguments) == count
+    assert os.access(ROOT / ".ci" / name, os.X_OK)
 
 
 def _trackio(arguments: list[str]) -> None:  # the tests' environment does not have it
@@ -127,9 +118,9 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "mlflow": _mlflow,
     "python": _python,
     "pre-commit": _pre_commit,
-    "lower-bounds": _lower_bounds,
-    "ray-wheel": _ray_wheel,
-    "beside": _beside,
+    "lower-bounds": partial(_script, "lower-bounds", 0),
+    "ray-wheel": partial(_script, "ray-wheel", 1),
+    "beside": partial(_script, "beside", 1),
     "trackio": _trackio,
     "environment": _environment,
 }

@@ -23,7 +23,7 @@ from tune_media.callbacks.rows import medium_row, name_row
 from tune_media.callbacks.services import Services
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
-from tune_media.replay.player import EnvHangsError, RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool, background_niceness
 from tune_media.replay.taped_clip import TapedClip
@@ -84,13 +84,12 @@ class TapeRenderer(OutboxThread):
         super().__init__("render", services.outbox, self.niceness)
         self._services, self._faults, self._summary = services, services.faults, services.summary
         self._stills = Stills(lambda reason: self._faults.problems.add(Problem(f"{SHOWS_NOTHING}: {reason}")))
-        self._pool = RenderPool(niceness=background_niceness())
+        self._pool = RenderPool(niceness=background_niceness(), forgives=True)
         self._worker: threading.Thread | None = None  # renders one tape
         self._rendering: list[_WaitingClip] = []  # the clips of that tape, one for each key and view; empty: it is done
         self._recipe, self._in_a_row = "", 0  # of the last tape, and how many of that recipe came one after the other
         self._error: BaseException | None = None  # what went wrong with the last tape, if that was not expected
         self._is_over = False  # nothing more is rendered
-        self._hung: set[str] = set()  # recipes of which an env did not come back from a call
         self._waiting: dict[int, _WaitingClip] = {}
         self._ends: dict[str, tuple[Status, float]] = {}  # of trials that have ended, and until when they wait
         self._has_warned = False
@@ -127,7 +126,7 @@ class TapeRenderer(OutboxThread):
     def finish(self, seconds: float | None) -> None:
         """Render at most so long; the rest become tapes. None: all wait in the outbox for a restore."""
         for waiting in self._all() if seconds is not None else ():
-            if waiting.row.recipe in self._hung:
+            if waiting.row.recipe in self._pool.hung:
                 self._leave(waiting, "the experiment ended, and the env did not come back from a call before")
         self.close(seconds or 0.0)
         why = self._why_too_late("experiment")
@@ -245,9 +244,6 @@ class TapeRenderer(OutboxThread):
             return
         except Exception as error:
             if not self._is_over:  # else the experiment ends, and the tape waits for a restore
-                if isinstance(error, EnvHangsError) and first.row.recipe not in self._hung:
-                    error = RenderError(str(error), is_of_env=False)  # once, a machine or a driver may be the reason
-                    self._hung.add(first.row.recipe)
                 for clip in waiting:
                     self._give_up(clip, error)
             return

@@ -20,6 +20,7 @@ from tune_media.callbacks.tensorboard.caption import caption_of
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.checks import a_text, suggests_names
 from tune_media.values.episodes import EpisodeBatch
+from tune_media.values.foreign import whole_characters
 from tune_media.values.histogram import Histogram
 from tune_media.values.options import MediaOptions
 
@@ -176,14 +177,11 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     >>> _plain({"seed": 2**70, "metrics": {}})
     {'seed': '1180591620717411303424'}
     """
-    plain = {str(name): value for name, value in row.items() if not isinstance(value, Mapping)}
-    plain = {name: str(value) if _is_large(value) else value for name, value in plain.items()}
-    return {_whole(name): _whole(value) if isinstance(value, str) else value for name, value in plain.items()}
-
-
-def _is_large(value: Any) -> bool:
-    return isinstance(value, int) and not -(2**63) <= value < 2**63
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    plain = {}
+    for name, value in row.items():
+        is_large = isinstance(value, int) and not -(2**63) <= value < 2**63
+        if is_large or isinstance(value, str):
+            plain[whole_characters(name)] = whole_characters(str(value))
+        elif not isinstance(value, Mapping):
+            plain[whole_characters(name)] = value
+    return plain

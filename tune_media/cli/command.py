@@ -84,8 +84,6 @@ class Command(click.Command):
             raise
         except self.errors as error:
             raise Failure(error) from error
-        except SystemExit as error:  # of the user's code, in a recipe or a checkpoint
-            raise Failure(ValueError(f"code of the experiment called sys.exit({error.code!r}).")) from error
         if outcome.problem and not is_json:
             raise click.ClickException(outcome.problem)
         context.exit(1 if outcome.problem else outcome.code)

@@ -81,5 +81,7 @@ def gallery(
     copies = [(trial.name, line, folder / "media" / trial.id / line["path"]) for trial, line in made.files.values()]
     clips = [clip_facts(line, trial=name, file=str(file) if file.exists() else None) for name, line, file in copies]
     facts = {"path": str(page), "bytes": made.nbytes, "clips": clips, "missing": made.missing}
-    lost = f"{counted(len(made.missing), 'file')} could not be read; the first: {', '.join(made.missing[:1])}"
-    return Outcome(facts, [f"Open {page.resolve().as_uri()}"], problem=lost if made.missing else "")
+    problem = ""
+    if made.missing:
+        problem = f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}"
+    return Outcome(facts, [f"Open {page.resolve().as_uri()}"], problem=problem)

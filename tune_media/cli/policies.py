@@ -160,11 +160,7 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
     facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
     if target is not None:
         target.write_text(xml, encoding="utf-8")
-    folder = shell_word(facts["path"], options["output"])
-    lines = [*_verdicts(facts), f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n"]
-    if page is not None:
-        lines += [f"A page to mail: {shell_word(page, options['output'])}"]
-    conditions = [
+    facts["conditions"] = [
         {
             **one,
             "sentence": in_shell(one["sentence"]),
@@ -173,13 +169,17 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
         }
         for one in facts["conditions"]
     ]
-    return Outcome({**facts, "conditions": conditions, "page": page}, lines, facts["exit_code"])
+    folder = shell_word(facts["path"], options["output"])
+    lines = [*_verdicts(facts), f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n"]
+    if page is not None:
+        lines += [f"A page to mail: {shell_word(page, options['output'])}"]
+    return Outcome({**facts, "page": page}, lines, facts["exit_code"])
 
 
 def _verdicts(facts: Mapping[str, Any]) -> Iterator[str]:
     for verdict in facts["conditions"]:
         name = f"{verdict['condition']}: " if verdict["condition"] else ""
-        yield f"{name}{verdict['verdict'].upper()}. {in_shell(verdict['sentence'])}"
+        yield f"{name}{verdict['verdict'].upper()}. {verdict['sentence']}"
         lost = "lost by more than the margin" if verdict["at_least"] is None else "below it"
         for word, key in ((lost, "lost"), ("won by more than the margin", "won")):
             if count := verdict[key]:
@@ -188,7 +188,7 @@ def _verdicts(facts: Mapping[str, Any]) -> Iterator[str]:
         if verdict["played"]:
             yield f"  {verdict['played']}"
         for note in verdict["notes"]:
-            yield f"  Note: {in_shell(note)}."
+            yield f"  Note: {note}."
     yield from facts["problems"]
     if facts["answered"]:
         yield f"Answered from {facts['path']}, nothing was played. To play it again, pass --anew."

@@ -50,6 +50,7 @@ def find_sources(
         is_foreign: Whether the policies are of another library than RLlib.
         waits: Whether an experiment may have no trial yet.
     """
+    has_all = trials == ALL or list(trials) == [ALL]
     if isinstance(source, (str, Path)):
         text = str(source)
         before, pattern = posixpath.split(text)
@@ -62,7 +63,6 @@ def find_sources(
                 f"{text!r} is a file; pass the experiment's folder. If it holds the policy of another library, pass "
                 "policy= and env=, too."
             )
-        has_all = trials == ALL or list(trials) == [ALL]
         is_one = folder.is_file or (folder.is_there and checkpoint_at(folder.filesystem, folder.path) is not None)
         names_trial = not is_one and not folder.is_there and ":" in pattern
         if (is_one or names_trial) and not has_all:
@@ -72,8 +72,8 @@ def find_sources(
             return _of_one(text, filesystem, is_foreign=is_foreign)
         if names_trial:
             source, _, trials = text.rpartition(":")
+            has_all = False
     (folder, *others) = find_folders(source, filesystem)
-    has_all = trials == ALL or list(trials) == [ALL]
     try:
         chosen = chosen_trials(load(source, filesystem), trials)
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
-from tune_media.replay.player import EnvHangsError, RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.selection import Selector, winners
@@ -24,10 +24,9 @@ class ClipRenderer:
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
         self.selectors, self.video = selectors, video
-        self._pool = RenderPool()
+        self._pool = RenderPool(forgives=True)
         self._recipes: dict[str, Recipe] = {}  # by hash
         self._useless: set[str] = set()  # the hashes of recipes whose envs show nothing
-        self._hung: set[str] = set()  # of recipes whose env did not come back from a call once
         self.problems: list[str] = []
         self.failed = 0
         self._stills = Stills(self._add_still)
@@ -69,9 +68,7 @@ class ClipRenderer:
             reason = redacted(str(error)) if isinstance(error, RenderError) else error_text(error)
             self.problems.append(f"no clip of episode {episode.id} (seed {episode.row['seed']}): {reason}")
             self.failed += 1
-            if isinstance(error, EnvHangsError) and recipe not in self._hung:
-                self._hung.add(recipe)  # once, a busy machine may be the reason
-            elif isinstance(error, RenderError) and error.step is None and error.is_of_env:
+            if isinstance(error, RenderError) and error.step is None and error.is_of_env:
                 self._useless.add(recipe)  # its envs do not render, or cannot be made
             return {}
         self._stills.look(clips.values())

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,17 @@ from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
 _VERSION = 1
 
 
+@contextlib.contextmanager
+def refused_exits() -> Iterator[None]:
+    """Make ``sys.exit()`` in code of the user's an error: it must not end the caller, least of all with 0."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ValueError(f"a module, a policy or an env called sys.exit({error.code!r}).") from error
+
+
 @suggests_names
+@refused_exits()
 def evaluate(
     source: Any,
     *,

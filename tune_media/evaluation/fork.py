@@ -18,7 +18,7 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.clip_renderer import ClipRenderer
-from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import LoadPolicy, Played, joined_batches, played, ray_started
@@ -170,6 +170,7 @@ class ForkProgress:
 
 
 @suggests_names
+@refused_exits()
 def fork(
     episode: Any,
     candidate: Any,

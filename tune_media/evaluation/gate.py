@@ -8,7 +8,7 @@ import itertools
 import math
 import posixpath
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
-from tune_media.evaluation.evaluate import function_named
+from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.gate_file import VERSION, GateFile
 from tune_media.evaluation.gate_page import PAGE, write_page
 from tune_media.evaluation.gate_request import GateRequest, default_seeds, folder_of
@@ -203,17 +203,8 @@ class GateProgress:
         """Clips are made next, by a process that has time limits of its own."""
 
 
-@contextlib.contextmanager
-def _refused_exits() -> Iterator[None]:
-    """Make ``sys.exit()`` in code of the user's an error: it must not end the caller, least of all with 0."""
-    try:
-        yield
-    except SystemExit as error:
-        raise ValueError(f"a module, a policy or an env called sys.exit({error.code!r}).") from error
-
-
 @suggests_names
-@_refused_exits()
+@refused_exits()
 def gate(
     base: Any,
     candidate: Any = None,

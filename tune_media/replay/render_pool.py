@@ -11,7 +11,7 @@ from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.rendering import FrameFunction
-from tune_media.replay.player import RenderError
+from tune_media.replay.player import EnvHangsError, RenderError
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Creator, Recipe
 
@@ -28,12 +28,22 @@ def background_niceness() -> int:
 
 
 class RenderPool:
-    """Renders tapes, each recipe in its own process. Any thread calls any method; one tape is played at a time."""
+    """Renders tapes, each recipe in its own process. Any thread calls any method; one tape is played at a time.
+
+    If it ``forgives`` a hang, the first one of a recipe is not taken to be the env's: a machine or a driver may be the
+    reason. ``hung`` are the recipes of which an env did not come back from a call.
+    """
 
     def __init__(
-        self, env: Creator | str | None = None, frame: FrameFunction | str | None = None, *, niceness: int = 0
+        self,
+        env: Creator | str | None = None,
+        frame: FrameFunction | str | None = None,
+        *,
+        niceness: int = 0,
+        forgives: bool = False,
     ) -> None:
-        self._other, self._niceness = (env, frame), niceness
+        self._other, self._niceness, self._forgives = (env, frame), niceness, forgives
+        self.hung: set[str] = set()  # by hash
         self._process: RenderProcess | None = None
         self._made_for = ""  # the hash of the process's recipe
         self._lock = threading.Lock()
@@ -46,7 +56,12 @@ class RenderPool:
 
         A recipe without content needs the pool's ``env``. Raises RenderError, also if the tape has ended two processes.
         """
-        clips: dict[str, EncodedVideo] = self._played("render", recipe, tape, **how)
+        try:
+            clips: dict[str, EncodedVideo] = self._played("render", recipe, tape, **how)
+        except EnvHangsError as error:
+            error.is_of_env = not self._forgives or recipe.hash in self.hung
+            self.hung.add(recipe.hash)
+            raise
         return clips
 
     def prove(self, recipe: Recipe, tape: bytes, **how: Any) -> dict[str, Any]:

@@ -206,8 +206,7 @@ def tape_of(file: Any, section: str, recorder: str, episode_id: str) -> bytes:
         ValueError: It is too large.
     """
     asked = {"episode_id": episode_id, "section": section, "recorder": recorder}
-    columns = ["tape", *asked]
-    table = _opened(file, columns, _MAX_EPISODES).read(columns=columns, use_threads=False)
+    table = episode_table(file, ["tape", *asked])
     for name, value in asked.items():
         table = table.filter(pa.compute.equal(table[name], value))
     tapes = table["tape"].drop_null()
