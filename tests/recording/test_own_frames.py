@@ -102,6 +102,16 @@ def test_a_slow_first_frame_keeps_no_tape_from_having_frames():
             plan.took(STEP / 1000)
 
 
+def test_frames_that_mostly_wait_for_the_processor_are_not_dear():
+    plan = plan_of(STEP / 5, length=24)
+    plan._frames.clear()
+    for _ in range(500):  # seven of ten take longer than an episode: a quick one in between says what they cost
+        steps = steps_of(plan.own_frames(SPARSE), 24)
+        assert steps[0] == 0
+        for _ in steps:
+            plan.took(STEP / 5 if plan._random.random() < 0.3 else 30 * STEP)
+
+
 def test_before_an_episode_has_ended_the_reset_and_the_first_step_are_rendered():
     plan = FramePlan(SimpleNamespace(sampling=0.0, rendering=0.0, tick=lambda: None))
     assert steps_of(plan.own_frames(SPARSE)) == [0, 1]

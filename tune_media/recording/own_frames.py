@@ -20,11 +20,12 @@ NEVER = sys.maxsize
 """A step that no episode comes to."""
 _AT_END = NEVER - 1
 """Stands for the last step of an episode, whatever its length."""
-_MEASURED = 16  # the last frames and episodes that medians and lengths are of
+_MEASURED = 16  # the last episodes that lengths are of
+_TIMED = 64  # the last frames that the quickest and the median are of
 _MORE = 0.02  # of the time of sampling: for frames beyond the ones that each tape has
 _DEAR = 0.05  # of the time of sampling: if the frames that each tape has cost more, only every n-th tape has them
-_CHEAP = 0.0005  # seconds: such a frame is not dear, however short the episodes are
-_KNOWN = 8  # frames, until the quickest says whether they are dear: slow ones must not keep others from being taken
+_CHEAP = 0.001  # seconds: such a frame is not dear, however short the episodes are
+_KNOWN = 16  # frames, until the quickest says whether they are dear: slow ones must not keep others from being taken
 _MOST_WITHOUT = 10  # so many tapes have one with these frames among them at least
 _PROOFS = 0.03  # of the time of sampling: for episodes that are rendered as a whole
 _FIRST_PROOF, _LAST_PROOF = 4, 100  # episodes until the next one; the number doubles
@@ -65,7 +66,7 @@ class FramePlan:
     def __init__(self, clock: RenderClock, every: int = 1, most: int | None = None) -> None:
         self._clock, self._every, self._most = clock, every, most
         self._random = random.Random()
-        self._frames: deque[float] = deque(maxlen=_MEASURED)  # seconds of each
+        self._frames: deque[float] = deque(maxlen=_TIMED)  # seconds of each
         self._lengths: deque[int] = deque(maxlen=_MEASURED)
         self._steps = self._steps_at_start = self._proof_frames = 0
         self._until_proof = self._between_proofs = _FIRST_PROOF
