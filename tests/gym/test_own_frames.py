@@ -61,7 +61,7 @@ def only_at(monkeypatch):
 
     def set_places(*places):
         def own_frames(plan, how, *, has_last=True):
-            return OwnFrames(places, plan.took, Pictures(how))
+            return OwnFrames(places, Pictures(how))
 
         monkeypatch.setattr(FramePlan, "own_frames", own_frames)
 

@@ -37,7 +37,6 @@ def ended(plan, length=LENGTH):
 
 def steps_of(own, length=LENGTH):
     """Return the steps whose frames an episode of this length renders, as a recorder asks for them."""
-    own._took = lambda seconds: None  # how long they really took is of no account
     taken = [step for step in range(length + 1) if step >= own.next and (own.take(step, picture) or True)]
     assert sorted(own.pictures.places(1, length)) == taken
     return taken
@@ -118,7 +117,7 @@ def test_before_an_episode_has_ended_the_reset_and_the_first_step_are_rendered()
 
 
 def test_an_episode_that_ends_before_its_place_wants_its_last_frame_instead():
-    own = OwnFrames([0, 9], lambda seconds: None, Pictures(ALONE))
+    own = OwnFrames([0, 9], Pictures(ALONE))
     assert steps_of(own, 5) == [0]
     assert own.want_last
     own.take(5, picture)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import statistics
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -33,11 +32,11 @@ _PLAYS_OF_A_PROOF = 2  # its frames are rendered while it runs, and again when i
 
 
 class OwnFrames:
-    """The frames of one episode at the steps ``places``, if it gets there; ``took`` gets the seconds of each."""
+    """The frames of one episode at the steps ``places``, if it gets there."""
 
-    def __init__(self, places: Iterable[int], took: Callable[[float], None], pictures: Pictures) -> None:
+    def __init__(self, places: Iterable[int], pictures: Pictures) -> None:
         self._places = sorted(set(places), reverse=True)
-        self._took, self.pictures = took, pictures
+        self.pictures = pictures
         self.next = self._places[-1] if self._places else NEVER  # the next step whose frame is rendered
 
     @property
@@ -51,10 +50,7 @@ class OwnFrames:
             self._places.pop()
         self.next = self._places[-1] if self._places else NEVER
         if not self.pictures.at(step):
-            began = time.perf_counter()
-            frames = render()
-            self._took(time.perf_counter() - began)
-            self.pictures.add(step, frames)
+            self.pictures.add(step, render())
 
 
 class FramePlan:
@@ -79,7 +75,7 @@ class FramePlan:
         self._until_proof = self._between_proofs = _FIRST_PROOF
 
     def took(self, seconds: float) -> None:
-        """Note how long a frame took."""
+        """Note how long a frame took, whatever it was rendered for."""
         self._frames.append(seconds)
 
     def ended(self, length: int) -> None:
@@ -104,14 +100,12 @@ class FramePlan:
         if self._most is not None:
             places.append(self._last_shown)  # an episode that comes to it has no later frame in its clip
         more = self._more(share) if dear < 1 else []
-        return OwnFrames(self._on_stride([*places, *more]), self.took, Pictures(how))
+        return OwnFrames(self._on_stride([*places, *more]), Pictures(how))
 
     def rest(self, step: int, pictures: Pictures) -> OwnFrames:
         """Return the frames of an episode of which all were rendered until a step: one more, or the last one."""
         pictures.how = SPARSE
-        return OwnFrames(
-            self._on_stride([step + self._random.randint(self._every, step + self._every)]), self.took, pictures
-        )
+        return OwnFrames(self._on_stride([step + self._random.randint(self._every, step + self._every)]), pictures)
 
     def shows(self, step: int) -> bool:
         """Return whether a clip has the frame of an episode's last step."""

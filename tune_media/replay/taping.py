@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -76,7 +77,7 @@ class Taping:
     def frames_of(self, tape: RunningTape) -> AllFrames | OwnFrames:
         """Return which frames of an episode that starts now, and is to be recorded, are rendered while it runs."""
         if self.plan.render == REPLAY and self.mode == REPLAY:
-            return OwnFrames((), self._frames.took, Pictures(STEPS))
+            return OwnFrames((), Pictures(STEPS))
         if self.mode != REPLAY or self._frames.is_proof():
             return AllFrames(are_encoded=self.mode != REPLAY)
         return self._frames.own_frames(self._how, has_last=self._shows_last)
@@ -123,8 +124,9 @@ class Taping:
         return functools.partial(self._guarded, guard, env, render)
 
     def _guarded(self, guard: RenderGuard, env: Any, render: Render) -> Any:
-        has_moved = guard.has_moved
+        has_moved, began = guard.has_moved, time.perf_counter()
         frames = guard(render)
+        self._frames.took(time.perf_counter() - began)
         if guard.has_moved and not has_moved and self.mode != DIRECT and self.plan.render == AUTO:
             self._render_draws(DRAWS.format(describe(env)))
         return frames
