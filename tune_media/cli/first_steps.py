@@ -22,12 +22,15 @@ def demo(storage: str, iterations: int) -> Outcome:
     """
     if "://" in storage:
         raise click.BadParameter(f"a folder of this machine, not {storage!r}", param_hint="--storage")
-    click.echo(
-        "The demo trains four PPO agents on CartPole-v1 (two learning rates, two discount factors), evaluates each of\n"
-        f"them {iterations // 2} times, and records the best, the worst and the first episode of each evaluation.\n"
-        f"It takes two minutes on 2 cores, and needs no GPU and no network. Results go to {storage}.\n"
-    )
     from tune_media.viewing.status_line import StatusLine
+    from tune_media.viewing.table import in_lines
+
+    text = (
+        "The demo trains four PPO agents on CartPole-v1 (two learning rates, two discount factors), evaluates each of "
+        f"them {iterations // 2} times, and records the best, the worst and the first episode of each evaluation. It "
+        f"takes a minute or two on 2 cores, and needs no GPU and no network. Results go to {storage}."
+    )
+    click.echo(f"{in_lines(text)}\n")
 
     with StatusLine() as line:
         line.stage("Importing Ray")
@@ -45,8 +48,9 @@ def demo(storage: str, iterations: int) -> Outcome:
     facts = {"path": catalog.path, "media": len(catalog), "best": best and clip_facts(best), "watch": watch}
     if best is None:
         return Outcome(facts, lines, problem="the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
-    lines += [f"\nThe best trial is {best['trial']}: its best episode has the return {best['episode_return']:g}."]
-    return Outcome(facts, [*lines, f"See the four trials side by side, the best first:\n\n    {watch}\n"])
+    winner = f"The winner is {best['trial']}: its best episode has the return {best['episode_return']:g}."
+    lines += [f"\n{in_lines(winner)}", f"{in_lines('See the four trials side by side, the winner first:')}\n"]
+    return Outcome(facts, [*lines, f"    {watch}\n"])
 
 
 @click.command(cls=Command, short_help="Find out why an env is not recorded.")
