@@ -97,3 +97,15 @@ def test_several_conditions_are_compared_each_with_its_own_best():
     assert [one.seeds_compared for one in both.checkpoints] == [0, 40, 40, 0]
     assert "wind=5" in tables(both).splitlines()[0]
     assert "behind" not in tables(both)
+
+
+def test_of_several_conditions_the_first_one_says_which_is_best():
+    first, second = planted()
+    found = evaluation(first, second, condition="wind=0")
+    found.checkpoints += evaluation(second, condition="wind=5").checkpoints
+    assert remarks(found)[-1].startswith("With wind=0, the best is t0 (checkpoint_000001): ")
+
+
+def test_without_others_nothing_is_said_of_differences():
+    first, _ = planted()
+    assert remarks(evaluation(first))[0] == "Intervals: 95 %."

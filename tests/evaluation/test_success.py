@@ -75,6 +75,8 @@ def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(old_st
     assert evaluated_trial.last_metrics["evaluation/env_runners/custom_metrics/success_rate"] == own / SEEDS
     none = tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name="none", success=never)
     assert none.checkpoints[0].success_rate == 0
+    unknown = tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name="unknown", success="data/solved")
+    assert unknown.problems == ["success='data/solved' tells of no episode whether it succeeded"]
     with pytest.raises(ValueError, match="success was None and is"):
         tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name=evaluated.name, success=never)
 

@@ -175,6 +175,8 @@ def evaluate(
             player.play(parts)
     evaluation.problems += renderer.problems
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
+    if success is not None and any(returns) and not any(successes):
+        evaluation.problems.append(f"success={request.success!r} tells of no episode whether it succeeded")
     evaluation.checkpoints = compared([part.line() for part in parts], returns, successes)
     return evaluation
 

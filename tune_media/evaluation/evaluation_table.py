@@ -74,7 +74,9 @@ def remarks(evaluation: Evaluation) -> list[str]:
     checkpoints = evaluation.checkpoints
     lines = []
     if any(not math.isnan(row.return_low) for row in checkpoints):
-        lines.append("Intervals: 95 %. Those of the differences to the best, on the same seeds, hold for all together.")
+        differ = "Those of the differences to the best, on the same seeds, hold for all together."
+        has_others = any(_others(best, checkpoints) for best in [evaluation.best] if best is not None)
+        lines.append(f"Intervals: 95 %. {differ}" if has_others else "Intervals: 95 %.")
     lines += _how_played(checkpoints)
     lines += [f"Note: {note}." for note in dict.fromkeys(row.note for row in checkpoints if row.note)]
     if evaluation.best is not None:
@@ -96,15 +98,20 @@ def _how_played(checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
 
 def _about_best(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
     """Yield which checkpoint is the best, and how sure that is."""
-    where = f"{best.checkpoint}, {best.condition}" if best.condition else best.checkpoint
-    yield f"The best is {best.trial} ({where}): {value_of(best)}{_how_sure(best, checkpoints)}."
+    which = f"With {best.condition}, the best" if best.condition else "The best"
+    yield f"{which} is {best.trial} ({best.checkpoint}): {value_of(best)}{_how_sure(best, checkpoints)}."
     if not math.isnan(best.success_rate):
         yield f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){_success_of(best, checkpoints)}."
 
 
+def _others(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> list[EvaluatedCheckpoint]:
+    """Return those that are compared with the best one: under its condition."""
+    return [row for row in checkpoints if row is not best and row.condition == best.condition and row.seeds_compared]
+
+
 def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
     """Return how sure it is that the best one is better than the others under its condition."""
-    others = [row for row in checkpoints if row is not best and row.condition == best.condition and row.seeds_compared]
+    others = _others(best, checkpoints)
     if not others:
         return ""
     close = sum(row.is_not_surely_worse for row in others)
