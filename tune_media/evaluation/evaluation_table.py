@@ -71,16 +71,16 @@ def _rank(line: Mapping[str, EvaluatedCheckpoint]) -> float:
 
 def remarks(evaluation: Evaluation) -> list[str]:
     """Return what a reader of the table must know: how it was played, who won, what is missing."""
-    checkpoints = evaluation.checkpoints
+    checkpoints, best = evaluation.checkpoints, evaluation.best
     lines = []
     if any(not math.isnan(row.return_low) for row in checkpoints):
-        differ = "Those of the differences to the best, on the same seeds, hold for all together."
-        has_others = any(_others(best, checkpoints) for best in [evaluation.best] if best is not None)
-        lines.append(f"Intervals: 95 %. {differ}" if has_others else "Intervals: 95 %.")
+        lines.append("Intervals: 95 %.")
+        if best is not None and _others(best, checkpoints):
+            lines[0] += " Those of the differences to the best, on the same seeds, hold for all together."
     lines += _how_played(checkpoints)
     lines += [f"Note: {note}." for note in dict.fromkeys(row.note for row in checkpoints if row.note)]
-    if evaluation.best is not None:
-        lines += _about_best(evaluation.best, checkpoints)
+    if best is not None:
+        lines += _about_best(best, checkpoints)
     lines += [f"{row.trial}, {row.checkpoint}: {row.error}" for row in checkpoints if row.error]
     return [printable(line) for line in [*lines, *evaluation.problems]]
 
