@@ -260,13 +260,13 @@ def test_a_gate_plays_checkpoints_here_and_by_tasks_alike_wherever_they_are(expe
     given = {"seeds": "0:6", "clips": 0, "margin": 50.0}
     here = tm.gate(first, last, output=str(tmp_path / "here"), **given)
     tasks = tm.gate(first, last, output=str(tmp_path / "tasks"), workers=2, **given)
-    assert here.verdicts == tasks.verdicts
+    assert str(tasks.verdicts) == str(here.verdicts)  # some of their numbers are NaN
     alone = Path(shutil.copytree(last, tmp_path / "mine"))  # a checkpoint that somebody copied out of its trial
     pyarrow.fs.copy_files(str(first), "results/base/checkpoint_000000", destination_filesystem=s3)
     copy, copied = checkpoints._copy, []
     monkeypatch.setattr(checkpoints, "_copy", lambda *args: (copied.append(args[1]), copy(*args)))
     far = tm.gate("s3://results/base/checkpoint_000000", alone, output=str(tmp_path / "far"), **given)
-    assert far.verdicts == here.verdicts
+    assert str(far.verdicts) == str(here.verdicts)
     assert copied == ["results/base/checkpoint_000000"]  # once, though both play in turns
     own = tm.evaluate(experiment, trials=first.parent.name, checkpoint="all", seeds="0:6", clips=None)
     means = own.catalog.episodes().groupby("training_iteration")["episode_return"].mean()

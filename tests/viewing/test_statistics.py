@@ -134,14 +134,14 @@ def test_runs_and_seeds_are_both_samples():
 
 def test_seeds_that_a_run_lacks_are_left_out_and_one_seed_tells_nothing():
     first = [{1: 5.0, 2: 6.0, 3: 7.5}, {1: 5.5, 2: 6.0, 3: 7.0, 9: 0.0}, {1: 5.0, 2: 6.5, 3: 7.0}]
-    second = [{1: 4.0, 2: 5.0, 3: 6.5}, {1: 4.5, 2: 5.0, 3: 6.0}]
+    second = [{1: 4.0, 2: 5.0, 3: 6.5}, {1: 4.5, 2: 5.0, 3: 6.0}, {1: 4.5, 2: 5.5, 3: 6.5}]
     scores = [np.array([np.mean([run[seed] for seed in (1, 2, 3)]) for run in own]) for own in (first, second)]
     runs = [Runs(own, returns) for own, returns in zip(scores, (first, second), strict=True)]
     whole, over_runs = differences(runs)[0], compared(*scores)[0]
     assert whole.value == over_runs.value and whole.high - whole.low != over_runs.high - over_runs.low
     alone = [Runs(own, [{1: run[1]} for run in returns]) for own, returns in zip(scores, (first, second), strict=True)]
     assert differences(alone)[0] == over_runs
-    assert differences([runs[0], Runs(scores[1], [{}, {}])])[0] == over_runs
+    assert differences([runs[0], Runs(scores[1], [{}, {}, {}])])[0] == over_runs
 
 
 def test_two_or_three_equal_runs_have_no_interval_and_four_have():
