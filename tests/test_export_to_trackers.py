@@ -18,6 +18,7 @@ from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
+from tune_media.callbacks import export as trials_to_log
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +222,24 @@ def test_a_result_that_found_no_thread_is_exported_again(experiment):
 
     done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Refused()))
     assert (done.trials, done.results, done.media, done.problems) == (2, 8, 40, [])
+
+
+def test_a_tracker_that_stays_away_ends_the_export(experiment, monkeypatch):
+    class Away(Calls):
+        def start(self, trial):
+            super().start(trial)
+            raise ConnectionRefusedError("port 1")
+
+        def is_away(self, error):
+            return isinstance(error, ConnectionRefusedError)
+
+    monkeypatch.setattr(trials_to_log, "log_trial", functools.partial(trials_to_log.log_trial, patience=0.1))
+    backend = Away()
+    done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(backend))
+    assert (done.trials, done.results, done.media) == (0, 0, 0)
+    (name,) = backend.started  # the second trial is not tried
+    assert done.problems[0].startswith(name) and done.problems[0].endswith(": ConnectionRefusedError: port 1")
+    assert done.problems[1:] == ["the tracker does not answer; export again when it does"]
 
 
 def test_an_experiment_of_rays_own_loggers_is_exported_too(tmp_path):

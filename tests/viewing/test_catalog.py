@@ -51,6 +51,31 @@ def test_rows_are_ordered_and_carry_their_hyperparameters(experiment):
     assert "4 media of 2 trials" in repr(catalog)
 
 
+def test_a_notebook_shows_a_clip_a_picture_and_what_cannot_be_shown_as_text(tmp_path, frames):
+    folder = tmp_path / "exp" / "trial_0"
+    folder.mkdir(parents=True)
+    store = StoredTrial.in_folder(folder, "id_0")
+    media = {
+        "clip": tm.Video(frames(4)),
+        "map": tm.Image(np.zeros((8, 8, 3), np.uint8)),
+        "weights": tm.Histogram(np.arange(10.0)),
+    }
+    for key, medium in media.items():
+        store.add(medium, "train", key, 1)
+    store.finish()
+    rows = {row["key"]: row for row in tm.load(tmp_path / "exp")}
+    shown = {key: row._repr_html_() for key, row in rows.items()}
+    assert shown["clip"].count('<video src="data:video/mp4;base64,') == 1
+    assert shown["map"].count('<img src="data:image/') == 1
+    assert "trial_0: video train/clip at step 1" in shown["clip"]
+    assert shown["weights"] == "<p>CatalogRow(trial_0: histogram train/weights at step 1)</p>"
+    (tmp_path / "exp" / "trial_0" / rows["clip"]["path"]).unlink()
+    gone = rows["clip"]._repr_html_()
+    assert gone.startswith("<p>CatalogRow(trial_0: video train/clip at step 1): FileNotFoundError")
+    rows["map"]["bytes"] = 2**30
+    assert rows["map"]._repr_html_() == "<p>CatalogRow(trial_0: image train/map at step 1)</p>"
+
+
 def test_one_trial_a_uri_a_result_grid_and_a_filesystem(experiment):
     assert len(tm.load(experiment / "trial_0")) == 2
     assert len(tm.load(experiment.as_uri())) == 4
