@@ -77,9 +77,16 @@ def test_the_first_screen_has_few_controls_beside_the_cards(viewer):
     assert len(viewer.frame.evaluate(CONTROLS)) >= len(controls) + 10
 
 
+# Which dots of a card are on top at their centres.
+ON_TOP = """(card) => [...document.querySelectorAll(`${card} .dot`)].map((dot) => {
+  const { left, top, width, height } = dot.getBoundingClientRect();
+  return dot.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+})"""
+
+
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_each_dot_can_be_seen_and_opens_its_run(viewer, width):
-    """Runs that are nearly equal have dots that would cover each other."""
+    """Runs that are nearly equal have dots that would cover each other. Where there is least room, each is clicked."""
     viewer.page.set_viewport_size({"width": width, "height": 800})
     for size in (280, 180):
         viewer.open(viewer.url)
@@ -96,7 +103,8 @@ def test_each_dot_can_be_seen_and_opens_its_run(viewer, width):
                 assert facts["left"] <= dot["left"] and dot["right"] <= facts["right"]
                 assert facts["top"] <= dot["top"] and dot["bottom"] <= facts["bottom"]
                 assert all(distance(dot, other) > 10 for other in dots[:at])
-            for at in range(4):
+            assert viewer.frame.evaluate(ON_TOP, card) == [True] * 4
+            for at in range(4) if (width, size) == (390, 180) else ():
                 dot = viewer.frame.locator(f"{card} .dot").nth(at)
                 title = dot.get_attribute("title")
                 dot.click()
@@ -106,6 +114,7 @@ def test_each_dot_can_be_seen_and_opens_its_run(viewer, width):
                 seen.append(trial)
                 viewer.page.go_back()
                 viewer.wait("(card) => document.querySelectorAll(`${card} .dot`).length === 4", card)
+    if width == 390:
         assert sorted(seen) == [f"t{number:02d}" for number in range(20)]
 
 
