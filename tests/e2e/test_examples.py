@@ -59,6 +59,7 @@ def test_the_sweep_of_the_pictures(run_example, tmp_path):
     assert catalog.episodes()["metrics/falls_sum"].notna().all()
 
 
+@pytest.mark.any_ray
 def test_a_sweep_evaluated_afterwards(run_example, tmp_path):
     out = run_example("evaluate_sweep.py", tmp_path, "--iterations", "1")
     catalog = tm.load(tmp_path / "evaluate_sweep" / "evaluations" / "last-seeds-0-9")
@@ -95,6 +96,7 @@ def test_loops_outside_rllib(run_example, tmp_path, name, least):
     assert len({row["trial"] for row in catalog}) == 2
 
 
+@pytest.mark.any_ray
 def test_processes_with_rsl_rls_log_writer_of_which_an_early_stop_leaves_nothing(run_example, tmp_path):
     # As isaaclab.sh, the command starts the training, so that to kill the command alone is not enough.
     command = shlex.join(["sh", "-c", '"$0" "$@"; true', sys.executable, str(EXAMPLES / "rsl_rl_stand_in.py")])

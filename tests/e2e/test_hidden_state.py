@@ -15,8 +15,8 @@ CELLS = [
     pytest.param(Cell("from-frame-41", "gym"), marks=pytest.mark.any_ray),
     pytest.param(Cell("set-on-wrapper", "gym", 3), marks=pytest.mark.any_ray),
     pytest.param(Cell("behind-aec-env", "gym"), marks=pytest.mark.any_ray),
-    Cell("namespace", "gym", placement="first-two", steps=24),
-    Cell("pipe", "gym", 3, placement="last", steps=24, keep=("median",)),
+    pytest.param(Cell("namespace", "gym", placement="first-two", steps=24), marks=pytest.mark.any_ray),
+    pytest.param(Cell("pipe", "gym", 3, placement="last", steps=24, keep=("median",)), marks=pytest.mark.any_ray),
     Cell("shell", "rllib-new", 3, placement="first-two", steps=24),
 ]
 
