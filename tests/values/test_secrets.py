@@ -2,6 +2,7 @@
 
 import base64
 import re
+import statistics
 import time
 
 import pytest
@@ -300,12 +301,10 @@ def test_texts_of_many_names_take_the_time_of_a_simple_search(part):
     search = re.compile(r"\w+")
 
     def seconds(function):
-        times = []
-        for _ in range(9):
-            start = time.process_time()
-            for _ in range(5):
-                function(text)
-            times.append(time.process_time() - start)
-        return min(times)
+        start = time.process_time()
+        for _ in range(5):
+            function(text)
+        return time.process_time() - start
 
-    assert seconds(redacted) < 5 * seconds(search.findall)
+    ratios = [seconds(redacted) / seconds(search.findall) for _ in range(15)]  # one of them may meet other work
+    assert statistics.median(ratios) < 8
