@@ -69,7 +69,7 @@ def test_a_notebook_shows_a_clip_a_picture_and_what_cannot_be_shown_as_text(tmp_
     assert shown["map"].count('<img src="data:image/') == 1
     assert "trial_0: video train/clip at step 1" in shown["clip"]
     assert shown["weights"] == "<p>CatalogRow(trial_0: histogram train/weights at step 1)</p>"
-    (tmp_path / "exp" / "trial_0" / rows["clip"]["path"]).unlink()
+    (folder / rows["clip"]["path"]).unlink()
     gone = rows["clip"]._repr_html_()
     assert gone.startswith("<p>CatalogRow(trial_0: video train/clip at step 1): FileNotFoundError")
     rows["map"]["bytes"] = 2**30
