@@ -61,8 +61,8 @@ docs: $(VENV)/installed
 	$(VENV)/bin/python -m tests.support.site docs/_build/html
 
 # Writes tests/benchmarks/tables.md and docs/performance.md. make bench ONLY="soak bytes" runs some; MuJoCo needs Debian's libosmesa6.
-bench: $(VENV)/installed $(PEERS)/installed
-	$(VENV)/bin/python -m tests.benchmarks.report --peers $(PEERS)/bin/python $(ONLY)
+bench: $(VENV)/installed $(PEERS)/installed $(OLDEST)/installed
+	$(VENV)/bin/python -m tests.benchmarks.report --peers $(PEERS)/bin/python --oldest $(OLDEST)/bin/python $(ONLY)
 
 # Builds and checks the files to upload, in dist/. It tags and uploads nothing.
 release: $(VENV)/installed

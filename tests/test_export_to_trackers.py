@@ -18,7 +18,7 @@ from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
-from tune_media.callbacks import export as trials_to_log
+from tune_media.callbacks import export as export_module
 
 pytestmark = pytest.mark.slow
 
@@ -233,7 +233,7 @@ def test_a_tracker_that_stays_away_ends_the_export(experiment, monkeypatch):
         def is_away(self, error):
             return isinstance(error, ConnectionRefusedError)
 
-    monkeypatch.setattr(trials_to_log, "log_trial", functools.partial(trials_to_log.log_trial, patience=0.1))
+    monkeypatch.setattr(export_module, "log_trial", functools.partial(export_module.log_trial, patience=0.1))
     backend = Away()
     done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(backend))
     assert (done.trials, done.results, done.media) == (0, 0, 0)

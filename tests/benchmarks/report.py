@@ -18,6 +18,7 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 ROOT = Path(__file__).parents[2]
 PAGE, TABLES = ROOT / "docs" / "performance.md", Path(__file__).with_name("tables.md")
@@ -29,19 +30,25 @@ PACKAGES = ("ray", "gymnasium", "av", "torch", "stable-baselines3", "moviepy", "
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark and its section of the tables; the module is ``bench_<name>``.
+    """A benchmark and its section of the tables.
 
-    With ``has_peers``, it needs the packages of the peers (moviepy, mujoco, opencv).
+    It runs in the environment of the tests, in that of the peers (moviepy, mujoco, opencv), or on the oldest Ray. Its
+    module is ``bench_<name>`` unless another one is named.
     """
 
     name: str
     title: str
     arguments: tuple[str, ...] = ()
-    has_peers: bool = False
+    environment: Literal["tests", "peers", "oldest"] = "tests"
+    of: str = ""
+
+    @property
+    def module(self) -> str:
+        return f"bench_{self.of or self.name}"
 
 
 BENCHMARKS = (
-    Benchmark("replay", "Rendering only the chosen episodes", has_peers=True),
+    Benchmark("replay", "Rendering only the chosen episodes", environment="peers"),
     Benchmark("evaluation", "Evaluating a checkpoint"),
     Benchmark("tune_loop", "Tune's loop"),
     Benchmark("sweep", "Results per second of a sweep"),
@@ -53,6 +60,11 @@ BENCHMARKS = (
     Benchmark("follow", "Evaluating beside a sweep"),
     Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200")),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
+    Benchmark(
+        "replay_oldest", "Rendering only the chosen episodes, on the oldest Ray", ("CartPole",), "oldest", "replay"
+    ),
+    Benchmark("evaluation_oldest", "Evaluating a checkpoint, on the oldest Ray", (), "oldest", "evaluation"),
+    Benchmark("tune_loop_oldest", "Tune's loop, on the oldest Ray", (), "oldest", "tune_loop"),
 )
 
 
@@ -109,8 +121,8 @@ FIGURES = (
 def run(benchmark: Benchmark, python: str) -> str | None:
     """Run a benchmark and return its section of the page; None if it failed."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    print(f"== bench_{benchmark.name}", flush=True)
-    command = [python, "-m", f"tests.benchmarks.bench_{benchmark.name}", *benchmark.arguments]
+    print(f"== {benchmark.title}", flush=True)
+    command = [python, "-m", f"tests.benchmarks.{benchmark.module}", *benchmark.arguments]
     without_screen = {"MUJOCO_GL": "osmesa", "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
     environment = {**without_screen, **os.environ, "PYTHONPATH": str(ROOT)}
     started = os.getloadavg()[0]
@@ -118,10 +130,13 @@ def run(benchmark: Benchmark, python: str) -> str | None:
         process = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
     print(process.stdout)
     if process.returncode:
-        print(f"bench_{benchmark.name} failed; see {log.name}. Its section stays as it was.", flush=True)
+        print(f"{benchmark.module} failed; see {log.name}. Its section stays as it was.", flush=True)
         return None
     date = datetime.datetime.now(datetime.UTC).date()
-    when = _filled(f"Measured on {date} on {machine()}, with a load average of {started:.0f} at the start.")
+    release = versions_of(python)["ray"]
+    when = _filled(
+        f"Measured on {date} on {machine()}, with Ray {release} and a load average of {started:.0f} at the start."
+    )
     (OUTPUT / f"{benchmark.name}.md").write_text(process.stdout)
     (OUTPUT / f"{benchmark.name}.when").write_text(when)
     return section(benchmark, process.stdout, when)
@@ -129,11 +144,11 @@ def run(benchmark: Benchmark, python: str) -> str | None:
 
 def section(benchmark: Benchmark, output: str, when: str) -> str:
     """Return a benchmark's section: what it measures, and what it printed."""
-    source = (Path(__file__).parent / f"bench_{benchmark.name}.py").read_text()
+    source = (Path(__file__).parent / f"{benchmark.module}.py").read_text()
     about = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")[0]
     about = re.sub(r": ``?python -m.*?``?(?=\.$)|: python -m .*?(?=\.$)", "", about, flags=re.DOTALL)
     about = re.sub(r"``(.*?)``", r"`\1`", about)
-    heading = f"## {benchmark.title} (`bench_{benchmark.name}`)"
+    heading = f"## {benchmark.title} (`{benchmark.module}`)"
     parts = [f"<!-- {benchmark.name} -->", heading, about, without_paths(output).strip(), when]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -176,10 +191,19 @@ def machine() -> str:
     return f"{os.cpu_count()} cores ({model[1] if model else platform.processor()}), {platform.system()}, no GPU"
 
 
+def versions_of(python: str) -> dict[str, str]:
+    """Return the versions of the packages that an interpreter imports, by name."""
+    code = (
+        "import importlib.metadata as m, json; "
+        "all = [*m.distributions()]; "  # what is imported comes first
+        "print(json.dumps({d.name.lower(): d.version for d in reversed(all)}))"
+    )
+    return json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
 def introduction(python: str) -> str:
     """Return the beginning of the page: how to read it, and the versions."""
-    code = "import importlib.metadata as m, json; print(json.dumps({d.name.lower(): d.version for d in m.distributions()}))"  # noqa: E501
-    installed = json.loads(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout)
+    installed = versions_of(python)
     versions = ", ".join(f"{name} {installed[name]}" for name in PACKAGES if name in installed)
     built = textwrap.fill(f"Python {platform.python_version()}, {versions}.", 120)
     return f"""# Benchmarks
@@ -323,18 +347,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="the benchmarks to run; all if none is named")
     parser.add_argument("--peers", default=sys.executable, help="the Python that has moviepy, mujoco and opencv")
+    parser.add_argument("--oldest", help="the Python that has the oldest Ray")
     parser.add_argument("--saved", action="store_true", help="take the outputs of the last run in build/bench")
     options = parser.parse_args()
     known = {benchmark.name: benchmark for benchmark in BENCHMARKS}
     unknown = set(options.names) - known.keys()
     if unknown:
         parser.error(f"no benchmark is named {min(unknown)!r}; there are {', '.join(known)}")
+    chosen = options.names or list(known)
+    pythons = {"tests": sys.executable, "peers": options.peers, "oldest": options.oldest}
+    if options.oldest is None and any(known[name].environment == "oldest" for name in chosen):
+        parser.error("--oldest has to name the Python with the oldest Ray")
     sections, failed = sections_of(TABLES.read_text()), []
-    for name in options.names or known:
+    for name in chosen:
         if options.saved:
             made = section(known[name], *((OUTPUT / f"{name}.{end}").read_text() for end in ("md", "when")))
         else:
-            made = run(known[name], options.peers if known[name].has_peers else sys.executable)
+            made = run(known[name], pythons[known[name].environment])
         if made is None:
             failed.append(name)
             continue

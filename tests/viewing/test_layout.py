@@ -104,7 +104,9 @@ def test_each_dot_can_be_seen_and_opens_its_run(viewer, width):
                 assert facts["top"] <= dot["top"] and dot["bottom"] <= facts["bottom"]
                 assert all(distance(dot, other) > 10 for other in dots[:at])
             assert viewer.frame.evaluate(ON_TOP, card) == [True] * 4
-            for at in range(4) if (width, size) == (390, 180) else ():
+            if (width, size) != (390, 180):  # there the room is least
+                continue
+            for at in range(4):
                 dot = viewer.frame.locator(f"{card} .dot").nth(at)
                 title = dot.get_attribute("title")
                 dot.click()
