@@ -6,7 +6,6 @@ import contextlib
 import gc
 import importlib.util
 import os
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -34,11 +33,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, AT_START, os.envi
 
 
 def pytest_configure(config):
-    """Fork Ray's workers, for all processes of pytest; all outboxes are in a folder that goes with them."""
+    """Fork Ray's workers, for all processes of pytest; folders for outboxes and what they share go with them."""
     make_connectors_fast()
     if not hasattr(config, "workerinput"):
         forks = contextlib.ExitStack()
-        os.environ["TUNE_MEDIA_OUTBOX"] = forks.enter_context(tempfile.TemporaryDirectory(prefix="tune_media-"))
+        for folder in ("TUNE_MEDIA_OUTBOX", "TUNE_MEDIA_TESTS_SHARE"):
+            os.environ[folder] = forks.enter_context(tempfile.TemporaryDirectory(prefix="tune_media-"))
         forks.enter_context(forked_workers())
         config.add_cleanup(forks.close)
 
@@ -68,19 +68,11 @@ def ray_session():
     """Ray with more logical CPUs than there are cores, so that trials run side by side."""
     import ray
 
-    ray.init(num_cpus=24, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    _kill_log_monitor()
+    from tests.support import quiet_ray
+
+    quiet_ray.init(num_cpus=24)
     yield ray
     ray.shutdown()
-
-
-def _kill_log_monitor():
-    """Kill Ray's log monitor: it looks at all workers' logs ten times a second, and no test reads them."""
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # the process has ended
-            parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-            if parent == str(os.getpid()) and b"log_monitor.py" in (process / "cmdline").read_bytes():
-                os.kill(int(process.name), signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -117,16 +109,21 @@ def browser():
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    """PPO learns once from 500 steps unless a script says otherwise; by default 30 times from 4,000."""
+    """PPO learns once from at most 500 steps; by default 30 times from 4,000."""
     from ray.rllib.algorithms.ppo import PPOConfig
 
-    rllibs = PPOConfig.__init__
+    init, training = PPOConfig.__init__, PPOConfig.training
 
-    def with_small_batches(config, *arguments, **options):
-        rllibs(config, *arguments, **options)
-        config.num_epochs, config.train_batch_size = 1, 500
+    def small(config):
+        config.num_epochs, config.train_batch_size = 1, min(config.train_batch_size, 500)
+        return config
 
-    monkeypatch.setattr(PPOConfig, "__init__", with_small_batches)
+    def small_from_the_start(config, *arguments, **options):
+        init(config, *arguments, **options)
+        small(config)
+
+    monkeypatch.setattr(PPOConfig, "__init__", small_from_the_start)
+    monkeypatch.setattr(PPOConfig, "training", lambda *arguments, **options: small(training(*arguments, **options)))
 
 
 @pytest.fixture

@@ -42,8 +42,10 @@ def main() -> int:
             until.enter_context(forked_workers())
         import ray
 
+        from tests.support import quiet_ray
+
         if set(arguments.ways.split(",")) != {"gym"}:
-            session = ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            session = quiet_ray.init(num_cpus=8)
             os.environ["TUNE_MEDIA_TEST_RAY"] = session.address_info["address"]
             until.callback(ray.shutdown)
         return _run(arguments, folder)

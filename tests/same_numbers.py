@@ -33,11 +33,12 @@ def main() -> int:
     with forked_workers():
         import ray
 
+        from tests.support import quiet_ray
         from tests.support.same_numbers import SETTINGS, changed_by_itself, changed_by_recorder
 
         logging.getLogger("ray").setLevel(logging.ERROR)
         logging.getLogger("tune_media").setLevel(logging.ERROR)
-        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        quiet_ray.init(num_cpus=8)
         compare = changed_by_itself if arguments.baseline else changed_by_recorder
         bad = 0
         chosen = [one for one in SETTINGS if all(part in one.name for part in arguments.only.split(","))]

@@ -6,14 +6,15 @@ from pathlib import Path
 
 from tests.support.experiment import image_steps, trial_folders
 from tests.support.faults import wait_until
-from tests.support.trackers import read_mlflow, read_wandb
+from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import sys, time
-import numpy as np, ray
+import numpy as np
 from ray import tune
 import tune_media as tm
+from tests.support import quiet_ray
 
 folder = sys.argv[1]
 
@@ -23,7 +24,7 @@ def train(config):
         tune.report({"score": step, "rollout": tm.Video(frames, fps=5)})
         time.sleep(0.2)
 
-ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+quiet_ray.init(has_rllib=False, num_cpus=2)
 callbacks = [
     tm.JsonMediaLoggerCallback(),
     tm.TBXMediaLoggerCallback(),
@@ -41,6 +42,7 @@ def test_every_logger_is_closed(tmp_path):
     outbox = tmp_path / "outbox"  # W&B's files are in it until the end
     environment = {**os.environ, "TUNE_MEDIA_OUTBOX": str(outbox)}
     log = (tmp_path / "log").open("w")
+    mlflow_store(tmp_path)
     command = [sys.executable, script, str(tmp_path)]
     process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
     wait_until(lambda: len(list(tmp_path.glob("interrupted/*/media/train/rollout/*.mp4"))) >= 4, 120)

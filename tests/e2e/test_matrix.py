@@ -178,7 +178,7 @@ CELLS = [
         (
             "3 sub-envs, parallel to training, auto",
             ppo(evaluation=evaluation(1, "auto", **PARALLEL), **runners(0, 3), **SECOND),
-            *(REPLAY, PAUSE, {"iterations": 5}),  # the replays of one evaluation come with a later one
+            *(REPLAY, PAUSE, {"iterations": 3}),  # the replays of one evaluation come with a later one
         ),
     ),
     # several views: rendered directly
@@ -193,7 +193,7 @@ CELLS = [
         (
             "IMPALA, evaluation while sampling goes on",
             impala(evaluation=evaluation(1), **runners(1, 2)),
-            *(BOTH, FOUR, REPLAY, PAUSE),
+            *(BOTH, {"iterations": 3}, REPLAY, PAUSE),
         ),
     ),
     *cells(

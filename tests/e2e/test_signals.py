@@ -8,10 +8,10 @@ from tests.support.trial_life import assert_files_and_index_agree, assert_tensor
 
 SCRIPT = """
 import os, sys, time
-import ray
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 from ray import tune
 import tune_media as tm
+from tests.support import quiet_ray
 from tests.support.trial_life import SlowStorage, make_result
 
 def train(config):
@@ -21,7 +21,7 @@ def train(config):
         time.sleep(0.2)
     time.sleep(600)
 
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
+quiet_ray.init(has_rllib=False, num_cpus=2, object_store_memory=10**8)
 run_config = tune.RunConfig(
     name="interrupted",
     storage_path=sys.argv[1],

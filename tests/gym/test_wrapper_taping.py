@@ -101,6 +101,7 @@ def test_the_clips_are_those_of_direct_recording_and_no_random_number_is_drawn()
     assert states[0] == states[1]
 
 
+@pytest.mark.any_ray
 def test_the_process_ends_with_the_wrapper_and_a_copy_has_its_own(children):
     env = tm.gym.RecordEpisodes(CountingEnv(), keep="all", render="replay", env_fn=CountingEnv)
     assert not children()
@@ -202,6 +203,7 @@ def test_an_env_fn_that_cannot_be_pickled_is_named_at_once(render, caplog):
     assert taken["data"].recipes == {}
 
 
+@pytest.mark.any_ray
 def test_a_process_that_cannot_be_started_costs_the_clips_of_one_take(monkeypatch, caplog):
     started = []
 
@@ -220,6 +222,7 @@ def test_a_process_that_cannot_be_started_costs_the_clips_of_one_take(monkeypatc
     assert len(caplog.records) == 1
 
 
+@pytest.mark.any_ray
 def test_an_env_that_only_this_process_can_make_is_named(caplog):
     here = os.getpid()
 

@@ -35,6 +35,7 @@ from typing import Any
 from unittest import mock
 
 VARIABLE = "TUNE_MEDIA_FORK_WORKERS"
+WITHOUT_RLLIB = f"{VARIABLE}_WITHOUT_RLLIB"  # for a Ray whose workers do not use it
 RENDERERS = "-renderers"  # behind the address of the server for Ray's workers
 
 
@@ -149,7 +150,7 @@ def _render(request: Any, streams: list[int]) -> None:
 
     os.setsid()
     _take_over(request, streams)
-    sys.modules["torch"].seed()
+    _seed_torch()
     sys.path[:] = request["path"]
     main()
 
@@ -161,8 +162,8 @@ def _receive(connection: socket.socket) -> tuple[Any, list[int]] | None:
 
 
 def _read_by_imports(request: Any) -> dict[str, str]:
-    """Return the variables that a process reads only once, when it imports Python or Ray."""
-    return {name: value for name, value in request["env"].items() if name.startswith(("RAY_", "PYTHON"))}
+    """Return the variables that a process reads only once, when it imports Python or Ray, and what to import."""
+    return {name: value for name, value in request["env"].items() if name.startswith(("RAY_", "PYTHON", WITHOUT_RLLIB))}
 
 
 def _end_those_of_ended_rays(forkers: dict[tuple[tuple[str, str], ...], socket.socket]) -> None:
@@ -174,8 +175,9 @@ def _end_those_of_ended_rays(forkers: dict[tuple[tuple[str, str], ...], socket.s
 def _fork_with_ray(requests: socket.socket, environment: dict[str, str]) -> None:
     """Fork the workers of one job of one Ray: Ray reads once which raylet and which job it works for."""
     os.environ.update(environment)
+    rllib = ("ray.tune",) if WITHOUT_RLLIB in environment else ("ray.rllib.algorithms.ppo", "tune_media.rllib")
     with _rays_generator_unused():
-        _import("ray._private.workers.default_worker", "ray.rllib.algorithms.ppo", "tune_media.rllib", "tests.support")
+        _import("ray._private.workers.default_worker", *rllib, "tests.support")
     make_connectors_fast()
     while received := _receive(requests):
         request, (*streams, answer) = received
@@ -200,18 +202,24 @@ def _rays_generator_unused():
 
 
 def _import(*names: str) -> None:
+    """Import what there is of these: the tests of the wheel and of trackers lack some, and fork their workers, too."""
     for name in names:
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     gc.freeze()
+
+
+def _seed_torch() -> None:
+    """Give torch a state of its own: all forks have the server's."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
 
 
 def _become(request: Any, streams: list[int]) -> None:
     """Do in this process what the asking one was started for."""
-    import torch
-
     os.setpgrp()
     _take_over(request, streams)
-    torch.seed()
+    _seed_torch()
     for module, name in (("wandb.sdk.data_types._private", "MEDIA_TMP"), ("wandb.sdk.artifacts.artifact", "_TMP_DIR")):
         folder = getattr(sys.modules.get(module), name, None)
         if folder is not None:  # all forks have it, and the first to end would remove it

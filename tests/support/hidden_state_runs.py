@@ -421,7 +421,7 @@ def run_sweep(cells: list[Cell], folder: Path, evaluations: int) -> dict[str, Se
     results = tune.Tuner(
         "PPO",
         param_space=config_of(tune.grid_search(names), cells[0], TuneHooks),
-        tune_config=tune.TuneConfig(max_concurrent_trials=2),
+        tune_config=tune.TuneConfig(max_concurrent_trials=3),
         run_config=tune.RunConfig(
             name=f"sweep-{cells[0].sub_envs}-{'-'.join(keep)}",
             storage_path=str(folder / "results"),

@@ -11,6 +11,7 @@ import ray
 from ray import tune
 
 import tune_media as tm
+from tests.support import quiet_ray
 from tests.support.trial_life import load_state, make_result, report
 
 EVERY = 3
@@ -29,7 +30,7 @@ def train(config):
 def main(what: str, storage: str) -> None:
     """Start or restore the sweep; ``storage`` is a local folder or a URI."""
     filesystem, folder = pyarrow.fs.FileSystem.from_uri(storage)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
+    quiet_ray.init(has_rllib=False, num_cpus=2, object_store_memory=10**8)
     if what == "restore":
         tuner = tune.Tuner.restore(f"{folder}/killed", train, storage_filesystem=filesystem)
     else:

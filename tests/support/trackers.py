@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -165,12 +166,17 @@ def _artifacts(client: Any, run_id: str, folder: str) -> Iterator[str]:
 
 @functools.cache
 def _empty_store() -> bytes:
-    """Return a database of MLflow's without runs: making its tables takes seconds, so they are made once."""
+    """Return a database of MLflow's without runs: its tables take seconds, so one process makes them for all tests."""
     from mlflow import MlflowClient
 
-    with tempfile.TemporaryDirectory() as folder:
-        MlflowClient(f"sqlite:///{folder}/mlflow.db").search_experiments()
-        return Path(folder, "mlflow.db").read_bytes()
+    with contextlib.ExitStack() as until:
+        folder = os.environ.get("TUNE_MEDIA_TESTS_SHARE") or until.enter_context(tempfile.TemporaryDirectory())
+        fcntl.flock(until.enter_context(Path(folder, "mlflow.lock").open("w")), fcntl.LOCK_EX)
+        made = Path(folder, "mlflow.db")
+        if not made.exists():
+            MlflowClient(f"sqlite:///{folder}/new.db").search_experiments()
+            Path(folder, "new.db").rename(made)
+        return made.read_bytes()
 
 
 def mlflow_store(folder: Path, name: str = "mlflow.db") -> str:

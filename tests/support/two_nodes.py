@@ -13,6 +13,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tests.support.envs import CountingEnv
+from tests.support.quiet_ray import no_onlookers
 
 
 def where(step):
@@ -21,7 +22,8 @@ def where(step):
 
 def main(folder: str) -> None:
     head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": 10**8}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    with no_onlookers():
+        cluster = Cluster(initialize_head=True, head_node_args=head)
     ray.init(address=cluster.address, log_to_driver=False)  # of two nodes with one address, Ray would take either
     cluster.add_node(num_cpus=0, resources={"there": 4}, object_store_memory=10**8)  # no CPU: no Algorithm
     cluster.wait_for_nodes()
