@@ -98,6 +98,25 @@ def test_what_only_some_episodes_have_is_new_once_and_said_to_be_nobodys():
     assert len(seen) == told
 
 
+def test_all_values_are_new_if_all_episodes_are_though_the_last_evaluation_had_the_same():
+    windows = Windows()
+    for iteration in (1, 2):
+        place = {
+            "hist_stats": {
+                "episode_reward": [1.0 * iteration, 2.0],
+                "episode_lengths": [9, 9],
+                "speed": [1.0, 2.0, 5.0],
+            },
+            "episode_media": {"note": ["fell"]},
+            "num_episodes": 2,
+        }
+        result = {"training_iteration": iteration, "evaluation": {**place, "num_healthy_workers": 1}}
+        new = read(result, windows)["evaluation"]
+        (*_, unknown) = new.batch.episodes
+        assert unknown.series["speed"].values.tolist() == [1.0, 2.0, 5.0]
+        assert unknown.values["note"] == ["fell"]
+
+
 def test_a_repeated_evaluation_has_the_same_identity():
     sampler = Sampler(("env_runners",))
     made = sampler.episodes(2)

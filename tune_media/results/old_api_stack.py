@@ -165,7 +165,10 @@ class _Section:
         fitting = next((count for count in counts if sum(count) == len(values)), None)
         place = (*self._path, kind, name)
         if fitting is None:
-            self._lists[place] = self._fresh_by_content((kind, name), values)
+            fresh = self._fresh_by_content((kind, name), values)
+            self._lists[place] = (
+                values if self._new == window else fresh
+            )  # no episode of the last result is in this one
             return None
         counts_of_new = fitting[window - self._new :]
         fresh = values[len(values) - sum(counts_of_new) :]
