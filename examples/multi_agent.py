@@ -91,4 +91,4 @@ if __name__ == "__main__":
         ),
     ).fit()
     for row in tm.load(results.experiment_path):
-        print(row["key"], row["view"], row["metrics"]["return/hunter"], row["path"])
+        print(row["key"], row.get("view"), row["metrics"]["return/hunter"], row["path"])

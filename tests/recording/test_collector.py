@@ -87,6 +87,25 @@ def test_other_uses_of_these_words_do_no_harm(info):
     assert taken(None, info) == {}
 
 
+@pytest.mark.parametrize(
+    ("info", "place"),
+    [
+        ({"data": {"gap": 1.0, "final": {"goals": 1}}}, "info['data']['gap']"),
+        (
+            {"left": {"data": {"final": {"goals": 1}}}, "__common__": {"data": {"gap": 1.0}}},
+            "info['__common__']['data']",
+        ),
+    ],
+)
+def test_what_is_beside_the_convention_is_named_and_the_rest_is_taken(info, place):
+    found = Taken()
+    (error,) = Collector(None).collect(StepFacts(0, 0.0, 0.0, info=info), found)
+    assert place in str(error)
+    assert [named.value for named in found] == [1]
+    (gap,) = values("__common__/data/gap" if "left" in info else "data/gap", info).series().values()
+    assert gap.values.tolist() == [1.0]
+
+
 @pytest.mark.parametrize("collect", [3, [], {}, [3], {"x": 3}, "", [final(lambda step: 1)], running(3)])
 def test_what_is_no_collect_is_refused_where_it_is_given(collect):
     with pytest.raises(TypeError, match="collect="):

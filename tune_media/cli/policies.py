@@ -170,7 +170,8 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
         for one in facts["conditions"]
     ]
     folder = shell_word(facts["path"], options["output"])
-    lines = [*_verdicts(facts), f"\nSee both side by side:\n\n    tune-media watch --open {folder}\n"]
+    clips = "See the clips" if candidate is None else "See both side by side"
+    lines = [*_verdicts(facts), f"\n{clips}:\n\n    tune-media watch --open {folder}\n"]
     if page is not None:
         lines += [f"A page to mail: {shell_word(page, options['output'])}"]
     return Outcome({**facts, "page": page}, lines, facts["exit_code"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.recording.series import EpisodeValues
-from tune_media.steps import FINAL, SERIES, Collect, Named, Rule, StepFacts
+from tune_media.steps import FINAL, RUNNING, SERIES, Collect, Named, Rule, StepFacts
 from tune_media.values.checks import a_function
 from tune_media.values.foreign import foreign_errors
 
@@ -41,7 +41,7 @@ class Collector:
         self._info_names: dict[str, None] = {}  # in the order in which they were seen
         self._sources: list[Callable[[StepFacts], Iterator[Named]]] = []
         if not self.is_off:
-            self._sources.append(_of_convention)
+            self._sources.append(_of_convention_alone if collect is None else _of_convention)
         if self._function is not None:
             self._sources.append(self._of_function)
         self._sources += [functools.partial(self._of_rule, name, rule) for name, rule in self._rules]
@@ -138,6 +138,27 @@ def unmatched(paths: Iterable[str], names: Iterable[str], episodes: int) -> Iter
 
 def _of_convention(facts: StepFacts) -> Iterator[Named]:
     return _by_convention(facts.info)
+
+
+def _of_convention_alone(facts: StepFacts) -> Iterator[Named]:
+    """Yield values by convention; raise if ``info["data"]`` has others, which no ``collect=`` can name."""
+    yield from _by_convention(facts.info)
+    if (stray := next(_strays(facts.info), None)) is not None:
+        raise ValueError(
+            f"{stray} is not recorded: values belong into ['data']['running'] or ['data']['final'], or collect= names "
+            "their paths"
+        )
+
+
+def _strays(info: Any, place: str = "info") -> Iterator[str]:
+    """Yield the places of values in ``info["data"]`` that are neither running nor final."""
+    if not isinstance(info, Mapping):
+        return
+    if isinstance(data := info.get("data"), Mapping):
+        yield from (f"{place}['data'][{name!r}]" for name in data if name not in (RUNNING, FINAL))
+    elif place == "info" and data is None:
+        for agent, part in info.items():
+            yield from _strays(part, f"info[{agent!r}]")
 
 
 def _by_convention(info: Any, prefix: str = "") -> Iterator[Named]:
