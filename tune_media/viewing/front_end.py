@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from pathlib import Path
@@ -25,11 +26,12 @@ def page(name: str, title: str, source: str = "") -> str:
     return text.replace(_PRELOAD, "").replace('data-source="server"', f'data-source="{source}"')
 
 
-def static_files() -> list[str]:
+@functools.cache  # every request of a file asks
+def static_files() -> tuple[str, ...]:
     """Return the files of the front end, relative to ``STATIC``.
 
     Example:
         >>> "index.html" in static_files()
         True
     """
-    return sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
+    return tuple(sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file()))
