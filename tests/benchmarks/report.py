@@ -356,7 +356,7 @@ def main() -> None:
         parser.error(f"no benchmark is named {min(unknown)!r}; there are {', '.join(known)}")
     chosen = options.names or list(known)
     pythons = {"tests": sys.executable, "peers": options.peers, "oldest": options.oldest}
-    if options.oldest is None and any(known[name].environment == "oldest" for name in chosen):
+    if not options.saved and options.oldest is None and any(known[name].environment == "oldest" for name in chosen):
         parser.error("--oldest has to name the Python with the oldest Ray")
     sections, failed = sections_of(TABLES.read_text()), []
     for name in chosen:

@@ -97,13 +97,22 @@ def test_other_uses_of_these_words_do_no_harm(info):
         ),
     ],
 )
-def test_what_is_beside_the_convention_is_named_and_the_rest_is_taken(info, place):
-    found = Taken()
-    (error,) = Collector(None).collect(StepFacts(0, 0.0, 0.0, info=info), found)
-    assert place in str(error)
-    assert [named.value for named in found] == [1]
-    (gap,) = values("__common__/data/gap" if "left" in info else "data/gap", info).series().values()
-    assert gap.values.tolist() == [1.0]
+def test_what_is_beside_the_convention_is_named_once_and_the_rest_is_taken(info, place):
+    recorder = make_recorder(video=None, strict=True)  # no value of an episode is wrong
+    recorder.start(0, EpisodeStart("one", dict))
+    for _ in range(3):
+        recorder.step(0, 1.0, None, info)
+    (problem,) = recorder.problems
+    assert place in problem.text and problem.text.startswith("a value of a step is not stored: ")
+    assert [*recorder.end(0).metrics.values()] == [1]
+
+
+@pytest.mark.parametrize("reads", [{"success": "data/solved"}, {"collect": "data/solved"}])
+def test_what_success_or_collect_may_read_is_not_said_to_be_lost(reads):
+    recorder = make_recorder(video=None, **reads)
+    recorder.start(0, EpisodeStart("one", dict))
+    recorder.step(0, 1.0, None, {"data": {"solved": True}})
+    assert not list(recorder.problems)
 
 
 @pytest.mark.parametrize("collect", [3, [], {}, [3], {"x": 3}, "", [final(lambda step: 1)], running(3)])

@@ -41,7 +41,7 @@ class Collector:
         self._info_names: dict[str, None] = {}  # in the order in which they were seen
         self._sources: list[Callable[[StepFacts], Iterator[Named]]] = []
         if not self.is_off:
-            self._sources.append(_of_convention_alone if collect is None else _of_convention)
+            self._sources.append(_of_convention)
         if self._function is not None:
             self._sources.append(self._of_function)
         self._sources += [functools.partial(self._of_rule, name, rule) for name, rule in self._rules]
@@ -140,25 +140,20 @@ def _of_convention(facts: StepFacts) -> Iterator[Named]:
     return _by_convention(facts.info)
 
 
-def _of_convention_alone(facts: StepFacts) -> Iterator[Named]:
-    """Yield values by convention; raise if ``info["data"]`` has others, which no ``collect=`` can name."""
-    yield from _by_convention(facts.info)
-    if (stray := next(_strays(facts.info), None)) is not None:
-        raise ValueError(
-            f"{stray} is not recorded: values belong into ['data']['running'] or ['data']['final'], or collect= names "
-            "their paths"
-        )
+def strays(info: Any, place: str = "info") -> Iterator[str]:
+    """Yield the places in ``info["data"]`` that are beside the convention: neither running nor final.
 
-
-def _strays(info: Any, place: str = "info") -> Iterator[str]:
-    """Yield the places of values in ``info["data"]`` that are neither running nor final."""
+    >>> list(strays({"data": {"final": {"goals": 1}, "gap": 2.0}}))
+    ["info['data']['gap']"]
+    """
     if not isinstance(info, Mapping):
         return
-    if isinstance(data := info.get("data"), Mapping):
+    data, media = info.get("data"), info.get("media")
+    if isinstance(data, Mapping):
         yield from (f"{place}['data'][{name!r}]" for name in data if name not in (RUNNING, FINAL))
-    elif place == "info" and data is None:
+    elif place == "info" and data is None and media is None:
         for agent, part in info.items():
-            yield from _strays(part, f"info[{agent!r}]")
+            yield from strays(part, f"info[{agent!r}]")
 
 
 def _by_convention(info: Any, prefix: str = "") -> Iterator[Named]:

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
-from tune_media.recording.collector import Collector
+from tune_media.recording.collector import Collector, strays
 from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
 from tune_media.recording.episode_starts import Starts
 from tune_media.recording.plan import Plan
@@ -68,6 +68,8 @@ class Recorder:
         # the episodes that ended since the last collection
         self.candidates = Candidates(plan, self.problems, self.clock)
         self.collector = Collector(plan.collect)
+        # collect=, or success=, may read them
+        self._tells_strays = plan.collect is None and plan.success is None
         self.abandoned = 0  # episodes that were being recorded and never ended
         self.looks_at_steps = plan.looks_at_steps  # ``step`` needs the action and the observation
         self.looks_at_every_step = self.collector.may_find({})  # values may be taken from steps without an info, too
@@ -184,6 +186,10 @@ class Recorder:
                 raise error
             reason = f"collect=: {error_text(error)}"
             self.problems.report(reason, "a value of a step is not stored as it is")
+        if self._tells_strays and (stray := next(strays(info), None)) is not None:
+            self._tells_strays = False
+            remedy = "values belong into ['data']['running'] or ['data']['final'], or collect= names their paths"
+            self.problems.report(f"{stray} is beside the convention: {remedy}", "a value of a step is not stored")
         if episode.is_candidate:
             with self.clock.render(), self.guard_clip(episode, "a frame"):
                 episode.feed(step, picture=picture)

@@ -166,9 +166,8 @@ class _Section:
         place = (*self._path, kind, name)
         if fitting is None:
             fresh = self._fresh_by_content((kind, name), values)
-            self._lists[place] = (
-                values if self._new == window else fresh
-            )  # no episode of the last result is in this one
+            are_all_new = self._new == window  # the window has no episode of the last result
+            self._lists[place] = values if are_all_new else fresh
             return None
         counts_of_new = fitting[window - self._new :]
         fresh = values[len(values) - sum(counts_of_new) :]
