@@ -3,11 +3,13 @@
 import contextlib
 import json
 import platform
-import socket
+import re
 import subprocess
 import sys
+import tempfile
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import pytest
 from ray.tune.callback import CallbackList
@@ -28,14 +30,17 @@ NEEDS_DATA_SERVER = pytest.mark.skipif(
 class Board:
     def __init__(self, folder, flags):
         flags = [f"--logdir={folder}", "--reload_interval=1", "--samples_per_plugin=images=1000", *flags]
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.process = subprocess.Popen([sys.executable, "-m", "tensorboard.main", f"--port={self.port}", *flags])
+        self.output, self.port = tempfile.NamedTemporaryFile(), 0  # noqa: SIM115 - it goes with the board
+        # A port that is looked for here may be another process's by the time that TensorBoard takes it.
+        command = [sys.executable, "-m", "tensorboard.main", "--port=0", *flags]
+        self.process = subprocess.Popen(command, stdout=self.output, stderr=self.output)
         wait_until(self._is_serving, seconds=300)
 
     def _is_serving(self):
-        assert self.process.poll() is None, "it has ended"
+        printed = Path(self.output.name).read_text(errors="replace")
+        assert self.process.poll() is None, printed
+        if found := re.search(r" at http://\S+:(\d+)/", printed):
+            self.port = int(found[1])
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=20):
             return True
 

@@ -6,6 +6,7 @@ The processes are forked from one that has imported Ray Tune: that is most of th
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -35,6 +36,9 @@ def state_after_kill(script: str, folder: Path, place: str) -> dict[str, Any]:
     environment = {**os.environ, "TUNE_MEDIA_OUTBOX": str(folder / "outbox")}
     print(json.dumps([script, str(folder), place, environment]), file=server.stdin, flush=True)
     assert server.stdout.readline() == "9\n", (folder / "errors").read_text()
+    for lock in (folder / "outbox").glob("*/lock"):  # a process that was just being started may hold it for a moment
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
     state: dict[str, Any] = pickle.loads((folder / "state").read_bytes())
     return state
 
