@@ -140,41 +140,45 @@ def _of_convention(facts: StepFacts) -> Iterator[Named]:
     return _by_convention(facts.info)
 
 
-def strays(info: Any, place: str = "info") -> Iterator[str]:
+def strays(info: Any) -> Iterator[str]:
     """Yield the places in ``info["data"]`` that are beside the convention: neither running nor final.
 
     >>> list(strays({"data": {"final": {"goals": 1}, "gap": 2.0}}))
     ["info['data']['gap']"]
     """
-    if not isinstance(info, Mapping):
-        return
-    data, media = info.get("data"), info.get("media")
-    if isinstance(data, Mapping):
-        yield from (f"{place}['data'][{name!r}]" for name in data if name not in (RUNNING, FINAL))
-    elif place == "info" and data is None and media is None:
-        for agent, part in info.items():
-            yield from strays(part, f"info[{agent!r}]")
+    for agent, part in _parts(info):
+        if isinstance(data := part.get("data"), Mapping):
+            place = "info" if agent is None else f"info[{agent!r}]"
+            yield from (f"{place}['data'][{name!r}]" for name in data if name not in (RUNNING, FINAL))
 
 
-def _by_convention(info: Any, prefix: str = "") -> Iterator[Named]:
+def _by_convention(info: Any) -> Iterator[Named]:
     """Yield the values of ``info["data"]`` and ``info["media"]``; those of several agents as ``<agent>/<name>``.
 
     RLlib's ``info["__common__"]``, which is about all agents or none, has no agent in its names.
     """
+    for agent, part in _parts(info):
+        prefix = "" if agent is None or agent == COMMON else str(agent)
+        data, media = part.get("data"), part.get("media")
+        if isinstance(data, Mapping):
+            for rule in (_RUNNING, _FINAL):
+                values = data.get(rule.kind)
+                if isinstance(values, Mapping):
+                    yield from _named(prefix, values, rule)
+        if isinstance(media, Mapping):
+            yield from _named(prefix, media, _SERIES)
+
+
+def _parts(info: Any) -> Iterator[tuple[Any, Mapping[Any, Any]]]:
+    """Yield the info with None if it follows the convention itself, or else those in it that do, with their agents."""
     if not isinstance(info, Mapping):
         return
-    data, media = info.get("data"), info.get("media")
-    if isinstance(data, Mapping):
-        for rule in (_RUNNING, _FINAL):
-            values = data.get(rule.kind)
-            if isinstance(values, Mapping):
-                yield from _named(prefix, values, rule)
-    if isinstance(media, Mapping):
-        yield from _named(prefix, media, _SERIES)
-    if not prefix and data is None and media is None:
-        for agent, part in info.items():
-            if isinstance(part, Mapping) and ("data" in part or "media" in part):
-                yield from _by_convention(part, "" if agent == COMMON else str(agent))
+    if info.get("data") is not None or info.get("media") is not None:
+        yield None, info
+        return
+    for agent, part in info.items():
+        if isinstance(part, Mapping) and ("data" in part or "media" in part):
+            yield agent, part
 
 
 def _named(name: str, value: Any, rule: Rule) -> Iterator[Named]:

@@ -68,7 +68,7 @@ class Recorder:
         # the episodes that ended since the last collection
         self.candidates = Candidates(plan, self.problems, self.clock)
         self.collector = Collector(plan.collect)
-        # collect=, or success=, may read them
+        # Values beside info's convention are told of, unless collect= or success= may read them.
         self._tells_strays = plan.collect is None and plan.success is None
         self.abandoned = 0  # episodes that were being recorded and never ended
         self.looks_at_steps = plan.looks_at_steps  # ``step`` needs the action and the observation
