@@ -196,7 +196,7 @@ def test_threads_that_do_not_start_are_tried_again_and_nothing_raises(
     if refused == 1000:
         assert "they wait on this machine for a week" in line
     else:
-        assert "stored 8 media" in line
+        assert "stored 8 media files" in line
         assert backend.got == [1, 2, 3, 4]
 
 

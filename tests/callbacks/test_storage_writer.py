@@ -342,7 +342,7 @@ def test_deliver_stores_what_a_storage_that_was_away_did_not_take(tmp_path, orde
     sweep.end()
     orders.take_back("away")
     assert status(sweep.lines()) == [(1, "stored")]
-    assert "stored 2 media of 1 trial(s)" in command("deliver", tmp_path / "storage")
+    assert "stored 2 media files of 1 trial" in command("deliver", tmp_path / "storage")
     assert sorted(status(sweep.lines())) == [(1, "stored"), (2, "stored"), (2, "stored")]
     assert (sweep.path / "media" / "index.jsonl").exists()
     assert list((tmp_path / "outbox").iterdir()) == []

@@ -20,7 +20,7 @@ def last_line(tmp_path, capsys, results):
 def test_a_file_that_two_keys_share_counts_once(tmp_path, capsys):
     shared = clip()
     results = [{"evaluation": {"episodes": {"best": shared, "last": shared}}}, {"again": shared}]
-    assert "tune_media: stored 1 media of 1 trial(s)" in last_line(tmp_path, capsys, results)
+    assert "tune_media: stored 1 media file of 1 trial" in last_line(tmp_path, capsys, results)
 
 
 def test_problems_in_a_result_are_the_reason_in_the_last_line(tmp_path, capsys, caplog):
@@ -37,7 +37,7 @@ def test_problems_in_a_result_are_the_reason_in_the_last_line(tmp_path, capsys, 
 def test_problems_beside_clips_are_named_too(tmp_path, capsys):
     results = [{"clip": clip(), "evaluation": {"episodes": {"problems": (Problem("a frame was cut", 1),)}}}]
     line = last_line(tmp_path, capsys, results)
-    assert "stored 1 media" in line
+    assert "stored 1 media file" in line
     assert line.endswith("Not recorded: a frame was cut (1 episode without a clip).")
 
 
@@ -115,7 +115,7 @@ def test_trials_that_fail_before_their_first_result_are_the_reason(tmp_path, cap
 
 def test_a_restored_run_that_records_nothing_new_says_where_the_rest_is(tmp_path, capsys):
     state = ended(FakeTrial(tmp_path), results=[{"training_iteration": 1, "clip": clip()}])
-    assert "stored 1 media" in capsys.readouterr().out
+    assert "stored 1 media file" in capsys.readouterr().out
     again = ended(FakeTrial(tmp_path), state, results=[{"training_iteration": 2}])
     line = capsys.readouterr().out.splitlines()[-1]
     assert "nothing new was recorded since the restore; what was recorded before is in " in line

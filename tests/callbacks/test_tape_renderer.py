@@ -123,7 +123,7 @@ def test_the_result_has_the_path_and_the_file_and_the_trackers_follow(tmp_path, 
     media = [("media", key, 1, 100, clip.id) for key in ("best", "worst")]
     assert notes.calls == [("metrics", 1), ("metrics", 2), *media, ("end", "finished")]
     assert [row["episode_return"] for row in tm.load(tmp_path / "storage")] == [7.0, 7.0]
-    assert "stored 1 media" in capsys.readouterr().out
+    assert "stored 1 media file" in capsys.readouterr().out
     assert not list((tmp_path / "outbox").iterdir())
 
 

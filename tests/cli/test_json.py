@@ -225,6 +225,14 @@ def test_demo(sweep, printed, monkeypatch):
     check("demo", *printed("demo"))
 
 
+def test_the_demo_ends_with_the_verdict_that_list_gives(sweep, monkeypatch, capsys):
+    monkeypatch.setattr("tune_media.viewing.demo.run_demo", lambda *_: tm.load(sweep))
+    for command in (["demo"], ["list", str(sweep)]):
+        with pytest.raises(SystemExit):
+            main(command)
+        assert tm.load(sweep).verdict.sentence in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "error", "remedy"),
     [

@@ -50,7 +50,7 @@ def test_a_value_that_leaves_costs_itself(tmp_path, capsys):
     from tests.support.fake_trial import FakeTrial, run
 
     run([tm.JsonMediaLoggerCallback()], FakeTrial(tmp_path), [{"odd": Quits(), "weights": tm.Artifact(b"1", name="w")}])
-    assert "stored 1 media" in capsys.readouterr().out
+    assert "stored 1 media file" in capsys.readouterr().out
 
 
 @pytest.fixture

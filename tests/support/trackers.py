@@ -7,6 +7,7 @@ import fcntl
 import functools
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -223,10 +224,12 @@ def read_trackio(project: str, run: str) -> Held:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Return a port that nobody listens at, and that the kernel gives to none that asks for any port."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no port is free")
 
 
 class MlflowServer:

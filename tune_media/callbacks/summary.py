@@ -42,7 +42,7 @@ class Summary:
         >>> summary.stored("49541_00000", nbytes=15_000)
         >>> summary.episodes("49541_00000", 3)
         >>> print(summary.line())
-        tune_media: stored 1 media of 1 trial(s), 0.015 MB, in /results/sweep/<trial>/media, listed in its \
+        tune_media: stored 1 media file of 1 trial, 0.015 MB, in /results/sweep/<trial>/media, listed in its \
 index.jsonl. The data of 3 episodes is in <trial>/episode_data.
         >>> faults.problems.add(Problem("env_runners=[7] matches none of the 2 env runners", lost=4))
         >>> print(Summary(faults, folder, folder).line())
@@ -156,8 +156,8 @@ without a clip).
         if not self.has_new:
             return self._line_without_media("; ".join([*texts, *warnings])) + self._fault_text()
         line = (
-            f"tune_media: stored {self._files} media of {len(self._trials)} trial(s), {self._nbytes / 1e6:.2g} MB, in "
-            f"{self._folder}/<trial>/media, listed in its index.jsonl."
+            f"tune_media: stored {counted(self._files, 'media file')} of {counted(len(self._trials), 'trial')}, "
+            f"{self._nbytes / 1e6:.2g} MB, in {self._folder}/<trial>/media, listed in its index.jsonl."
         )
         if self._episodes:
             line += f" The data of {counted(self._episodes, 'episode')} is in <trial>/{FOLDER}."

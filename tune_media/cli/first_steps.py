@@ -48,8 +48,9 @@ def demo(storage: str, iterations: int) -> Outcome:
     facts = {"path": catalog.path, "media": len(catalog), "best": best and clip_facts(best), "watch": watch}
     if best is None:
         return Outcome(facts, lines, problem="the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
-    winner = f"The winner is {best['trial']}: its best episode has the return {best['episode_return']:g}."
-    lines += [f"\n{in_lines(winner)}", f"{in_lines('See the four trials side by side, the winner first:')}\n"]
+    if (said := catalog.verdict) is not None:
+        lines.append(f"\n{in_lines(said.sentence)}")
+    lines.append(f"{in_lines('See the four trials side by side, the winner first:')}\n")
     return Outcome(facts, [*lines, f"    {watch}\n"])
 
 

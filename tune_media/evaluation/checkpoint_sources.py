@@ -73,6 +73,11 @@ def find_sources(
         if names_trial:
             source, _, trials = text.rpartition(":")
             has_all = False
+        elif not folder.is_there and not folder.is_file:
+            raise FileNotFoundError(
+                f"There is no folder {folder.path!r}; pass the folder of an experiment, which tuner.fit() prints, or "
+                "that of a checkpoint."
+            )
     (folder, *others) = find_folders(source, filesystem)
     try:
         chosen = chosen_trials(load(source, filesystem), trials)
