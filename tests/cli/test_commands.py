@@ -89,6 +89,7 @@ def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
         ("watch {exp}/nothing", "There is no folder"),
         ("gallery {exp}/nothing", "There is no folder"),
         ("evaluate {exp}/nothing", "nothing'; pass the folder of an experiment"),
+        ("gate {exp}/nothing {exp}", "nothing'; pass the folder of an experiment"),
         ("list --jsn {exp}", "No such option"),
         ("watch {exp} --port {port}", "in use"),
         ("watch {exp} --port 99999", "99999 is not in the range 0<=x<=65535"),

@@ -12,7 +12,7 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import CheckpointSeries, checkpoint_at
 from tune_media.evaluation.request import ALL
-from tune_media.evaluation.sides import side_of
+from tune_media.evaluation.sides import WANTED, side_of
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.values.checks import name_some
@@ -55,16 +55,17 @@ def find_sources(
         text = str(source)
         before, pattern = posixpath.split(text)
         if is_foreign and "*" in pattern:
-            (folder,) = find_folders(before or ".", filesystem)
+            (folder,) = find_folders(before or ".", filesystem, wanted=WANTED)
             return _of_folder(folder, pattern)
         folder = folder_at(text, filesystem)
-        if folder.is_file and not is_foreign:
+        is_there, is_file = folder.is_there, folder.is_file  # each asks the storage
+        if is_file and not is_foreign:
             raise FileNotFoundError(
                 f"{text!r} is a file; pass the experiment's folder. If it holds the policy of another library, pass "
                 "policy= and env=, too."
             )
-        is_one = folder.is_file or (folder.is_there and checkpoint_at(folder.filesystem, folder.path) is not None)
-        names_trial = not is_one and not folder.is_there and ":" in pattern
+        is_one = is_file or (is_there and checkpoint_at(folder.filesystem, folder.path) is not None)
+        names_trial = not is_one and not is_there and ":" in pattern
         if (is_one or names_trial) and not has_all:
             what = "is one checkpoint" if is_one else "names a trial"
             raise ValueError(f"{text!r} {what}: leave out trials=, or --trials.")
@@ -73,12 +74,7 @@ def find_sources(
         if names_trial:
             source, _, trials = text.rpartition(":")
             has_all = False
-        elif not folder.is_there and not folder.is_file:
-            raise FileNotFoundError(
-                f"There is no folder {folder.path!r}; pass the folder of an experiment, which tuner.fit() prints, or "
-                "that of a checkpoint."
-            )
-    (folder, *others) = find_folders(source, filesystem)
+    (folder, *others) = find_folders(source, filesystem, wanted=WANTED)
     try:
         chosen = chosen_trials(load(source, filesystem), trials)
     except ValueError:

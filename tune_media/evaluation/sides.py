@@ -24,6 +24,7 @@ from tune_media.viewing.forks import EVALUATIONS
 from tune_media.viewing.places import Folder, find_folders, folder_at
 from tune_media.viewing.taped_episodes import TapedEpisode
 
+WANTED = "the folder of an experiment, which tuner.fit() prints, or that of a checkpoint"
 _COPIED = ".copied"  # a file that a folder has if all of an evaluation is in it
 _VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its class
 
@@ -105,7 +106,7 @@ def side_of(
     if not folder.is_there and ":" in posixpath.basename(text):
         before, _, name = text.rpartition(":")
         folder = folder_at(before, filesystem)
-    find_folders(folder.path, folder.filesystem)  # raises if there is none
+    find_folders(folder.path, folder.filesystem, wanted=WANTED)  # raises if there is none
     checkpoint = None if name else checkpoint_at(folder.filesystem, folder.path)
     if checkpoint is not None:
         return _side_of_checkpoint(text, checkpoint)

@@ -71,13 +71,19 @@ class Folder:
         return bool(info.type == pyarrow.fs.FileType.File)
 
 
-def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> list[Folder]:
+def find_folders(
+    source: Any,
+    filesystem: pyarrow.fs.FileSystem | None = None,
+    *,
+    wanted: str = "the experiment's folder, which tuner.fit() prints",
+) -> list[Folder]:
     """Return the folders that ``source`` names.
 
     Args:
         source: A local path, a URI such as ``s3://bucket/experiment``, a path on ``filesystem``, a ``ResultGrid``, or
             a sequence of these.
         filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
+        wanted: What to pass instead of a folder that is not there.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -91,13 +97,13 @@ def find_folders(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -
             raise _unreadable(source, error) from error
         if not is_there:
             wrong = f"{folder.path!r} is a file" if folder.is_file else f"There is no folder {folder.path!r}"
-            raise FileNotFoundError(f"{wrong}; pass the experiment's folder, which tuner.fit() prints.")
+            raise FileNotFoundError(f"{wrong}; pass {wanted}.")
         return [folder]
     path = getattr(source, "experiment_path", None)
     if isinstance(path, str):  # a ResultGrid
-        return find_folders(path, filesystem or source.filesystem)
+        return find_folders(path, filesystem or source.filesystem, wanted=wanted)
     if isinstance(source, Sequence) and source and not isinstance(source, (bytes, bytearray)):
-        folders = [folder for part in source for folder in find_folders(part, filesystem)]
+        folders = [folder for part in source for folder in find_folders(part, filesystem, wanted=wanted)]
         return [folder for at, folder in enumerate(folders) if folder not in folders[:at]]
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
 
