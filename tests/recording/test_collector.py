@@ -91,6 +91,7 @@ def test_other_uses_of_these_words_do_no_harm(info):
     ("info", "place"),
     [
         ({"data": {"gap": 1.0, "final": {"goals": 1}}}, "info['data']['gap']"),
+        ({"data": {"running": 1.0, "final": {"goals": 1}}}, "info['data']['running']"),
         (
             {"left": {"data": {"final": {"goals": 1}}}, "__common__": {"data": {"gap": 1.0}}},
             "info['__common__']['data']",
@@ -107,8 +108,8 @@ def test_what_is_beside_the_convention_is_named_once_and_the_rest_is_taken(info,
     assert [*recorder.end(0).metrics.values()] == [1]
 
 
-@pytest.mark.parametrize("reads", [{"success": "data/solved"}, {"collect": "data/solved"}])
-def test_what_success_or_collect_may_read_is_not_said_to_be_lost(reads):
+@pytest.mark.parametrize("reads", [{"success": "data/solved"}, {"collect": "data/solved"}, {"trajectories": True}])
+def test_what_something_else_may_read_or_store_is_not_said_to_be_lost(reads):
     recorder = make_recorder(video=None, **reads)
     recorder.start(0, EpisodeStart("one", dict))
     recorder.step(0, 1.0, None, {"data": {"solved": True}})

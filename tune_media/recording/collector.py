@@ -141,7 +141,7 @@ def _of_convention(facts: StepFacts) -> Iterator[Named]:
 
 
 def strays(info: Any) -> Iterator[str]:
-    """Yield the places in ``info["data"]`` that are beside the convention: neither running nor final.
+    """Yield the places in ``info["data"]`` that are beside the convention: no values by name, running or final.
 
     >>> list(strays({"data": {"final": {"goals": 1}, "gap": 2.0}}))
     ["info['data']['gap']"]
@@ -149,7 +149,9 @@ def strays(info: Any) -> Iterator[str]:
     for agent, part in _parts(info):
         if isinstance(data := part.get("data"), Mapping):
             place = "info" if agent is None else f"info[{agent!r}]"
-            yield from (f"{place}['data'][{name!r}]" for name in data if name not in (RUNNING, FINAL))
+            for name, values in data.items():
+                if name not in (RUNNING, FINAL) or not (values is None or isinstance(values, Mapping)):
+                    yield f"{place}['data'][{name!r}]"
 
 
 def _by_convention(info: Any) -> Iterator[Named]:

@@ -68,8 +68,8 @@ class Recorder:
         # the episodes that ended since the last collection
         self.candidates = Candidates(plan, self.problems, self.clock)
         self.collector = Collector(plan.collect)
-        # Values beside info's convention are told of, unless collect= or success= may read them.
-        self._tells_strays = plan.collect is None and plan.success is None
+        # Values beside info's convention are told of, unless something else may read or store them.
+        self._tells_strays = plan.collect is None and plan.success is None and not plan.looks_at_steps
         self.abandoned = 0  # episodes that were being recorded and never ended
         self.looks_at_steps = plan.looks_at_steps  # ``step`` needs the action and the observation
         self.looks_at_every_step = self.collector.may_find({})  # values may be taken from steps without an info, too
@@ -188,7 +188,10 @@ class Recorder:
             self.problems.report(reason, "a value of a step is not stored as it is")
         if self._tells_strays and (stray := next(strays(info), None)) is not None:
             self._tells_strays = False
-            remedy = "values belong into ['data']['running'] or ['data']['final'], or collect= names their paths"
+            remedy = (
+                "values belong, under their names, in ['data']['running'] or ['data']['final'], or in what a "
+                "recorder's collect= takes"
+            )
             self.problems.report(f"{stray} is beside the convention: {remedy}", "a value of a step is not stored")
         if episode.is_candidate:
             with self.clock.render(), self.guard_clip(episode, "a frame"):
