@@ -50,7 +50,7 @@ def demo(storage: str, iterations: int) -> Outcome:
         return Outcome(facts, lines, problem="the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
     if (said := catalog.verdict) is not None:
         lines.append(f"\n{in_lines(said.sentence)}")
-    lines.append(f"{in_lines('See the four trials side by side, the winner first:')}\n")
+    lines.append(f"{in_lines('See the four trials side by side, the best first:')}\n")
     return Outcome(facts, [*lines, f"    {watch}\n"])
 
 

@@ -61,8 +61,8 @@ def find_sources(
         is_there, is_file = folder.is_there, folder.is_file  # each asks the storage
         if is_file and not is_foreign:
             raise FileNotFoundError(
-                f"{text!r} is a file; pass the experiment's folder. If it holds the policy of another library, pass "
-                "policy= and env=, too."
+                f"{text!r} is a file; pass {WANTED}. If it holds the policy of another library, pass policy= and env=, "
+                "too."
             )
         is_one = is_file or (is_there and checkpoint_at(folder.filesystem, folder.path) is not None)
         names_trial = not is_one and not is_there and ":" in pattern

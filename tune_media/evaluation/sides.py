@@ -24,7 +24,7 @@ from tune_media.viewing.forks import EVALUATIONS
 from tune_media.viewing.places import Folder, find_folders, folder_at
 from tune_media.viewing.taped_episodes import TapedEpisode
 
-WANTED = "the folder of an experiment, which tuner.fit() prints, or that of a checkpoint"
+WANTED = "the folder of an experiment, which tuner.fit() prints, or a checkpoint"
 _COPIED = ".copied"  # a file that a folder has if all of an evaluation is in it
 _VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its class
 

@@ -379,8 +379,8 @@ class Catalog(Sequence[CatalogRow]):
         ``metrics/<name>`` of its own; ``series`` and ``values`` hold dicts. ``rolled_back`` is True for an episode that
         the trial has left behind, by going back to an earlier checkpoint; leave those out before you count or average.
 
-        A million episodes take some 75 s and 2.5 GB on two cores (source: the page Benchmarks,
-        ``bench_million``). DuckDB reads the same files in 11 s with 1 GB.
+        A million episodes take 2.5 GB. DuckDB reads the same files six times as fast, with 1 GB (source: the page
+        Benchmarks, ``bench_million``).
 
         Args:
             params: As in ``to_pandas``.
