@@ -22,14 +22,14 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.experiment.params import PARAMS, plain_config
-from tune_media.experiment.results import RESULTS, json_object, result_time
+from tune_media.experiment.results import json_object, result_time
 from tune_media.experiment.status import ERRORS
 from tune_media.storage.bare_clips import KEY, is_clip_name, section_of
 from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.filesystem import append_whole, read_if_there, write_atomically, write_once
 from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of, read_index
 from tune_media.storage.names import file_name, safe_key
+from tune_media.storage.trial_folder import PARAMS, RESULTS, plain_config
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text

@@ -11,7 +11,7 @@ import tune_media as tm
 from tests.support.experiment import tensorboard_events
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
-from tune_media.experiment.params import plain_config
+from tune_media.storage.trial_folder import plain_config
 
 
 class Kind(enum.Enum):

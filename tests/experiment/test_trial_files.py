@@ -7,10 +7,11 @@ import pytest
 
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_trial
-from tune_media.experiment.params import differing, flat_values, nested_choice, plain_config, searched_params
+from tune_media.experiment.params import differing, flat_values, nested_choice, searched_params
 from tune_media.experiment.status import last_line
 from tune_media.experiment.trial_files import TrialFiles, version_of
 from tune_media.storage.index_lines import INDEX_PATH
+from tune_media.storage.trial_folder import plain_config
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 

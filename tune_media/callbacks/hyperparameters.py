@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tune_media.experiment.params import nested_choice, plain_config, searched_params
+from tune_media.experiment.params import nested_choice, searched_params
 from tune_media.ray_compat import unresolved_config
+from tune_media.storage.trial_folder import plain_config
 from tune_media.values.foreign import items_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from tune_media.callbacks.rows import (
     name_row,
     read_media_row,
 )
-from tune_media.experiment.params import plain_config
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
 from tune_media.results.content_ids import Place
@@ -34,6 +33,7 @@ from tune_media.results.reader import FoundMedium, replace_media
 from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
 from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
+from tune_media.storage.trial_folder import plain_config
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import foreign_errors, shown, without_address
 from tune_media.values.medium import new_id

@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, number_of
-from tune_media.experiment.params import PARAMS
-from tune_media.experiment.results import RESULTS, json_file, json_object
+from tune_media.experiment.results import json_file, json_object
 from tune_media.replay.playing import PlayedAs
 from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.episode_files import (
@@ -29,6 +28,7 @@ from tune_media.storage.episode_files import (
 from tune_media.storage.filesystem import read_if_there, write_atomically, write_once
 from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, read_index
 from tune_media.storage.names import file_name, safe_key
+from tune_media.storage.trial_folder import PARAMS, RESULTS
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
 from tune_media.values.safe_names import name_digest
 from tune_media.values.strict_json import json_bytes

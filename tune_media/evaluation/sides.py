@@ -12,11 +12,11 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoint_at, checkpoints_of, content_digest
 from tune_media.evaluation.request import ALL
-from tune_media.experiment.params import PARAMS
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.storage.episode_files import FOLDER, RECIPE_FOLDER
 from tune_media.storage.filesystem import write_atomically
+from tune_media.storage.trial_folder import PARAMS
 from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
 from tune_media.viewing.catalog import load

@@ -8,38 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tune_media.values.foreign import is_a, items_of, members_of, shown, whole_characters, without_address
-from tune_media.values.plain import pack
+from tune_media.storage.trial_folder import SAMPLED, is_object, is_stand_in, value_at
+from tune_media.values.foreign import is_a, shown, whole_characters, without_address
 
-PARAMS = "params.json"
-_SAMPLED = "__fn_ph"  # Tune's mark of a value that a function makes
-_OBJECT = "__ref_ph"  # and of an object, before its id
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _MAX_LIST_CHARACTERS = 80
 _CLEANRL = re.compile(r"(?P<env_id>.+)__(?P<exp_name>.+)__(?P<seed>\d{1,18})__\d{9,}")
-
-
-def plain_config(config: Any, chosen: Any = None) -> Any:
-    """Return hyperparameters as plain data: functions, classes and other objects become their text.
-
-    A text that does not tell an object from others, since it has an address or names a local class, gets Tune's id of
-    the object (``nested_choice``): it is the same in all trials, trackers and readers, also after a restore.
-    """
-    if is_a(config, dict):
-        named = ((whole_characters(shown(key, str)), value) for key, value in items_of(config))
-        return {name: plain_config(value, _at(chosen, name)) for name, value in named}
-    if is_a(config, (list, tuple)):
-        values = members_of(config, tuple if is_a(config, tuple) else list)
-        kind = tuple if type(config) is tuple else list
-        return kind(plain_config(value, _at(chosen, number)) for number, value in enumerate(values))
-    if is_a(config, str):
-        text = whole_characters(shown(config, str))
-        return _object_text(text, chosen) if _is_object(chosen) else text
-    try:
-        pack(config)
-    except Exception:
-        return _object_text(whole_characters(shown(config, str)), chosen)
-    return config
 
 
 def params_of_name(folder: str) -> dict[str, Any]:
@@ -73,7 +46,7 @@ def _sampled(config: Mapping[str, Any]) -> dict[str, Any]:
     sampled = {}
     for name, value in config.items():
         inner: Any = _sampled(value) if is_a(value, Mapping) else value
-        if (_is_stand_in(inner) and inner[0] == _SAMPLED) or (is_a(inner, dict) and inner):
+        if (is_stand_in(inner) and inner[0] == SAMPLED) or (is_a(inner, dict) and inner):
             sampled[whole_characters(shown(name, str))] = inner
     return sampled
 
@@ -88,44 +61,14 @@ def searched_params(config: Mapping[str, Any], chosen: Any) -> dict[str, Any]:
 def _add_searched(searched: dict[str, Any], name: str, value: Any, chosen: Any) -> None:
     if is_a(chosen, Mapping) and chosen:
         for part, inner in chosen.items():
-            _add_searched(searched, f"{name}/{part}" if name else str(part), _at(value, part), inner)
+            _add_searched(searched, f"{name}/{part}" if name else str(part), value_at(value, part), inner)
     elif is_a(value, Mapping) and value:  # one object was chosen that is a dict
         for part, inner in value.items():
             _add_searched(searched, f"{name}/{part}", inner, None)
-    elif value is not None or not _is_stand_in(chosen):
+    elif value is not None or not is_stand_in(chosen):
         searched[name] = chosen if value is None else value
-    elif _is_object(chosen):
+    elif is_object(chosen):
         searched[name] = f"<object {chosen[1]}>"
-
-
-def _at(tree: Any, key: Any) -> Any:
-    """Return what is at a key of a dict or a place of a list; None if there is nothing. A key may hold a ``/``."""
-    if is_a(tree, Mapping) and key in tree:
-        return tree[key]
-    for part in shown(key, str).split("/"):
-        if is_a(tree, Mapping):
-            tree = tree.get(part)
-        elif is_a(tree, (list, tuple)) and part.isdecimal() and int(part) < len(tree) and not _is_stand_in(tree):
-            tree = tree[int(part)]
-        else:
-            return None
-    return tree
-
-
-def _is_stand_in(chosen: Any) -> bool:
-    return is_a(chosen, (list, tuple)) and len(chosen) == 2 and chosen[0] in (_OBJECT, _SAMPLED)
-
-
-def _is_object(chosen: Any) -> bool:
-    return _is_stand_in(chosen) and chosen[0] == _OBJECT
-
-
-def _object_text(text: str, chosen: Any) -> str:
-    if _is_object(chosen):
-        text, count = _ADDRESS.subn(f" {chosen[1]}", text, count=1)
-        if not count and "<locals>" in text:
-            text = f"{text[:-1]} {chosen[1]}>" if text.endswith(">") else f"{text} {chosen[1]}"
-    return without_address(text)
 
 
 def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -13,10 +13,10 @@ import pyarrow.fs
 
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
 from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
+from tune_media.storage.trial_folder import RESULTS
 from tune_media.values.number import as_number, whole_number
 from tune_media.values.strict_json import parse_json
 
-RESULTS = "result.json"
 _MAX_BYTES = 64 * 2**20
 _TAIL = 64 * 1024  # bytes; one line of an RLlib result is about 20 kB
 _MAX_TAIL = 2**20  # how far back the last evaluation is looked for, unless a line is longer

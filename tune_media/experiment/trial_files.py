@@ -18,16 +18,8 @@ import pyarrow.fs
 
 from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
-from tune_media.experiment.params import (
-    PARAMS,
-    differing,
-    flat_values,
-    params_of_name,
-    plain_config,
-    searched_params,
-)
+from tune_media.experiment.params import differing, flat_values, params_of_name, searched_params
 from tune_media.experiment.results import (
-    RESULTS,
     Metric,
     counting,
     finite_metrics,
@@ -48,6 +40,7 @@ from tune_media.storage.filesystem import file_info, is_local, open_file
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.storage.trial_folder import PARAMS, RESULTS, plain_config
 from tune_media.storage.trial_media import TrialContents, read_trial
 from tune_media.values.checks import name_some
 from tune_media.values.clip_columns import Columns

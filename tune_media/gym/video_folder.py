@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.experiment.params import PARAMS, plain_config
 from tune_media.experiment.results import json_file
 from tune_media.recording.episode import Candidate
 from tune_media.storage.bare_clips import KEY, section_of
@@ -23,6 +22,7 @@ from tune_media.storage.entry import STORED, MediaEntry, file_set, line_of
 from tune_media.storage.episode_files import DATA_KEY, EpisodeReport, RecorderEpisodes, file_names
 from tune_media.storage.filesystem import append_whole, write_once
 from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of, read_index
+from tune_media.storage.trial_folder import PARAMS, plain_config
 from tune_media.values.checks import as_shown
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory, thinned
 from tune_media.values.medium import new_id

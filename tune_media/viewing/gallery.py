@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tune_media.experiment.results import RESULTS
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.trial_folder import RESULTS
 from tune_media.values.checks import did_you_mean
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text

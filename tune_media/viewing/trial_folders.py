@@ -9,13 +9,13 @@ from typing import TypeAlias, TypeVar
 
 import pyarrow.fs
 
-from tune_media.experiment.params import PARAMS
 from tune_media.experiment.trial_files import TrialFiles, Version, version_of
 from tune_media.storage.bare_clips import bare_version
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.storage.log import is_logged
+from tune_media.storage.trial_folder import PARAMS
 
 _Item = TypeVar("_Item")
 _Info: TypeAlias = "pyarrow.fs.FileInfo | OSError"

@@ -15,13 +15,13 @@ from functools import partial
 
 import pyarrow.fs
 
-from tune_media.experiment.results import RESULTS
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
 from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.passed_over import passed_over
+from tune_media.storage.trial_folder import RESULTS
 from tune_media.values.checks import name_some
 from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import error_text
