@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tune_media import EpisodeRecord, Image, selection
-from tune_media.recording.choosing import laid_out, selector_reason
+from tune_media.recording.choosing import chosen_by, laid_out, selector_reason
 from tune_media.recording.episode import Candidate
 from tune_media.selection import as_selectors
 
@@ -38,3 +38,12 @@ def test_the_reason_of_a_missing_metric_names_those_there_are():
     assert reason == f"keep='won' raised KeyError: 'missing'; {has}"
     assert selector_reason(RAISES, KeyError("missing"), [record("a")]).endswith("are: none (collect= adds some)")
     assert "metrics" not in selector_reason(RAISES, TypeError("no"), [record("a", speed=1.0)])
+
+
+def test_a_selector_that_raises_costs_the_others_nothing():
+    best, records = selection.best(), [record("a", 1.0), record("b", 2.0)]
+    chosen, (reason,) = chosen_by([RAISES, best], records, argument="clips")
+    assert chosen == selection.winners(records, [best]) == {"best": records[1:]}
+    assert reason.startswith("clips='won' raised KeyError: 'missing'; ")
+    with pytest.raises(KeyError):
+        chosen_by([RAISES], records, strict=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
+from tune_media.recording.choosing import CHOOSES_NOTHING, chosen_by
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.render_pool import RenderPool
-from tune_media.selection import Selector, winners
+from tune_media.selection import Selector
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.video import Video
@@ -18,8 +19,8 @@ from tune_media.viewing.taped_episodes import TapedEpisode, recipe_of
 class ClipRenderer:
     """Makes clips of the episodes of each checkpoint that selectors choose, in a subprocess.
 
-    Without ``video``, a clip has the frames that would have been recorded. ``problems`` says why clips are missing, of
-    ``failed`` episodes.
+    Without ``video``, a clip has the frames that would have been recorded. ``problems`` says why clips are missing;
+    ``failed`` counts the episodes and the choices that have none for it.
     """
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
@@ -29,7 +30,7 @@ class ClipRenderer:
         self._useless: set[str] = set()  # the hashes of recipes whose envs show nothing
         self.problems: list[str] = []
         self.failed = 0
-        self._stills = Stills(self._add_still)
+        self._stills = Stills(lambda reason: self._add_once(f"{SHOWS_NOTHING}: {reason}"))
 
     def close(self) -> None:
         """End the process."""
@@ -43,7 +44,10 @@ class ClipRenderer:
         Clips in ``are_there``, by the names of their selectors and their episodes' ids, are not made again.
         """
         by_id = {episode.id: episode for episode in episodes}
-        chosen = winners([episode.record for episode in episodes], self.selectors)
+        chosen, reasons = chosen_by(self.selectors, [episode.record for episode in episodes], argument="clips")
+        self.failed += len(reasons)
+        for reason in reasons:
+            self._add_once(f"{CHOOSES_NOTHING}: {reason}")
         made: dict[str, dict[str, Video]] = {}
         for name, records in chosen.items():
             for record in records:
@@ -74,7 +78,6 @@ class ClipRenderer:
         self._stills.look(clips.values())
         return episode.videos(clips)
 
-    def _add_still(self, reason: str) -> None:
-        text = f"{SHOWS_NOTHING}: {reason}"
+    def _add_once(self, text: str) -> None:
         if text not in self.problems:
             self.problems.append(text)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tune_media.recording.episode import Candidate
-from tune_media.selection import Selector, as_result
+from tune_media.selection import Selector, as_result, winners
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.foreign import foreign_errors
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS
@@ -40,22 +40,22 @@ def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -
 
 
 def chosen_by(
-    selectors: Iterable[Selector], records: Iterable[EpisodeRecord], *, strict: bool = False
+    selectors: Iterable[Selector], records: Iterable[EpisodeRecord], *, strict: bool = False, argument: str = "keep"
 ) -> tuple[dict[str, list[EpisodeRecord]], list[str]]:
-    """Return each selector's choice over all env runners' candidates, by name, and why others raised, if not strict."""
-    ordered = sorted(records, key=lambda record: (record.finished_at, record.id))
+    """Return each selector's choice over all env runners' candidates, by name, and why others raised, if not strict.
+
+    ``argument`` is what the user calls the selectors.
+    """
+    records = list(records)
     chosen: dict[str, list[EpisodeRecord]] = {}
     reasons = []
     for selector in selectors:
         try:
-            winners = selector.choose(ordered)
+            chosen |= winners(records, [selector])
         except foreign_errors() as error:
             if strict:
                 raise
-            reasons.append(selector_reason(selector, error, ordered))
-            continue
-        if winners:
-            chosen[selector.name] = winners
+            reasons.append(selector_reason(selector, error, records, argument))
     return chosen, reasons
 
 
@@ -79,9 +79,11 @@ def laid_out(
     return result
 
 
-def selector_reason(selector: Selector, error: BaseException, records: Sequence[EpisodeRecord]) -> str:
+def selector_reason(
+    selector: Selector, error: BaseException, records: Sequence[EpisodeRecord], argument: str = "keep"
+) -> str:
     """Return why a selector chose nothing, with the names that it could have used."""
-    reason = f"keep={selector.name!r} raised {error_text(error)}"
+    reason = f"{argument}={selector.name!r} raised {error_text(error)}"
     if isinstance(error, KeyError):
         names = sorted({name for record in records for name in record.metrics})
         reason += f"; the metrics of these episodes are: {', '.join(names) or 'none'} (collect= adds some)"
