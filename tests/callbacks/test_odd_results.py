@@ -25,11 +25,6 @@ class NoText:
     __repr__ = __str__
 
 
-class Exits:
-    def __repr__(self):
-        raise SystemExit(3)
-
-
 class NoItems(dict):
     def items(self):
         raise RuntimeError("no items")
@@ -131,7 +126,6 @@ ODD = {
     "list in itself": CYCLIC_LIST,
     "no text": NoText(),
     "no text in an array": np.array([NoText(), 1], object),
-    "exits": [Exits()],
     "shared": shared(9),
     "deep": deep(900),
     "large number": 10**5000,
@@ -148,7 +142,6 @@ OF_OWN_CLASSES = {  # with what is logged
     "text": (OddText("abc"), "abc"),
     "array": (np.arange(3.0).view(OddArray), [0.0, 1.0, 2.0]),
     "mapping": (OddMapping(), None),
-    "exits": (type("Leaves", (dict,), {"items": lambda self: exit()})(a=1.0), {"a": 1.0}),
 }
 
 
@@ -203,13 +196,6 @@ def test_whole_numbers_as_keys_and_other_ordinary_results_are_not_counted(tmp_pa
     events = tensorboard_events(tmp_path / "driver/staging/t1")
     assert [events.Scalars(f"ray/tune/{name}")[0].value for name in ("1", "null", "NaN", "größe")] == [2, 3, 4, 5]
     assert "fault" not in capsys.readouterr().out
-
-
-def test_a_hyperparameter_whose_repr_exits_does_not_reach_tunes_loop(tmp_path):
-    own = Own()
-    results = [{"score": 1.0, "config": {"odd": Exits()}}, {"score": 2.0, "config": {"odd": Exits()}}]
-    run([tm.JsonMediaLoggerCallback(), tm.MediaLoggerCallback(own)], FakeTrial(tmp_path), results)
-    assert [flat["score"] for flat in own.flat] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("name", OF_OWN_CLASSES)

@@ -2,7 +2,6 @@ import errno
 import io
 import multiprocessing
 import os
-import signal
 import threading
 import time
 
@@ -216,55 +215,3 @@ def test_a_backend_that_gets_no_thread_or_process_is_called_again(tmp_path, sess
     backend, trial = Starts(), FakeTrial(tmp_path)
     run([tm.MediaLoggerCallback(backend)], trial, [{"level": step} for step in range(3)])
     assert backend.got == [1, 2, 3]
-
-
-class Leaves(tm.Backend):
-    name, in_loop = "leaves", frozenset({"start", "metrics", "media", "end", "finish"})
-
-    def __init__(self, error):
-        self.error = error
-
-    def start(self, trial):
-        raise self.error
-
-    def metrics(self, trial, report):
-        raise self.error
-
-    def end(self, trial, status):
-        raise self.error
-
-    def finish(self):
-        raise self.error
-
-    def get_state(self):
-        raise self.error
-
-
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
-def test_a_backend_that_leaves_the_process_is_a_fault_in_tunes_loop(tmp_path, caplog, error):
-    """SystemExit went through, and ended ``fit``; so did a KeyboardInterrupt that nobody had pressed."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # Tune has a handler of its own
-    try:
-        callback, trial = tm.MediaLoggerCallback(Leaves(error)), FakeTrial(tmp_path)
-        run([callback], trial, [{"weights": tm.Artifact(b"1", name="weights.bin")}])
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert f"leaves: starting a trial failed (RuntimeError: {type(error).__name__}" in caplog.text
-    assert len(read_index(trial.storage.storage_filesystem, trial.storage.trial_fs_path)[0]) == 1
-
-
-class IsPressed(tm.Backend):
-    in_loop = frozenset({"start"})
-
-    def start(self, trial):
-        signal.raise_signal(signal.SIGINT)
-
-
-def test_a_ctrl_c_of_the_users_goes_through(tmp_path, sessions_end):
-    callback, trial = tm.MediaLoggerCallback(IsPressed()), FakeTrial(tmp_path)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            callback.log_trial_start(trial)
-    finally:
-        signal.signal(signal.SIGINT, before)

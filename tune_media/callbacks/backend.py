@@ -22,7 +22,6 @@ from tune_media.storage.entry import STORED, MediaEntry
 from tune_media.storage.index_lines import Line
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_media import read_trial
-from tune_media.values.foreign import as_exception, foreign_errors
 from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.score import clip_rank, does_count
@@ -131,8 +130,8 @@ class Context:
     def _guarded(self, what: str) -> Iterator[None]:
         try:
             yield
-        except foreign_errors() as error:
-            self.fault(what, as_exception(error))
+        except Exception as error:
+            self.fault(what, error)
 
     def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning and a count, or let it through if ``MediaOptions(strict=True)``."""

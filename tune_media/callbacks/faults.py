@@ -8,7 +8,7 @@ import logging
 import traceback
 from collections.abc import Iterator
 
-from tune_media.values.foreign import as_exception, foreign_errors, shown
+from tune_media.values.foreign import shown
 from tune_media.values.problems import Problem, Problems
 from tune_media.values.secrets import error_text, redacted
 
@@ -43,16 +43,15 @@ class Faults:
         """Turn an exception into one warning; if strict, let it through, or leave it to ``raise_first``."""
         try:
             yield
-        except foreign_errors() as error:
+        except Exception as error:
             if self.strict and not later:
-                if isinstance(error, Exception):
-                    raise
-                raise as_exception(error) from error
+                raise
             self.report(name, what, error)
 
     def report(self, name: str, what: str, error: BaseException, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
-        error = as_exception(error)
+        if not isinstance(error, Exception):  # a SystemExit must not end Tune's loop
+            error = RuntimeError(error_text(error))
         self.count += 1
         self._first = self._first or error
         seen = (name, type(error).__name__, kind)

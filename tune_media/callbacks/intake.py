@@ -35,7 +35,7 @@ from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
 from tune_media.storage.trial_folder import plain_config
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.foreign import foreign_errors, shown, without_address
+from tune_media.values.foreign import shown, without_address
 from tune_media.values.medium import new_id
 from tune_media.values.number import whole_number
 from tune_media.values.plain import MEDIA, pack, pack_each
@@ -199,7 +199,7 @@ def _append_media(intake: TrialIntake, taken: ResultIntake, faults: Faults, room
         row = None
         try:
             row = _media_row(intake.known.trial_id, entry, room)
-        except foreign_errors() as error:  # the user's own facts of it; the other media are kept
+        except Exception as error:  # the user's own facts of it; the other media are kept
             faults.report("the store", f"writing {entry.path}", error)
             with faults.guard("the store", f"listing {entry.path}", later=True):
                 data = name_row(entry).as_lost(FAILED, error_text(error)).packed()
@@ -214,7 +214,7 @@ def _append_media(intake: TrialIntake, taken: ResultIntake, faults: Faults, room
         if episodes:
             batches, content = episodes_row(intake.known.trial_id, episodes, clips_by_episode(taken.entries))
             taken.rows.append(NewRow(intake.known.trial_id, "episodes", batches.packed(), content))
-    except foreign_errors() as error:
+    except Exception as error:
         faults.report("the store", f"writing {episodes[0].path}", error)
         _fail(intake, taken, episodes)
 

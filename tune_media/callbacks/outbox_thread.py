@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from tune_media.callbacks.outbox import Outbox
-from tune_media.values.foreign import as_exception
 from tune_media.values.threads import start_thread
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while the storage or tracker is away
@@ -95,7 +94,7 @@ class OutboxThread:
                 if not is_busy and self._is_closing and self.finished():
                     return
             except BaseException as raised:  # SystemExit, too: a thread that ends would leave all the rest undone
-                error = as_exception(raised)
+                error = raised if isinstance(raised, Exception) else RuntimeError(f"{type(raised).__name__}: {raised}")
                 if self._gave_up:
                     return
                 self.is_away = True

@@ -25,7 +25,6 @@ from tune_media.recording.winners import result_of
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.checks import above_0, as_shown
 from tune_media.values.episodes import EpisodeData, thinned
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.medium import new_id
 from tune_media.values.problems import PROBLEMS
 from tune_media.values.video import Video
@@ -185,7 +184,7 @@ class Recording:
         """Return the reward of a step; NaN, with a warning, of one that is no number; the user's loop continues."""
         try:
             return as_reward(reward)
-        except foreign_errors():
+        except Exception:
             if self._plan.strict:
                 raise
             text = f"{describe(self._env)} gave the reward {as_shown(reward)}, which is not a number"
@@ -329,7 +328,7 @@ class Recording:
         """Turn an exception of a user's function or env into a warning; the user's loop continues."""
         try:
             yield
-        except foreign_errors() as error:
+        except Exception as error:
             if self._plan.strict:
                 raise
             self.recorder.problems.report_error(what, error, consequence, lost=lost)

@@ -16,7 +16,6 @@ from tune_media.gym.recording import Recording, RecordingWrapper
 from tune_media.gym.vector_step import VectorStep, with_statistics
 from tune_media.gym.wrapper_arguments import Arguments, check_is_env, takes_arguments
 from tune_media.values.convert import as_array
-from tune_media.values.foreign import foreign_errors
 
 _CONVENTION = frozenset({"data", "media", "final_info"})  # the keys of info that are collected by default
 
@@ -176,7 +175,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         """Return the info of one sub-env. If it cannot be taken apart, that is a warning; the user's loop continues."""
         try:
             return now.final_info(index) if final else now.info(index)
-        except foreign_errors() as error:
+        except Exception as error:
             if self._recording.recorder.plan.strict:
                 raise
             self._recording.recorder.problems.report_error("infos", error, "infos are left out")

@@ -23,7 +23,6 @@ from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.taping import DIRECTLY, Taping
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
 from tune_media.values.episodes import EpisodeData
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.secrets import error_text
 
 
@@ -78,7 +77,7 @@ class WrapperTaping(Taping):
             try:
                 made = MadeByUser.like(inner, env_fn)
                 self.recipe = Recipe.of(made, {}, inner, frame=frame, video=self.plan.video)
-            except foreign_errors() as error:
+            except Exception as error:
                 self.go_direct_and_report(
                     f"render={self.plan.render!r}: env_fn= (or frame=, or an overlay) cannot be pickled for the "
                     f"process that renders: {error_text(error)}. Have it make or import all that it uses, instead of "
@@ -130,7 +129,7 @@ class WrapperTaping(Taping):
             try:
                 clips = self._taped(winner, tapes.get(id)).clips_by(self._process())
                 result.kept[id] = replace(winner, clips=clips, tape=None)
-            except foreign_errors() as error:
+            except Exception as error:
                 reason = self._reason(error)
                 if self.plan.strict:
                     raise RenderError(reason) from error
@@ -161,7 +160,7 @@ class WrapperTaping(Taping):
             elif self.mode == REPLAY:
                 for sample in samples:
                     compare(sample, self._process())
-        except foreign_errors() as error:
+        except Exception as error:
             if isinstance(error, RenderError) and not error.is_of_env:
                 self._recorder.problems.report_error("comparing a replay", error, "it was not compared")
                 return
@@ -193,7 +192,7 @@ class WrapperTaping(Taping):
             raise RenderError("its tape was left out: the tapes since the last take() took too much", is_of_env=False)
         return TapedClip(packed, self.recipe, winner.record)
 
-    def _reason(self, error: BaseException) -> str:
+    def _reason(self, error: Exception) -> str:
         """Return why a tape could not be rendered, with the remedy."""
         text = str(error) if isinstance(error, RenderError) else error_text(error)
         if _is_of_one_episode(error):
@@ -210,6 +209,6 @@ class WrapperTaping(Taping):
         )
 
 
-def _is_of_one_episode(error: BaseException) -> bool:
+def _is_of_one_episode(error: Exception) -> bool:
     """Return whether the replay differed from its episode; otherwise no tape can be played."""
     return isinstance(error, RenderError) and error.step is not None

@@ -24,7 +24,6 @@ from tune_media.values.episodes import (
     thinned,
     with_fewer_tapes,
 )
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.image import Image
 from tune_media.values.medium import joined
 from tune_media.values.problems import Problems, explained
@@ -38,7 +37,7 @@ MAX_CANDIDATE_BYTES = 256 * 2**20
 MAX_HELD_BYTES = 64 * 2**20
 """The most memory that frames of these take that are not encoded yet."""
 
-MoreValues = Callable[[EpisodeValues], Iterable[BaseException]]
+MoreValues = Callable[[EpisodeValues], Iterable[Exception]]
 """Adds the values that user hooks put into an episode, and returns why some of them cannot be stored. Called when it
 ends, and again when it is collected, because hooks may add some later."""
 
@@ -84,7 +83,7 @@ class Candidates:
             verdict = as_success(answer)
             if verdict is None and answer is not None:
                 self._problems.report(f"success= returned {as_shown(answer)}, which is neither true nor false", unknown)
-        except foreign_errors() as error:
+        except Exception as error:
             if self._plan.strict:
                 raise
             self._problems.report_error("success=", error, unknown)
@@ -180,7 +179,7 @@ class Candidates:
         try:
             with self._clock.render():
                 return candidate.encoded()
-        except foreign_errors() as error:
+        except Exception as error:
             if self._plan.strict:
                 raise
             return replace(candidate, held={}, tape=None, no_clip=explained("encoding its frames", error))
@@ -206,7 +205,7 @@ class Candidates:
                     raise error
                 reason = f"{type(error).__name__}: {error}"
                 self._problems.report(reason, "a value that a hook put into an episode is left out")
-        except foreign_errors() as error:
+        except Exception as error:
             if self._plan.strict:
                 raise
             self._problems.report_error("reading an episode's own fields", error, "they are left out")

@@ -8,7 +8,6 @@ from typing import Any
 from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector, as_result, winners
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS
 from tune_media.values.secrets import error_text
 
@@ -23,7 +22,7 @@ RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED
 CHOOSES_NOTHING = "a selector chooses nothing"
 """What a problem says of a selector that raised."""
 
-Raised = list[tuple[Selector, BaseException]]
+Raised = list[tuple[Selector, Exception]]
 """The selectors that raised, which choose nothing."""
 
 
@@ -34,7 +33,7 @@ def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -
     for selector in selectors:
         try:
             ids |= {record.id for record in (selector.choose(records) if selector.local else records)}
-        except foreign_errors() as error:
+        except Exception as error:
             raised.append((selector, error))
     return ids, raised
 
@@ -52,7 +51,7 @@ def chosen_by(
     for selector in selectors:
         try:
             chosen |= winners(records, [selector])
-        except foreign_errors() as error:
+        except Exception as error:
             if strict:
                 raise
             reasons.append(selector_reason(selector, error, records, argument))
@@ -80,7 +79,7 @@ def laid_out(
 
 
 def selector_reason(
-    selector: Selector, error: BaseException, records: Sequence[EpisodeRecord], argument: str = "keep"
+    selector: Selector, error: Exception, records: Sequence[EpisodeRecord], argument: str = "keep"
 ) -> str:
     """Return why a selector chose nothing, with the names that it could have used."""
     reason = f"{argument}={selector.name!r} raised {error_text(error)}"

@@ -11,7 +11,6 @@ import numpy as np
 from tune_media.recording.series import EpisodeValues
 from tune_media.steps import FINAL, RUNNING, SERIES, Collect, Named, Rule, StepFacts
 from tune_media.values.checks import a_function
-from tune_media.values.foreign import foreign_errors
 
 _MAX_INFO_NAMES = 12
 
@@ -59,7 +58,7 @@ class Collector:
         """Return the paths that no step's info has had so far, and some names that infos have; both may be empty."""
         return frozenset(self._unmatched), tuple(self._info_names)
 
-    def collect(self, facts: StepFacts, values: EpisodeValues) -> Iterator[BaseException]:
+    def collect(self, facts: StepFacts, values: EpisodeValues) -> Iterator[Exception]:
         """Add the values of a step to those of its episode; yield why a bad value is left out, alone."""
         seen: set[str] = set()
         if self._unmatched:
@@ -75,7 +74,7 @@ class Collector:
                         raise ValueError(f"{named.name} is there twice in a step; the first is kept")
                     seen.add(named.name)
                     values.add(named)
-                except foreign_errors() as error:
+                except Exception as error:
                     yield error
 
     def _of_function(self, facts: StepFacts) -> Iterator[Named]:

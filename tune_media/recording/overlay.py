@@ -11,7 +11,6 @@ import numpy as np
 from tune_media.encoding import Frame
 from tune_media.steps import StepFacts
 from tune_media.values.convert import as_array
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.problems import FrameError, explained
 
 _MIN_FONT_PIXELS = 9
@@ -104,7 +103,7 @@ def _line_of(part: Part, facts: StepFacts) -> str:
     if callable(part):
         try:
             return str(part(facts))
-        except foreign_errors() as error:
+        except Exception as error:
             raise FrameError(explained("VideoOptions(overlay=...), a function,", error)) from error
     if part == "step":
         return f"t {facts.step}"

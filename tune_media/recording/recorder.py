@@ -25,7 +25,6 @@ from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.problems import Problems, explained
 from tune_media.values.secrets import error_text
 
@@ -293,7 +292,7 @@ class Recorder:
         """Turn an exception of a user's function or env into a problem that costs the clip, not the data."""
         try:
             yield
-        except foreign_errors() as error:
+        except Exception as error:
             if self.plan.strict:
                 raise
             self.problems.report_error(what, error, lost=1)

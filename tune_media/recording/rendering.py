@@ -17,7 +17,7 @@ import numpy as np
 
 from tune_media.values.checks import as_shown, did_you_mean
 from tune_media.values.convert import as_array
-from tune_media.values.foreign import foreign_errors, of_type
+from tune_media.values.foreign import of_type
 from tune_media.values.problems import FrameError
 from tune_media.values.secrets import error_text
 
@@ -136,7 +136,7 @@ class Renderer:
             return self._called(view, index)
         except FrameError:
             raise
-        except foreign_errors() as error:
+        except Exception as error:
             raise FrameError(
                 f"env {self._name}: {_call_name(view)} raised {error_text(error)}"
                 f"{remedy_for(error) or self._remedy_of_inner_envs(view) or self._try_it()}"
@@ -330,7 +330,7 @@ def check_method(name: str, envs: Sequence[Any], method: str) -> None:
         raise FrameError(f"env {name} has no method {method!r}, which frame= names; {hint}")
 
 
-def remedy_for(error: BaseException) -> str:
+def remedy_for(error: Exception) -> str:
     """Return the remedy for an exception that envs are known to raise, as the end of a message; empty if unknown."""
     text = f"{error}"
     missing = getattr(error, "name", "") or ""
@@ -427,7 +427,7 @@ def _inner(env: Any) -> Any:
     for name in ("par_env", "env"):
         try:  # contextlib.suppress would take a microsecond
             inner = getattr(env, name, None)
-        except foreign_errors():  # a property of the user's
+        except Exception:  # a property of the user's
             continue
         if inner is not None and inner is not env:
             return inner

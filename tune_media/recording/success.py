@@ -9,7 +9,6 @@ from typing import Any
 from tune_media.recording.collector import COMMON
 from tune_media.values.checks import a_function, as_shown, did_you_mean
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.foreign import foreign_errors
 
 NAMES = ("success", "is_success")
 """The names that envs have for it in their infos: Meta-World's, and that of Gymnasium-Robotics."""
@@ -73,7 +72,7 @@ def as_success(value: Any) -> bool | None:
     try:
         plain = value if isinstance(value, (bool, int, float)) else value.item()
         return bool(plain) if isinstance(plain, (bool, int)) or not math.isnan(plain) else None
-    except foreign_errors():  # of a foreign type
+    except Exception:  # of a foreign type
         return None
 
 

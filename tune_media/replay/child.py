@@ -21,7 +21,6 @@ from tune_media.replay.child_processes import all_children
 from tune_media.replay.forks import may_fork
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
-from tune_media.values.foreign import foreign_errors
 
 _WATCH_SECONDS = 1.0
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
@@ -66,7 +65,7 @@ def main() -> None:
         os.nice(setup.pop("niceness"))
     try:
         player: RecipePlayer | RenderError = RecipePlayer(**setup)
-    except foreign_errors() as error:
+    except Exception as error:
         player = cannot_make(error)
 
     def tell(*contents: bytes, **facts: Any) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from tune_media.recording.pictures import Pictures
 from tune_media.replay.player import RenderError, ReplayDiffers
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.secrets import error_text
 
 
@@ -48,5 +47,5 @@ def _outcome(play: Callable[[], Pictures]) -> Pictures | Exception:
         return play()
     except (ReplayDiffers, RenderError) as error:
         return error
-    except foreign_errors() as error:
+    except Exception as error:
         return RuntimeError(error_text(error))

@@ -10,7 +10,6 @@ from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import set_states
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_holder
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.secrets import error_text
 
 
@@ -106,7 +105,7 @@ def env_at(step: int) -> Iterator[None]:
     """Turn an exception of the env into a difference."""
     try:
         yield
-    except foreign_errors() as error:
+    except Exception as error:
         raise ReplayDiffers.at(step, f"raised {error_text(error)}") from error
 
 

@@ -25,7 +25,6 @@ from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_rendering import frames_at, raise_if_other, render_tape
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
@@ -84,7 +83,7 @@ class RecipePlayer:
                 tell(*contents, clips=facts, nbytes=list(map(len, contents)))
         except RenderError as error:
             tell(error=str(error), at=error.step, is_of_env=error.is_of_env)
-        except foreign_errors() as error:
+        except Exception as error:
             tell(error=_told(error), at=None)
 
     def render(
@@ -278,12 +277,12 @@ def _compared(tape: Tape, places: Collection[int], video: VideoOptions | None) -
     return f"all {len(places)} frames" if tape.pictures.are_all else f"{len(places)} of {count} frames"
 
 
-def cannot_make(error: BaseException) -> RenderError:
+def cannot_make(error: Exception) -> RenderError:
     """Return the error that an env cannot be made."""
     return RenderError(f"the env cannot be made again: {_told(error)}")
 
 
-def _told(error: BaseException) -> str:
+def _told(error: Exception) -> str:
     return error_text(error) if isinstance(error, FrameError) else f"{error_text(error)}{remedy_for(error)}"
 
 

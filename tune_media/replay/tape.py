@@ -23,7 +23,7 @@ from crc32c import crc32c
 from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.replay.generators import Snapshot, States
 from tune_media.values.convert import as_array
-from tune_media.values.foreign import foreign_errors, without_address
+from tune_media.values.foreign import without_address
 from tune_media.values.plain import pack_exactly, unpack
 from tune_media.values.secrets import error_text
 
@@ -251,7 +251,7 @@ class Tape:
         if self.fault is None:
             try:
                 self.actions.append(action)
-            except foreign_errors() as error:
+            except Exception as error:
                 self.fault = f"its action of type {type(action).__name__} cannot be copied: {error_text(error)}"
 
     def has_stepped(self, check: int, reward: Any = None) -> None:
@@ -272,7 +272,7 @@ class Tape:
             if isinstance(reward, dict):
                 reward = sum(reward.values())  # of several agents
             self.rewards.append(reward.sum() if isinstance(reward, np.ndarray) else reward)
-        except foreign_errors():  # of a foreign type that makes no float of itself
+        except Exception:  # of a foreign type that makes no float of itself
             self.rewards = None
 
     def extend(self, actions: np.ndarray[Any, Any], checks: Iterable[int], rewards: Iterable[float]) -> None:

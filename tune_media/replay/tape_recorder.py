@@ -13,7 +13,6 @@ from tune_media.recording.rendering import inside
 from tune_media.recording.seeding import seeded
 from tune_media.replay.generators import EnvGenerators, Snapshot, layers_of
 from tune_media.replay.tape import NUMBERS, Tape, checksum
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.plain import pack_exactly, unpack
 from tune_media.values.secrets import error_text
 
@@ -109,7 +108,7 @@ class TapeRecorder:
         try:
             self.generators.begin_episode()
             generators = Snapshot(self.generators.places(), layers if seed is None else ())
-        except foreign_errors() as error:  # the env's own thread changes it
+        except Exception as error:  # the env's own thread changes it
             self._fault = f"the states of its random generators cannot be read ({error_text(error)})"
         if list(map(type, layers)) != self._layers:
             self._fault = self._fault or "its wrappers were exchanged after it was made"
@@ -219,7 +218,7 @@ class TapeRecorder:
                     self._check = checksum(reward, self._check)
                     return
             self._reward = reward if self._reward is None else self._reward + reward
-        except foreign_errors() as error:
+        except Exception as error:
             self._cannot_compare(error)
 
     def _as_in_a_batch(self, observation: Any) -> Any:
@@ -236,10 +235,10 @@ class TapeRecorder:
                 self._check = crc32c(STEP.pack(self._reward, terminated, truncated), self._check)
             else:
                 self._check = checksum((self._reward, terminated, truncated), self._check)
-        except foreign_errors() as error:
+        except Exception as error:
             self._cannot_compare(error)
 
-    def _cannot_compare(self, error: BaseException) -> None:
+    def _cannot_compare(self, error: Exception) -> None:
         self._fault = self._fault or f"its observations and rewards cannot be compared ({error_text(error)})"
 
     def _plain_options(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -289,7 +288,7 @@ def task_in(env: Any) -> Any:
         return None
     try:
         return unpack(pack_exactly(holder.get_task()))
-    except foreign_errors():  # an env that only sets its task, or whose task cannot be copied: the checksums will tell
+    except Exception:  # an env that only sets its task, or whose task cannot be copied: the checksums will tell
         return None
 
 

@@ -22,7 +22,6 @@ from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
 from tune_media.replay.verdicts import ReplayVerdict, refuse
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
@@ -158,7 +157,7 @@ class Taping:
         elif hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__"):
             try:
                 self._tapings[index] = TapeRecorder(env)
-            except foreign_errors() as error:  # its attributes cannot be set
+            except Exception as error:  # its attributes cannot be set
                 self.give_up(f"{describe(env)} cannot be taped ({error_text(error)})")
         else:
             self.give_up(f"nobody steps {describe(env)} here: its simulator is outside")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.values.convert import is_of_known_library
-from tune_media.values.foreign import foreign_errors, is_a, is_readable, items_of, members_of, shown, whole_characters
+from tune_media.values.foreign import is_a, is_readable, items_of, members_of, shown, whole_characters
 from tune_media.values.medium import Medium
 from tune_media.values.strict_json import MAX_INT_BITS
 
@@ -79,7 +79,7 @@ class _Cleaner:
                 return self._replaced("<too many>", at, f"comes after {_MAX_CONTAINERS} other lists and dicts")
             clean = self._dict if is_a(plain, dict) else self._sequence
             return clean(plain, at, (*around, id(value)))
-        except foreign_errors() as error:  # the user's code raises when the value is read, SystemExit, too
+        except Exception as error:  # the user's code raises when the value is read, SystemExit, too
             return self._replaced(value, at, f"cannot be read ({type(error).__name__})")
 
     def _dict(self, mapping: Any, at: str, around: tuple[int, ...]) -> Any:

@@ -20,7 +20,7 @@ from tune_media.results.content_ids import round_digits, section_round
 from tune_media.values.convert import as_numbers
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import UNKNOWN, EpisodeBatch, EpisodeData, Series
-from tune_media.values.foreign import foreign_errors, is_a, shown
+from tune_media.values.foreign import is_a, shown
 from tune_media.values.medium import CONTENT_DIGITS
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
@@ -67,7 +67,7 @@ def new_episodes(result: dict[str, Any], windows: Windows, unstored: Callable[[s
             at = (*path, *((level,) if level else ()))
             try:
                 new = _Section(result, section, place, at, windows, unstored).read()
-            except foreign_errors() as error:  # for example, returns that are not numbers
+            except Exception as error:  # for example, returns that are not numbers
                 unstored(f"the episodes of {section} could not be read: {error_text(error)}")
                 continue
             yield new

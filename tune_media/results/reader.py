@@ -18,7 +18,7 @@ from tune_media.results.content_ids import ContentIds, Place, place_of
 from tune_media.results.raw_clips import RawVideo, advice, id_parts_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.values.convert import converted
-from tune_media.values.foreign import foreign_errors, is_a, is_readable, shown
+from tune_media.values.foreign import is_a, is_readable, shown
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
 from tune_media.values.secrets import error_text
@@ -98,7 +98,7 @@ class _ResultWalk:
             replaced = self._value(value, at)
             if replaced is not value:
                 mapping[key] = replaced
-        except foreign_errors() as error:
+        except Exception as error:
             self._cannot_read(value, at, error)
 
     def _value(self, value: Any, at: Place) -> Any:
@@ -136,7 +136,7 @@ class _ResultWalk:
             self._of_place = error
             raise
 
-    def _cannot_read(self, value: Any, at: Place, error: BaseException) -> None:
+    def _cannot_read(self, value: Any, at: Place, error: Exception) -> None:
         if error is self._of_place:
             raise error
         self._unread(at.key, f"{type(value).__name__} could not be read: {error_text(error)}")
@@ -154,7 +154,7 @@ class _ResultWalk:
             made = converted(value)
             if made is not value and isinstance(made, Medium):
                 self._ids.identify(made, at)
-        except foreign_errors() as error:
+        except Exception as error:
             self._cannot_read(value, at, error)
             return value if is_readable(value) else f"<{type(value).__name__}>"
         return made.item() if is_a(made, np.ndarray) and made.ndim == 0 else made
@@ -186,7 +186,7 @@ class _ResultWalk:
             if not is_a(item, dict):
                 return self._value(item, at)
             self._dict(item, at._replace(path=(*at.path, str(index))))
-        except foreign_errors() as error:
+        except Exception as error:
             self._cannot_read(item, at, error)
         return item
 

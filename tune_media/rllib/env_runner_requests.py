@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from tune_media.recording.winners import Winners
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.replies import EpisodesReply, FirstReply
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.medium import new_id
 
 T = TypeVar("T")
@@ -105,7 +104,7 @@ def _answered(
     recording.is_known = True
     try:
         return request(recording)
-    except foreign_errors() as error:
+    except Exception as error:
         if recording.recorder.plan.strict:
             raise
         logger.info("record_episodes %r: a request of the Algorithm failed", name, exc_info=True)

@@ -22,7 +22,6 @@ from tune_media.replay.verdicts import differences_of_renderer, is_refused_here,
 from tune_media.rllib.recipes import env_runner_recipe, is_nondeterministic
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
@@ -134,7 +133,7 @@ class EnvRunnerTaping(Taping):
         why, remedy = "", "its tapes need tune-media render --env module:function"
         try:
             recipe = env_runner_recipe(env_runner, env, self._settings.frame, self.plan.video)
-        except foreign_errors() as error:
+        except Exception as error:
             recipe, why = None, f" ({error_text(error)})"
         if recipe is None and self.tapes:
             reason = f"how env {describe(env)} is made cannot be stored{why}"

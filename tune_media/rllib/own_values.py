@@ -8,7 +8,6 @@ from typing import Any
 from tune_media.recording.series import EpisodeValues
 from tune_media.rllib.stacks import EpisodeFields, fields_of
 from tune_media.steps import FINAL, SERIES, Named, Rule
-from tune_media.values.foreign import foreign_errors
 
 _KEY = "tune_media"
 
@@ -36,7 +35,7 @@ def values_of(episode: Any) -> dict[str, Any]:
     return values
 
 
-def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> Iterator[BaseException]:
+def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> Iterator[Exception]:
     """Add the values that user hooks have put into an episode so far; yield why one is left out."""
     for name, value in _named(fields):
         try:
@@ -44,7 +43,7 @@ def add_own_values(fields: EpisodeFields, values: EpisodeValues) -> Iterator[Bas
                 values.add(Named(name, value.source, value))
             else:
                 values.add_whole(name, value)
-        except foreign_errors() as error:
+        except Exception as error:
             yield error
 
 

@@ -26,7 +26,6 @@ from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.episode_record import AUTO
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS, Problem
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
@@ -271,7 +270,7 @@ class Rounds:
         """Turn a fault in the Algorithm into a problem, which comes with the next result; training continues."""
         try:
             yield
-        except foreign_errors() as error:
+        except Exception as error:
             if self._plan.strict:
                 raise
             logger.info("record_episodes %r: %s failed", self._plan.name, doing, exc_info=True)

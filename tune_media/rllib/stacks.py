@@ -11,7 +11,6 @@ from typing_extensions import override
 from tune_media.recording.rendering import inside, reset_seed, sub_env
 from tune_media.rllib import ray_names
 from tune_media.rllib.env_tap import EnvTap, Transition, tap_of, tapped
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.sections import EVALUATION, TRAIN
 
 _ONLY_AGENT = "agent0"  # the old API stack's name of a single-agent env's agent
@@ -177,7 +176,7 @@ def task_of(env: Any) -> Any:
         if hasattr(type(candidate), "get_task"):
             try:
                 task = candidate.get_task()
-            except foreign_errors():  # an env that only sets its task, or has none yet
+            except Exception:  # an env that only sets its task, or has none yet
                 return None
             return task if isinstance(task, (bool, int, float, str)) else str(task)
     return None

@@ -13,7 +13,6 @@ from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import SUCCESS_RATE
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.secrets import error_text
 
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")
@@ -132,7 +131,7 @@ def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
         choose([record])
     except _OF_THE_EPISODE:
         return
-    except foreign_errors() as error:
+    except Exception as error:
         yield (
             f"keep={selector.name!r} will choose nothing: for an episode made up for a trial it raised "
             f"{error_text(error)}"

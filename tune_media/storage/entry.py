@@ -20,7 +20,6 @@ from tune_media.storage.episode_files import (
 )
 from tune_media.storage.index_lines import INDEX_VERSION, TYPED, MediumLine
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.foreign import foreign_errors
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium, joined
 from tune_media.values.secrets import error_text
@@ -142,11 +141,11 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, row: int) -> FileSet:
             makers[steps_name(first.path)] = lambda: steps_parquet(report)
         makers[first.path] = first.content  # the last: its index line says that all are there
     files: dict[str, bytes] = {}
-    errors: list[BaseException] = []
+    errors: list[Exception] = []
     for name, make in makers.items():  # each on its own: one format may hold values that another cannot
         try:
             files[name] = make()
-        except foreign_errors() as error:
+        except Exception as error:
             errors.append(error)
     if first.path not in files:
         raise errors[-1]

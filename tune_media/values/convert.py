@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tune_media.values.artifact import Artifact
-from tune_media.values.foreign import foreign_errors, is_a
+from tune_media.values.foreign import is_a
 from tune_media.values.image import Image
 
 _MIN_PIXELS = 4
@@ -75,7 +75,7 @@ def as_numbers(value: Any) -> npt.NDArray[Any] | None:
         return None
     try:
         array = np.asarray(value)
-    except foreign_errors():  # lists of different lengths, or objects that raise
+    except Exception:  # lists of different lengths, or objects that raise
         return None
     return array if array.dtype.kind in "biuf" else None
 
@@ -101,7 +101,7 @@ def _frame(frame: Any) -> Artifact:
     file = io.BytesIO()
     try:
         frame.to_parquet(file)
-    except foreign_errors():  # columns of mixed kinds, or of a type that Parquet does not have
+    except Exception:  # columns of mixed kinds, or of a type that Parquet does not have
         return Artifact(frame.to_csv().encode(), name="table.csv")
     return Artifact(file.getvalue(), name="table.parquet")
 

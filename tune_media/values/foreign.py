@@ -3,52 +3,8 @@
 from __future__ import annotations
 
 import re
-import signal
-import sys
-import threading
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
-
-
-def foreign_errors() -> type[BaseException]:
-    """Return what to catch of other people's code: all but what a signal raises, and the end of a generator.
-
-    SystemExit and KeyboardInterrupt of theirs are faults like any other, unless a signal's handler raised them: a
-    Ctrl-C, or the SIGTERM at which Ray ends a driver or a worker by ``sys.exit``.
-
-    >>> try:
-    ...     raise SystemExit(3)
-    ... except foreign_errors() as error:
-    ...     print(repr(error))
-    SystemExit(3)
-    """
-    error = sys.exc_info()[1]
-    if isinstance(error, GeneratorExit):
-        return Exception
-    return BaseException if error is None or isinstance(error, Exception) or not _is_of_signal(error) else Exception
-
-
-def _is_of_signal(error: BaseException) -> bool:
-    """Return whether the handler of a signal raised an error."""
-    if threading.current_thread() is not threading.main_thread():  # handlers run in this one
-        return False
-    if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        return True
-    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
-    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
-
-
-def as_exception(error: BaseException) -> Exception:
-    """Return an error as one that ends no process.
-
-    >>> as_exception(SystemExit(3))
-    RuntimeError('SystemExit: 3')
-    """
-    if isinstance(error, Exception):
-        return error
-    text = shown(error, str)
-    return RuntimeError(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
@@ -64,7 +20,7 @@ def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
     """
     try:
         return text(value)
-    except foreign_errors():
+    except Exception:
         return f"<{type(value).__name__}>"
 
 
@@ -89,7 +45,7 @@ def items_of(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
         return list(mapping.items())
     try:
         return [(key, value) for key, value in mapping.items()]
-    except foreign_errors():
+    except Exception:
         if not is_a(mapping, dict):
             raise
         return list(dict.items(mapping))  # type: ignore[arg-type]
@@ -99,7 +55,7 @@ def members_of(values: Any, kind: Any) -> Any:
     """Return the values in a list, tuple, set or deque as one of this ``kind``, as ``items_of`` reads a dict."""
     try:
         return kind(values)
-    except foreign_errors():
+    except Exception:
         if not is_a(values, kind):
             raise
         return kind(kind.__iter__(values))
@@ -110,7 +66,7 @@ def is_readable(value: Any) -> bool:
     try:
         isinstance(value, str)  # asks for __class__
         return str(value) is not None and repr(value) is not None
-    except foreign_errors():
+    except Exception:
         return False
 
 

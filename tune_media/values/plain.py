@@ -23,7 +23,7 @@ from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series, Trajectory
 from tune_media.values.file_medium import FileMedium
-from tune_media.values.foreign import foreign_errors, is_a, of_type
+from tune_media.values.foreign import is_a, of_type
 from tune_media.values.histogram import Histogram
 from tune_media.values.image import Image
 from tune_media.values.video import Video
@@ -70,7 +70,7 @@ def pack_each(values: Mapping[str, Any]) -> tuple[bytes, dict[str, Any]]:
             continue
         try:
             _pack_loosely(value)
-        except foreign_errors():
+        except Exception:
             rest[name] = value
         else:
             kept[name] = value

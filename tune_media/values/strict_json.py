@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from tune_media.values.convert import converted
-from tune_media.values.foreign import foreign_errors, is_a, items_of, of_type, shown
+from tune_media.values.foreign import is_a, items_of, of_type, shown
 from tune_media.values.secrets import error_text
 
 _MAX_LEVELS, _MAX_NAME = 64, 100
@@ -70,7 +70,7 @@ def _plain(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
         raise TypeError(f"{name} is too large a number")
     try:
         array = converted(value)
-    except foreign_errors() as error:
+    except Exception as error:
         raise TypeError(f"{name} is {of_type(value)}: {error_text(error)}") from error
     if isinstance(array, np.ndarray):
         return array.tolist()
@@ -92,7 +92,7 @@ def _container(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
             named = ((key if type(key) is str else shown(key, str), item) for key, item in items_of(value))
             return {key: _plain(item, None if name is None else f"{name}/{key}", inside) for key, item in named}
         return [_plain(item, None if name is None else f"{name}/{i}", inside) for i, item in enumerate(value)]
-    except foreign_errors() as error:  # the container raises when it is read
+    except Exception as error:  # the container raises when it is read
         if name is None:
             return shown(value, str)
         if isinstance(error, TypeError):
