@@ -205,7 +205,7 @@ def test_evaluate_gate_and_fork(sweep, printed, tmp_path):
     check("evaluate", *printed("evaluate", good, *PLAYS, "--seeds", "0:2", "--no-clips"))
     gate = ("gate", good, bad, "-o", tmp_path / "gate", "--clips", "0")
     check("gate", *printed(*gate, *PLAYS, code=1))
-    (wrong,) = printed(*gate, code=2)
+    (wrong,) = printed("gate", good, bad, code=2)
     assert wrong["remedy"].startswith("pass --policy and --env")
     check("fork", *printed("fork", f"{sweep}:worst", good, "--at", 1, "--clips", 1, *PLAYS))
 

@@ -104,7 +104,7 @@ def test_links_are_known_on_every_filesystem_of_this_machine(trial, elsewhere, o
 def test_few_files_delete_on_a_storage():
     """write_atomically deletes the half that it wrote, the log its own parts, an evaluation unlisted episodes.
 
-    A gate deletes its own files if it is played anew, and its page if that has an older verdict.
+    A gate deletes the one that was in its folder if it is played anew.
     """
     package = Path(tm.__file__).parent
     calls = {
@@ -112,7 +112,7 @@ def test_few_files_delete_on_a_storage():
         for path in package.rglob("*.py")
         if "delete_file(" in (text := path.read_text()) or "delete_dir" in text
     }
-    assert calls == {"filesystem.py", "log.py", "evaluated_trial.py", "gate_file.py", "gate_page.py"}
+    assert calls == {"filesystem.py", "log.py", "evaluated_trial.py", "gate_folder.py"}
 
 
 @pytest.mark.parametrize("start", [restarted, healed])

@@ -18,13 +18,14 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from tune_media.cli.command import INTERRUPTED, plain_text
+from tune_media.cli.command import plain_text
 from tune_media.cli.standard_streams import drop_what_nobody_reads
 from tune_media.values.secrets import error_text
 
 _START_SECONDS = 600.0  # to import what plays
 _END_SECONDS = 10.0
 _TICK_SECONDS = 0.2
+_INTERRUPTED = "it was interrupted; run it again"
 
 
 class GateError(Exception):
@@ -56,7 +57,7 @@ def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str, 
             return _answer(process, ours)
         except KeyboardInterrupt:
             process.send_signal(signal.SIGINT)
-            raise GateError(INTERRUPTED) from None
+            raise GateError(_INTERRUPTED) from None
         finally:
             try:
                 process.wait(_END_SECONDS)
@@ -129,7 +130,7 @@ def play(arguments: Mapping[str, Any], send: Callable[[tuple[str, Any]], None]) 
         decided = gate(*sides, progress=WatchedGate(send, seconds), **options)
         return "verdict", (decided.facts(), decided.junit(), decided.page)
     except KeyboardInterrupt:
-        return "error", INTERRUPTED
+        return "error", _INTERRUPTED
     except (ImportError, OSError, TypeError, ValueError) as error:
         return "error", plain_text(error)
     except BaseException as error:  # such as of a module of the user's

@@ -117,8 +117,8 @@ class _GateCommand(Command):
 @click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
 @_plays_on_seeds
 @click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which clips are made.")
-@click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: gates/CANDIDATE-DIGEST here.")
-@click.option("--anew", is_flag=True, help="Delete the episodes of an earlier gate in the folder, and play all again.")
+@click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: a new one in gates/.")
+@click.option("--anew", is_flag=True, help="Delete the gate that the folder holds first.")
 @click.option(
     "--timeout",
     default=600.0,
@@ -191,8 +191,6 @@ def _verdicts(facts: Mapping[str, Any]) -> Iterator[str]:
         for note in verdict["notes"]:
             yield f"  Note: {note}."
     yield from facts["problems"]
-    if facts["answered"]:
-        yield f"Answered from {facts['path']}, nothing was played. To play it again, pass --anew."
 
 
 @click.command(cls=UsersCommand, short_help="Let another policy go on with an episode.")

@@ -7,9 +7,8 @@ import functools
 import itertools
 import math
 import posixpath
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,13 +16,13 @@ import pyarrow.fs
 
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named, refused_exits
-from tune_media.evaluation.gate_file import VERSION, GateFile
-from tune_media.evaluation.gate_page import PAGE, write_page
-from tune_media.evaluation.gate_request import GateRequest, default_seeds, folder_of
+from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
+from tune_media.evaluation.gate_page import Compared, write_page
+from tune_media.evaluation.gate_request import GateRequest, default_seeds
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
-from tune_media.evaluation.request import Request, as_checkpoint
+from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import Side, side_of
 from tune_media.ray_compat import check_ray
@@ -33,6 +32,7 @@ from tune_media.values.checks import a_count, suggests_names
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
+from tune_media.viewing.places import Folder
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
@@ -109,7 +109,6 @@ class Gate:
         verdicts: One for each condition of the env.
         problems: What is missing besides, such as clips.
         page: The path of the page, one HTML file; None: it could not be made, see ``problems``.
-        is_answered: Nothing was played: an earlier gate in the folder was the same, and has the verdict.
 
     >>> Gate("a", "b", "return", "gate").exit_code
     2
@@ -122,7 +121,6 @@ class Gate:
     verdicts: Sequence[GateVerdict] = ()
     problems: Sequence[str] = ()
     page: str | None = None
-    is_answered: bool = False
 
     @property
     def verdict(self) -> str:
@@ -138,12 +136,11 @@ class Gate:
     def facts(self) -> dict[str, Any]:
         """Return what ``gate.json`` has, and ``--json`` prints with ``page``.
 
-        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``answered`` (from the
-        folder, and nothing was played; false in ``gate.json``), ``problems``, and ``conditions``: for each
-        ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds`` (that it took), means
-        ``base`` and ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``,
-        ``lost`` and ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won``
-        (the first 100), ``sentence``, ``error`` and ``notes``.
+        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
+        ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
+        (that it took), means ``base`` and ``candidate``, ``difference`` (how much better the candidate is), ``low``,
+        ``high``, ``margin``, ``lost`` and ``won`` (numbers of seeds that differ by more than the margin),
+        ``seeds_lost`` and ``seeds_won`` (the first 100), ``sentence``, ``error`` and ``notes``.
         """
         return {
             "v": VERSION,
@@ -153,7 +150,6 @@ class Gate:
             "candidate": self.candidate,
             "metric": self.metric,
             "path": self.path,
-            "answered": self.is_answered,
             "conditions": [
                 {**verdict.facts(), "sentence": sentence(verdict, self.metric)} for verdict in self.verdicts
             ],
@@ -176,8 +172,6 @@ class Gate:
                 if verdict.verdict in of:
                     ElementTree.SubElement(case, kind, message=sentence(verdict, self.metric)).text = verdict.error
             ElementTree.SubElement(case, "system-out").text = f"{sentence(verdict, self.metric)} {verdict.played}"
-        if self.is_answered:
-            ElementTree.SubElement(suite, "system-out").text = f"Answered from {self.path}, nothing was played."
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
@@ -258,11 +252,9 @@ def gate(
         connectors, env, policy, success: As of ``tune_media.evaluate``; the same for both.
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
-        output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None:
-            ``gates/<candidate>-<digest>`` here. A gate that was interrupted is continued if it has the same folder, and
-            one that was finished answers.
-        anew: Delete the episodes of an earlier gate in the folder, and play all again. False: it is an error if
-            a policy, the user's source, the env or a version is another one than in that gate.
+        output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None: a new
+            one, ``gates/<candidate>-<date>_<time>`` here.
+        anew: Whether the folder may hold a gate, which is deleted first. False: that is an error.
         clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
@@ -270,7 +262,7 @@ def gate(
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: An argument cannot work, both play in different envs, or the folder has another gate.
+        ValueError: An argument cannot work, both play in different envs, or the folder holds a gate.
         TypeError: An argument is of the wrong type.
         OSError: The storage does not answer.
 
@@ -282,60 +274,77 @@ def gate(
     measure = Measure.of(metric, mode, margin, bounds, at_least)
     if candidate is None and at_least is None:
         raise ValueError("gate() takes a base and a candidate, or one policy and at_least=, a floor of its mean.")
-    loaded = frozenset(sys.modules)
-    make, load = function_named("gate", "env", env), function_named("gate", "policy", policy)
-    which, is_foreign = as_checkpoint(checkpoint), load is not None
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     given = [base] if candidate is None else [base, candidate]
-    sides = tuple(side_of(side, which, filesystem, is_foreign=is_foreign) for side in given)
+    folder = GateFolder(output, given[-1], anew=anew)
+    sides = tuple(side_of(side, as_checkpoint(checkpoint), filesystem, is_foreign=policy is not None) for side in given)
     default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
-    request = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
-    gate_request = GateRequest(sides, request, make, load, success)
-    gate_request.check()
-    facts = {**gate_request.facts(), **measure.facts()}
-    place = folder_of(output, given[-1], facts)
-    file = GateFile(place, facts, gate_request.modules(), loaded, anew=anew)
+    how = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
+    request = GateRequest(sides, how, success)
+    request.check()
     progress = progress or GateProgress()
-    progress.plays(*gate_request.sides)
-    count = len(request.conditions) * (1 if candidate is None or at_least is None else 2)
-    level = 1 - (1 - LEVEL) / count
+    progress.plays(*sides)
+    folder.empty()
+    request = replace(request, make=function_named("gate", "env", env), load=function_named("gate", "policy", policy))
+    facts = {**request.facts(), **measure.facts()}
+    folder.begin(facts)
+    level = 1 - (1 - LEVEL) / (len(how.conditions) * (1 if candidate is None or at_least is None else 2))
     fewest = None if at_least is None else fewest_seeds(at_least, measure.bounds, level)
     if fewest is not None:
         progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
-    verdicts, compared = [], []
     with contextlib.closing(ClipRenderer((), video)) as renderer:
-        for condition in request.conditions:
-            parts = gate_request.parts(condition, place)
-            pairs = Pairs(parts, request.seeds, measure, level)
-            progress.begins(condition.label)
-            with contextlib.closing(gate_request.play(parts, condition, workers)) as played:
-                is_told = False
-                for _ in pairs.decide(file.noting(played)):
-                    *_, stands = pairs.standings.values()
-                    progress.stands(condition.label, stands, len(request.seeds))
-                    is_told = is_told or _tell(progress, pairs, len(request.seeds))
-            found = [_verdict(condition.label, pairs, measure, of_floor) for of_floor in pairs.standings]
-            verdicts += found
-            compared += [(pairs, parts) for _ in found]
-            renderer.selectors = _of_seeds(pairs, clips)
-            progress.renders(condition.label)
-            for part in parts:
-                if part.rows():
-                    part.add_clips(renderer)
-                    part.write_result()
-        names = ["", *map(str, given)][-2:]
-        problems = [*_same([facts[role] for role in gate_request.by_role]), *renderer.problems]
-        decided = Gate(names[0], names[1], metric, place.path, verdicts, problems)
-    file.write(decided.facts())
-    problem = write_page(place, facts, decided.facts(), compared, clips)
+        player = _Player(request, measure, level, workers, clips, folder.place, renderer, progress)
+        for condition in how.conditions:
+            player.play(condition)
+        problems = [*_same([facts[role] for role in request.by_role]), *renderer.problems]
+    names = ["", *map(str, given)][-2:]
+    decided = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
+    folder.write(decided.facts())
+    problem = write_page(folder.place, facts, decided.facts(), player.compared, clips)
     if problem is None:
-        decided = replace(decided, page=posixpath.join(place.path, PAGE))
-    else:
-        decided = replace(decided, problems=[*decided.problems, problem])
-        file.write(decided.facts())
-    return replace(decided, is_answered=file.is_answered)
+        return replace(decided, page=posixpath.join(folder.place.path, PAGE))
+    decided = replace(decided, problems=[*decided.problems, problem])
+    folder.write(decided.facts())
+    return decided
+
+
+@dataclass(frozen=True)
+class _Player:
+    """Plays a gate's conditions, and makes the clips of the seeds that differ most."""
+
+    request: GateRequest
+    measure: Measure
+    level: float
+    workers: int
+    clips: int
+    place: Folder
+    renderer: ClipRenderer
+    progress: GateProgress
+    verdicts: list[GateVerdict] = field(default_factory=list)
+    compared: list[Compared] = field(default_factory=list)  # what each verdict is of
+
+    def play(self, condition: EnvCondition) -> None:
+        """Play both sides under a condition until it is decided, and add its verdicts."""
+        parts, seeds = self.request.parts(condition, self.place), self.request.request.seeds
+        pairs = Pairs(parts, seeds, self.measure, self.level)
+        self.progress.begins(condition.label)
+        with contextlib.closing(self.request.play(parts, condition, self.workers)) as played:
+            is_told = False
+            for _ in pairs.decide(played):
+                *_, standing = pairs.standings.values()
+                self.progress.stands(condition.label, standing, len(seeds))
+                is_told = is_told or _tell(self.progress, pairs, len(seeds))
+        for of_floor in pairs.standings:
+            self.verdicts.append(_verdict(condition.label, pairs, self.measure, of_floor))
+            self.compared.append((pairs, parts))
+        self.renderer.selectors = _of_seeds(pairs, self.clips)
+        self.progress.renders(condition.label)
+        for part in parts:
+            if part.rows():
+                part.add_clips(self.renderer)
+                part.write_result()
 
 
 def sentence(verdict: GateVerdict, metric: str) -> str:

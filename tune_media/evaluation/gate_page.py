@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 import itertools
 import posixpath
@@ -12,6 +11,7 @@ from typing import Any
 from tune_media.evaluation.decisive import CutClip, decisive
 from tune_media.evaluation.drawings import dot_plot, interval, short
 from tune_media.evaluation.evaluation_part import EvaluationPart
+from tune_media.evaluation.gate_folder import PAGE
 from tune_media.evaluation.pairs import ROLES, Pairs
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import write_atomically
@@ -21,8 +21,6 @@ from tune_media.viewing.forks import evaluations_of
 from tune_media.viewing.places import Folder
 from tune_media.viewing.single_page import single_page
 from tune_media.viewing.taped_episodes import TapedEpisode
-
-PAGE = "index.html"
 
 Compared = tuple[Pairs, Sequence[EvaluationPart]]
 """What was played under a condition: the pairs of scores, and the parts of both sides."""
@@ -40,16 +38,13 @@ def write_page(
         compared: For each condition.
         clips: The number of seeds whose clips are shown.
     """
-    path = posixpath.join(place.path, PAGE)
     try:
         content = "".join(_content(request, decided, compared, clips))
         names = " against ".join(_name(decided[role]) for role in reversed(ROLES) if decided[role])
         title = f"{decided['verdict'].upper()}: {names}"
         text = single_page("gate.html", title, content)
-        write_atomically(place.filesystem, path, text.encode("utf-8", "replace"))
+        write_atomically(place.filesystem, posixpath.join(place.path, PAGE), text.encode("utf-8", "replace"))
     except Exception as error:  # of a file, or of a clip: the verdict stays
-        with contextlib.suppress(OSError):
-            place.filesystem.delete_file(path)  # it has an older verdict
         return f"no {PAGE}: {error_text(error)}"
     return None
 

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
-import platform
 import posixpath
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tune_media._version import __version__
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
 from tune_media.evaluation.pairs import ROLES
-from tune_media.evaluation.request import EnvCondition, Request, code_digest
+from tune_media.evaluation.request import EnvCondition, Request
 from tune_media.evaluation.sides import Side, check_same_env
-from tune_media.evaluation.sources import module_of
-from tune_media.values.safe_names import name_digest, safe_name
-from tune_media.viewing.places import Folder, folder_at
+from tune_media.values.safe_names import name_digest
+from tune_media.viewing.places import Folder
 
 _SEEDS = "0:200"
 CHUNK = 10  # seeds that one side plays before the other does
-_PACKAGES = ("gymnasium", "numpy", "ray", "torch")  # whose releases decide how a policy or an env plays
 
 
 @dataclass(frozen=True)
 class GateRequest:
-    """The base and the candidate, or it alone, and how they are played.
-
-    ``make`` makes the env, ``load`` loads foreign policies.
-    """
+    """The base and the candidate, or it alone, and how they are played."""
 
     sides: tuple[Side, ...]
     request: Request
-    make: Callable[[Any], Any] | None
-    load: LoadPolicy | None
     success: Any
+    make: Callable[[Any], Any] | None = None  # makes the env
+    load: LoadPolicy | None = None  # loads foreign policies
 
     def check(self) -> None:
         """Raise ValueError if the sides play in different envs, or if a change of the env is for an evaluation."""
@@ -46,26 +37,17 @@ class GateRequest:
             raise ValueError(
                 "gate(env_config=...) takes nothing if a side is an evaluation: that has its own conditions."
             )
-        for condition in conditions if self.load is None else ():
-            check_same_env(self.sides[0], self.sides[-1], dict(condition.overrides), is_given=self.make is not None)
+        is_given = self.request.env is not None
+        for condition in conditions if self.request.policy is None else ():
+            check_same_env(self.sides[0], self.sides[-1], dict(condition.overrides), is_given=is_given)
 
     def facts(self) -> dict[str, Any]:
-        """Return it as JSON; two that are equal play the same."""
+        """Return it as JSON."""
         return {
             **self.request.facts(),
             "conditions": [condition.label for condition in self.request.conditions],
-            "code": [code_digest(function) for function in (self.make, self.load, self.success)],
-            "versions": _versions(),
             **{role: side.facts() for role, side in self.by_role.items()},
         }
-
-    def modules(self) -> list[str]:
-        """Return the modules of the user's functions."""
-        named = [name.partition(":")[0] for name in (self.request.env, self.request.policy) if name and ":" in name]
-        return [
-            *named,
-            *(module_of(function) for function in (self.make, self.load, self.success) if callable(function)),
-        ]
 
     @property
     def by_role(self) -> dict[str, Side]:
@@ -85,7 +67,7 @@ class GateRequest:
     def play(
         self, parts: Sequence[EvaluationPart], condition: EnvCondition, workers: int
     ) -> Generator[Played, None, None]:
-        """Yield the episodes that are missing, in turns, until the caller closes the generator."""
+        """Yield the episodes of both, in turns, until the caller closes the generator."""
         seeds, settings = self.request.seeds, self.request.settings(condition, self.make, self.success)
         loads = [None if side.is_rllib else self.load for side in self.sides]
         jobs: list[Job] = []
@@ -99,17 +81,3 @@ def default_seeds(sides: Sequence[Side]) -> str | list[int]:
     """Return the seeds that all evaluations among the sides have; if none is an evaluation, 0 to 199."""
     stored = [side.seeds() for side in sides if side.checkpoint is None]
     return [seed for seed in stored[0] if all(seed in other for other in stored)] if stored else _SEEDS
-
-
-def folder_of(output: str | None, candidate: Any, facts: Mapping[str, Any]) -> Folder:
-    """Return where the episodes go: the folder that is given, or ``gates/<candidate>-<digest>`` here."""
-    default = f"gates/{safe_name(posixpath.basename(str(candidate).rstrip('/')), max_length=40)}"
-    return folder_at(output or f"{default}-{name_digest(str(facts))[:6]}")
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "tune_media": __version__}
-    for name in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions

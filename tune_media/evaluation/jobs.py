@@ -14,7 +14,6 @@ from typing import Any
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
-from tune_media.evaluation.sources import users_modules
 from tune_media.ray_compat import check_ray, start_ray
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.playing import CheckpointError, PlayedAs, PlayerSettings, same_process_state
@@ -47,7 +46,7 @@ class Job:
 class Played:
     """Episodes that have been played, with their recipes by hash, and why no more were played.
 
-    ``played_as`` is None if the policy could not be loaded; ``modules`` are the user's that a Ray task has imported.
+    ``played_as`` is None if the policy could not be loaded.
     """
 
     part: int
@@ -55,7 +54,6 @@ class Played:
     recipes: Mapping[str, bytes] = field(default_factory=dict)
     played_as: PlayedAs | None = None
     error: str | None = None
-    modules: frozenset[str] = frozenset()
 
 
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
@@ -122,7 +120,7 @@ def ray_started(workers: int) -> Iterator[None]:
 def _whole(job: Job) -> Played:
     """Play a job, and return all its episodes."""
     with same_process_state(), contextlib.closing(_Copies()) as copies:
-        return dataclasses.replace(joined_batches(list(_batches(job, copies))), modules=users_modules())
+        return joined_batches(list(_batches(job, copies)))
 
 
 def joined_batches(batches: Sequence[Played]) -> Played:

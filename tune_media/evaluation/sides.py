@@ -15,7 +15,6 @@ from tune_media.evaluation.request import ALL
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.storage.episode_files import FOLDER, RECIPE_FOLDER
-from tune_media.storage.filesystem import write_atomically
 from tune_media.storage.trial_folder import PARAMS
 from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
@@ -25,7 +24,6 @@ from tune_media.viewing.places import Folder, find_folders, folder_at
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 WANTED = "the folder of an experiment, which tuner.fit() prints, or a checkpoint"
-_COPIED = ".copied"  # a file that a folder has if all of an evaluation is in it
 _VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its class
 
 
@@ -60,19 +58,14 @@ class Side:
         return sorted(row["seed"] for row in rows)
 
     def copied_to(self, place: Folder, folder: str) -> StoredCheckpoint:
-        """Copy an evaluation's episodes to a folder, unless they are there; return what stands for their checkpoint."""
+        """Copy an evaluation's episodes to a folder; return a checkpoint for them, which is not there."""
         recipes = posixpath.join(posixpath.dirname(self.trial.path.rstrip("/")), RECIPE_FOLDER)
-        copies = [(recipes, posixpath.join(place.path, RECIPE_FOLDER))]  # added to those of the other side
-        is_there = Folder(place.filesystem, folder).has_file(_COPIED)
-        copies += [] if is_there else [(self.trial.path, folder)]
-        for source, target in copies:
+        for source, target in ((recipes, posixpath.join(place.path, RECIPE_FOLDER)), (self.trial.path, folder)):
             if Folder(self.trial.filesystem, source).is_there:
                 place.filesystem.create_dir(target)
                 pyarrow.fs.copy_files(
                     source, target, source_filesystem=self.trial.filesystem, destination_filesystem=place.filesystem
                 )
-        if not is_there:  # a kill may have left a part of it
-            write_atomically(place.filesystem, posixpath.join(folder, _COPIED), b"")
         iteration = TapedEpisode.of_trial(self.trial)[0].row["training_iteration"]
         return StoredCheckpoint(self.trial.filesystem, self.trial.path, 0, iteration, iteration)
 

@@ -35,11 +35,6 @@ def is_installed(module: str) -> bool:
     file = getattr(loaded, "__file__", None)
     if file is None:
         return module in sys.builtin_module_names or hasattr(loaded, "__path__")
-    return is_installed_file(file)
-
-
-def is_installed_file(file: str) -> bool:
-    """Return whether the file of a module is in a folder of installed packages, or of Python's own."""
     return any(part in file for part in _PACKAGES) or file.startswith(_INSTALLED)
 
 

@@ -184,11 +184,6 @@ def facts_of_renderer() -> dict[str, Any]:
     return facts
 
 
-def modules_of_recipe(content: bytes) -> set[str]:
-    """Return the user's modules that the env consists of, by the content of its recipe, which makes no env for it."""
-    return {name.partition(":")[0] for name in pickle.loads(content)["facts"]["sources"]}
-
-
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return what differs between two places, as text, with what most likely changes how an env plays first."""
     names = {"cpu": "CPU", "libm": "C library", "os": "operating system"}

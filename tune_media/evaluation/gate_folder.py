@@ -1,0 +1,91 @@
+"""The folder of a gate, and ``gate.json`` in it: what was asked for, and the verdict."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+
+from tune_media.storage.episode_files import RECIPE_FOLDER
+from tune_media.storage.filesystem import write_atomically
+from tune_media.values.checks import name_some
+from tune_media.values.safe_names import safe_name
+from tune_media.values.strict_json import json_bytes
+from tune_media.viewing.places import Folder, folder_at
+
+VERSION = 1
+PAGE = "index.html"
+_FILE = "gate.json"
+_EPISODES = re.compile(rf"(base|candidate)(_.*)?|{RECIPE_FOLDER}")
+
+
+class GateFolder:
+    """Where the episodes, the page and ``gate.json`` of a gate go: a new folder, or an empty one.
+
+    Without ``output`` it is ``gates/<candidate>-<date>_<time>`` in the current folder. ``anew``: it may have a gate,
+    which ``begin`` deletes. Raises ValueError if there is a gate otherwise, also one that was killed, or other files.
+    """
+
+    def __init__(self, output: str | None, candidate: Any, *, anew: bool) -> None:
+        self._is_named = output is not None
+        name = safe_name(posixpath.basename(str(candidate).rstrip("/")), max_length=40)
+        self.place = folder_at(output or f"gates/{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}")
+        if self._is_named and not (anew and self.place.has_file(_FILE)):
+            self._check_is_empty()
+
+    def empty(self) -> None:
+        """Delete the gate that is there; a kill in between leaves a folder that still holds one."""
+        if not (self._is_named and self.place.has_file(_FILE)):
+            return
+        for info in self.place.filesystem.get_file_info(pyarrow.fs.FileSelector(self.place.path)):
+            if info.type == pyarrow.fs.FileType.Directory and _EPISODES.fullmatch(info.base_name):
+                self.place.filesystem.delete_dir(info.path)
+            elif info.base_name == PAGE:
+                self.place.filesystem.delete_file(info.path)
+        self.place.filesystem.delete_file(self._path(_FILE))
+
+    def begin(self, request: Mapping[str, Any]) -> None:
+        """Write what is asked for. A folder without a name is made, even if two gates begin in one second."""
+        if not self._is_named:
+            self.place = Folder(self.place.filesystem, _made(self.place.path))
+        self._request = request
+        self.write({})
+
+    def write(self, verdict: Mapping[str, Any]) -> None:
+        """Write the verdict beside what was asked for."""
+        content = {"v": VERSION, "request": self._request, **verdict}
+        write_atomically(self.place.filesystem, self._path(_FILE), json_bytes(content) + b"\n")
+
+    def _check_is_empty(self) -> None:
+        there = self.place.filesystem.get_file_info(pyarrow.fs.FileSelector(self.place.path, allow_not_found=True))
+        others = [info.base_name for info in there if not info.base_name.startswith(f"{_FILE}.")]  # of a killed process
+        if _FILE in others:
+            raise ValueError(
+                f"{self.place.path!r} holds a gate; pass another folder: output=, or -o; or empty it first: anew=, or "
+                "--anew."
+            )
+        if others:  # an experiment's trials, or episodes of unknown policies
+            raise ValueError(
+                f"{self.place.path!r} has files of no gate ({name_some(sorted(others))}); "
+                "pass another folder: output=, or -o."
+            )
+
+    def _path(self, name: str) -> str:
+        return posixpath.join(self.place.path, name)
+
+
+def _made(path: str) -> str:
+    """Make a new folder at a local path, or, if there is one, at the path with a number; return where."""
+    for number in itertools.count(2):
+        try:
+            Path(path).mkdir(parents=True)
+            break
+        except FileExistsError:
+            path = f"{path.removesuffix(f'_{number - 1}')}_{number}"
+    return path
