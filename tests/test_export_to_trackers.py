@@ -210,20 +210,6 @@ def test_a_backend_of_the_users_gets_the_calls_of_a_sweep_without_what_was_rolle
     assert backend.ended == {name: "finished", "train_abcde_00002": "failed"}
 
 
-def test_a_result_that_found_no_thread_is_exported_again(experiment):
-    class Refused(Calls):
-        refused = 2
-
-        def metrics(self, trial, report):
-            if self.refused:
-                self.refused -= 1
-                raise RuntimeError("can't start new thread")
-            super().metrics(trial, report)
-
-    done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Refused()))
-    assert (done.trials, done.results, done.media, done.problems) == (2, 8, 40, [])
-
-
 def test_a_tracker_that_stays_away_ends_the_export(experiment, monkeypatch):
     class Away(Calls):
         def start(self, trial):

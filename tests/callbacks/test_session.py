@@ -1,4 +1,3 @@
-import errno
 import io
 import multiprocessing
 import os
@@ -16,7 +15,6 @@ from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
 from tune_media.callbacks import session
 from tune_media.storage.index_lines import read_index
-from tune_media.values import threads
 
 
 def test_a_process_that_is_told_to_end_closes_its_callbacks(tmp_path, capsys):
@@ -153,65 +151,3 @@ def test_a_recorder_in_the_evaluation_config_only_is_named_before_training(tmp_p
     assert ("only in evaluation_config (callbacks or callbacks_class)" in caplog.text) != is_everywhere
     callback.log_trial_end(trial)
     callback.on_experiment_end([trial])
-
-
-def refuse_threads(monkeypatch, count):
-    """Have the system refuse the next threads of this package."""
-    start, left = threading.Thread.start, [count]
-    threads._warn.cache_clear()  # said once a process
-
-    def refuse(thread):
-        if thread.name.startswith("tune_media") and left[0] > 0:
-            left[0] -= 1
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-
-
-class Takes(tm.Backend):
-    name = "takes"
-
-    def __init__(self):
-        self.got = []
-
-    def metrics(self, trial, report):
-        self.got.append(report.training_iteration)
-
-
-@pytest.mark.parametrize("refused", [1, 3, 10, 1000])
-def test_threads_that_do_not_start_are_tried_again_and_nothing_raises(
-    tmp_path, monkeypatch, capsys, caplog, refused, sessions_end
-):
-    """Nothing was stored for the rest of the run, and its end raised «cannot join thread before it is started»."""
-    refuse_threads(monkeypatch, refused)
-    frames = np.zeros((4, 16, 24, 3), np.uint8)
-    results = [{"weights": tm.Artifact(bytes([step]), name="w.bin"), "raw": frames + step} for step in range(4)]
-    backend, media = Takes(), tm.MediaOptions(flush_seconds=2)
-    trial = FakeTrial(tmp_path)
-    run([tm.MediaLoggerCallback(backend, media)], trial, results)
-    line = capsys.readouterr().out
-    assert "did not start (can't start new thread)" in caplog.text
-    if refused == 1000:
-        assert "they wait on this machine for a week" in line
-    else:
-        assert "stored 8 media files" in line
-        assert backend.got == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("refusal", [RuntimeError("can't start new thread"), BlockingIOError(errno.EAGAIN, "fork")])
-def test_a_backend_that_gets_no_thread_or_process_is_called_again(tmp_path, sessions_end, refusal):
-    """W&B's whole run of a trial was lost if its end fell into a moment without threads."""
-
-    class Starts(Takes):
-        refused = 0
-
-        def metrics(self, trial, report):
-            self.refused += 1
-            if self.refused <= 2:
-                raise refusal
-            super().metrics(trial, report)
-
-    backend, trial = Starts(), FakeTrial(tmp_path)
-    run([tm.MediaLoggerCallback(backend)], trial, [{"level": step} for step in range(3)])
-    assert backend.got == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Kill drivers: ``python -m tests.kills 50 --seed 1 [--s3] [--machine-lost] [--no-threads] [--old-outbox]``."""
+"""Kill drivers: ``python -m tests.kills 50 --seed 1 [--s3] [--machine-lost] [--old-outbox]``."""
 
 from __future__ import annotations
 
@@ -171,7 +171,6 @@ def _kill_and_check(
     *,
     machine_lost: bool,
     machine_back: bool,
-    no_threads: bool,
     old_outbox: bool,
     counts: Counter[str],
 ) -> list[str]:
@@ -188,9 +187,7 @@ def _kill_and_check(
         what, mean = rng.choice([*WATCHED, "a report", "a report"]), rng.choice([0, 0, 0.002, 0.02, 0.2])
         changes, delay = int(rng.expovariate(1 / WATCHED[what][1])) + 1, rng.expovariate(1) * mean
         is_last = process == kills
-        seed, refused = rng.randrange(10**6), (rng.random() < 0.5, rng.randint(1, 6)) if no_threads else (False, 0)
-        status = _run(places, process, seed, refused, (what, float("inf") if is_last else changes, delay))
-        counts["drivers whose threads did not start"] += no_threads
+        status = _run(places, process, rng.randrange(10**6), (what, float("inf") if is_last else changes, delay))
         if not os.WIFSIGNALED(status):
             counts["ended before the kill"] += not is_last
             problems += [f"process {process} failed"] if status else []
@@ -234,9 +231,9 @@ def _lose_machine(folder: Path, comes_back: bool) -> bool:
     return is_back
 
 
-def _run(places: Places, process: int, seed: int, refused: tuple[bool, int], kill: tuple[str, float, float]) -> int:
+def _run(places: Places, process: int, seed: int, kill: tuple[str, float, float]) -> int:
     """Run a driver; kill it some seconds after files have changed so often, unless it has ended; return its status."""
-    pid = forked(functools.partial(drive, places, process, seed, refused), places.folder / f"driver-{process}.log")
+    pid = forked(functools.partial(drive, places, process, seed), places.folder / f"driver-{process}.log")
     (what, changes, delay), status, until = kill, None, time.monotonic() + LONGEST
     count = changes_of(lambda: seen(places, WATCHED[what][0]))
     while status is None and time.monotonic() < until:
@@ -311,8 +308,6 @@ def main() -> int:
     parser.add_argument("--tapes", default=0.3, help="rounds with clips that are rendered", **share)
     back = "a machine that was lost is there again after the next kill; in all rounds, or in a share of them"
     parser.add_argument("--machine-back", nargs="?", const=1.0, default=0.0, help=back, **share)
-    refused = "no thread starts until some results are reported; in all rounds, or in a share of them"
-    parser.add_argument("--no-threads", nargs="?", const=1.0, default=0.0, help=refused, **share)
     old = "an earlier experiment of the same name left its outbox; in all rounds, or in a share of them"
     parser.add_argument("--old-outbox", nargs="?", const=1.0, default=0.0, help=old, **share)
     parser.add_argument("--mlflow", choices=[*MODES, "all"], default="all", help="what MLflow is in each round")
@@ -334,8 +329,7 @@ def main() -> int:
                 while len(running) < given.jobs and counts["kills"] < given.kills and time.monotonic() < until:
                     mode = modes[seed % len(modes)]
                     shares = {"machine_lost": given.machine_lost, "has_tapes": given.tapes}
-                    shares |= {"machine_back": given.machine_back}
-                    shares |= {"no_threads": given.no_threads, "old_outbox": given.old_outbox}
+                    shares |= {"machine_back": given.machine_back, "old_outbox": given.old_outbox}
                     running[_round_in_process(home, seed, server, mlflow_server, mode, shares)] = seed
                     seed += 1
                 for pid in [pid for pid in running if ended(pid, 0) is not None]:

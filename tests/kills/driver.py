@@ -9,9 +9,7 @@ import os
 import pickle
 import random
 import tempfile
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -139,17 +137,6 @@ def have_no_ray() -> None:
     ray.get = lambda answer: answer
 
 
-def refuse_threads() -> Callable[[], None]:
-    """Have the system refuse all new threads, as a limit of processes does; return what allows them again."""
-    start = threading._start_new_thread
-
-    def refuse(*_: Any) -> None:
-        raise RuntimeError("can't start new thread")
-
-    threading._start_new_thread = refuse
-    return lambda: setattr(threading, "_start_new_thread", start)
-
-
 def callbacks_of(places: Places, process: int) -> list[Any]:
     options = tm.MediaOptions(flush_seconds=PATIENCE)
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = "10"  # seconds: a server that hangs must not take a round's time
@@ -186,7 +173,7 @@ def leave_old_outbox(places: Places) -> None:
     os._exit(9)
 
 
-def drive(places: Places, process: int, seed: int, refused: tuple[bool, int] = (False, 0)) -> None:
+def drive(places: Places, process: int, seed: int) -> None:
     """Run the experiment, from the last snapshot if there is one; the seed is for pauses and snapshots.
 
     No thread starts until so many results are reported: from before the trials start, or from after that.
@@ -232,13 +219,9 @@ def drive(places: Places, process: int, seed: int, refused: tuple[bool, int] = (
         trials[id].status = "TERMINATED"
     if not state_file.exists():
         save()  # without it, nothing could be restored
-    refused_at_start, refused_results = refused
-    allow = refuse_threads() if refused_at_start else None
     for id in trials.keys() - ended:
         write_line(truth, {"event": "start", "trial": id, "process": process})
         every.on_trial_start(iteration=0, trials=every_trial, trial=trials[id])
-    allow = refuse_threads() if refused_results and allow is None else allow
-    reported = 0
     while len(ended) < len(trials):
         id = rng.choice(sorted(trials.keys() - ended))
         trial = trials[id]
@@ -251,16 +234,10 @@ def drive(places: Places, process: int, seed: int, refused: tuple[bool, int] = (
             number, reached[id] = number + 1, reached[id] + 1
             result = make_result(id, reached[id], number, has_tapes=places.has_tapes)
             _report(every, truth, every_trial, trial, result, process)
-            reported += 1
-        if allow is not None and reported >= refused_results:
-            allow()
-            allow = None
         if rng.random() < 0.3:
             save()
         time.sleep(rng.choice([0, 0, 0.02, 0.2]))
     save()
-    if allow is not None:
-        allow()
     every.on_experiment_end(trials=every_trial)
     write_line(truth, {"event": "over", "process": process, "time": time.time()})
 

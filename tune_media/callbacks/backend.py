@@ -26,7 +26,6 @@ from tune_media.values.number import as_number
 from tune_media.values.options import MediaOptions
 from tune_media.values.score import clip_rank, does_count
 from tune_media.values.secrets import error_text
-from tune_media.values.threads import is_refusal
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -188,7 +187,7 @@ def until_it_works(
         try:
             return call()
         except Exception as error:
-            if time.monotonic() - started >= patience or not (is_refusal(error) or will_pass(error)):
+            if time.monotonic() - started >= patience or not will_pass(error):
                 raise
             logger.info("tune_media: trying again after %s", error_text(error))
             time.sleep(next(pauses, _PAUSES[-1]))

@@ -21,7 +21,6 @@ from tune_media.storage.trial_folder import plain_config
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text
-from tune_media.values.threads import is_refusal
 
 
 class AlreadyThereError(Exception):
@@ -114,7 +113,7 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, p
         try:
             until_it_works(call, backend.is_away, patience)
         except Exception as error:
-            if kind in ("start", "end") or is_refusal(error) or backend.is_away(error):
+            if kind in ("start", "end") or backend.is_away(error):
                 raise
             exported.problems.append(f"{trial.info.name}, {what}: {error_text(error)}")
         else:

@@ -75,12 +75,11 @@ class Maker:
     def close(self, seconds: float) -> None:
         """Wait until all is made, at most so long."""
         self._is_closing.set()
-        if self._thread is not None or not self._work.empty():
-            self._put(None)
         if self._thread is not None:
+            self._work.put(None)
             self._thread.join(min(seconds, threading.TIMEOUT_MAX))
 
-    def _put(self, work: Callable[[], None] | None) -> None:
+    def _put(self, work: Callable[[], None]) -> None:
         self._work.put(work)
         if self._thread is None:
             self._thread = start_thread("tune_media maker", self._run)

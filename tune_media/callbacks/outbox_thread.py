@@ -43,12 +43,10 @@ class OutboxThread:
         self._hurried = threading.Event()
         self._is_closing = self._gave_up = False
         self._pause = 0.0
-        self._has_work = False  # ``begin`` was called
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Start the thread, unless it runs; the next call tries again if the system allows no more threads."""
-        self._has_work = True
+        """Start the thread, unless it runs. Raises RuntimeError if the system allows no more."""
         if self._thread is None:
             self._thread = start_thread(f"tune_media {self.name}", self._run)
 
@@ -56,11 +54,9 @@ class OutboxThread:
         """Wait until all is done, at most so long; return whether it is. After that the thread does nothing more."""
         self._is_closing = True
         self.hurry()
-        if self._has_work:
-            self.begin()
         if self._thread is not None:
             self._thread.join(min(seconds, threading.TIMEOUT_MAX))
-        self._gave_up = self._has_work and (self._thread is None or self._thread.is_alive())
+        self._gave_up = self._thread is not None and self._thread.is_alive()
         return not self._gave_up
 
     def hurry(self) -> None:
@@ -149,8 +145,10 @@ def in_threads(jobs: Sequence[Callable[[], None]], count: int) -> list[BaseExcep
             except BaseException as error:
                 errors[number] = error
 
-    threads = [start_thread("tune_media request", run) for _ in range(min(count, len(jobs)) - 1)]
+    helpers: list[threading.Thread] = []
+    with contextlib.suppress(RuntimeError):  # the system allows no more, or the process ends
+        helpers.extend(start_thread("tune_media request", run) for _ in range(min(count, len(jobs)) - 1))
     run()
-    for thread in filter(None, threads):
+    for thread in helpers:
         thread.join()
     return errors

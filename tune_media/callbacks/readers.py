@@ -23,7 +23,6 @@ from tune_media.storage.index_lines import Line, read_index
 from tune_media.values.checks import first_names
 from tune_media.values.options import MediaOptions
 from tune_media.values.plain import unpack
-from tune_media.values.threads import is_refusal
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -186,7 +185,7 @@ class BackendReader(Reader, Context):
         allowed = self.options.flush_seconds if patience is None else patience
         begun = time.monotonic()
         self._deadline = begun + self._services.patience(allowed)
-        if "finish" in self.backend.in_loop or not self._has_work:
+        if "finish" in self.backend.in_loop or self._thread is None:
             with self.guard("finishing"):
                 self.backend.finish()
             return
@@ -299,7 +298,7 @@ class BackendReader(Reader, Context):
     @property
     def is_done(self) -> bool:
         """Whether nothing waits for the backend."""
-        return not self._has_work or self._is_finished
+        return self._thread is None or self._is_finished
 
     def _skip(self) -> None:
         """Leave out the rows over which the outbox has moved the cursor, since it had no room for them."""
@@ -413,7 +412,7 @@ class BackendReader(Reader, Context):
 
     def _ask_whether_away(self, error: Exception) -> bool:
         with self.guard("asking whether an error will pass"):
-            return is_refusal(error) or self.backend.is_away(error)
+            return self.backend.is_away(error)
         return False
 
     def _doing(self) -> str:

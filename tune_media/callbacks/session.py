@@ -304,12 +304,12 @@ class MediaSession:
             OSError: The disk takes nothing.
             sqlite3.Error: The disk takes nothing.
         """
+        self._begin_readers()  # before: rows that no thread reads would be taken for delivered
         last = self._outbox.append(rows, self.services.options.max_spilled_bytes if is_bounded else None)
         for row in rows:
             if row.kind in ("media", TAPE, "episodes"):
                 self._last_media[row.trial] = last
                 self._summary.has_new = True
-        self._begin_readers()
         if any(row.kind == TAPE for row in rows):
             self._render([row for row in self._outbox.read(last - len(rows), len(rows)) if row.kind == TAPE])
         return last

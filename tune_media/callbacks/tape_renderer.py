@@ -174,8 +174,6 @@ class TapeRenderer(OutboxThread):
             raise error
         if not self._rendering and not self._is_over and self._take():
             self._worker = start_thread("tune_media tape", self._work)
-            if self._worker is None:
-                self._rendering = []  # the next turn takes it again
         return False
 
     @override

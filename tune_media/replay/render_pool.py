@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import threading
 import time
@@ -122,11 +121,9 @@ class RenderPool:
         return self._process
 
     def _begin_timer(self, seconds: float) -> None:
-        self._timer, timer = None, threading.Timer(seconds, self._end_if_idle)
-        timer.daemon = True
-        with contextlib.suppress(RuntimeError):  # the system allows no more threads: the next tape tries again
-            timer.start()
-            self._timer = timer
+        self._timer = threading.Timer(seconds, self._end_if_idle)
+        self._timer.daemon = True
+        self._timer.start()
 
     def _end_if_idle(self) -> None:
         with self._lock:

@@ -81,7 +81,6 @@ class Prover:
         A short experiment might end before them otherwise.
         """
         if self._awaited is not None:
-            self._begin()
             self._awaited.wait(_AWAITED_SECONDS)
             self._awaited = None
         return [self._reasons.get() for _ in range(self._reasons.qsize())]
@@ -90,12 +89,7 @@ class Prover:
         self.is_busy = True
         with self._lock:
             self._work.put(work)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Start the thread, unless it runs or has nothing to do."""
-        with self._lock:
-            if self._thread is None and not self._work.empty():
+            if self._thread is None:
                 self._thread = start_thread("tune_media prover", self._run)
 
     def _run(self) -> None:

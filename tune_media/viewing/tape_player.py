@@ -78,8 +78,7 @@ class TapePlayer:
             playing = self._playing[name] = _Playing()
             for old in [old for old, episode in self._playing.items() if episode.is_over][:-_MOST_KEPT]:
                 del self._playing[old]
-        if start_thread("tune_media-play", self._render, playing, trial, report, episode_id) is None:
-            playing.problem = "no thread that renders it could be started; try again"
+        start_thread("tune_media-play", self._render, playing, trial, report, episode_id)
         return name
 
     @staticmethod

@@ -176,8 +176,8 @@ class Trials:
         During the first read, return the newest of those that are read so far, see ``reading``.
         """
         if not self._first_read.is_over:
-            if self._first_read.begin() and start_thread("tune_media-trials", self._read_first) is None:
-                self._read_first()
+            if self._first_read.begin():
+                start_thread("tune_media-trials", self._read_first)
             self._first_read.wait()
         trials = self._trials or {trial.name: trial for trial in list(self._first_read.trials)}
         return [trials[name] for name in sorted(trials)] if trials else self.all()

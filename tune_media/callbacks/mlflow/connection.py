@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tune_media.callbacks.mlflow import private_names
 from tune_media.values.secrets import HIDDEN, redacted
-from tune_media.values.threads import is_refusal, start_thread
+from tune_media.values.threads import start_thread
 
 _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying again
 _REFUSED = (401, 403)
@@ -70,8 +70,6 @@ def is_away(error: Exception) -> bool:
     import requests
     from mlflow.exceptions import MlflowException
 
-    if is_refusal(error):
-        return True
     if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
         return error.response.status_code in _AWAY
     if isinstance(error, (requests.exceptions.RequestException, ConnectionError, TimeoutError)):
@@ -135,9 +133,7 @@ def check(
         except Exception as error:
             problems.append(error)
 
-    thread = start_thread("tune_media MLflow check", ask)
-    if thread is not None:
-        thread.join(seconds)
+    start_thread("tune_media MLflow check", ask).join(seconds)
     if problems and isinstance(problems[0], _ExperimentError):
         raise ValueError(f"MLflowMediaLoggerCallback: {problems[0]}") from None
     if problems and not is_away(problems[0]):

@@ -48,8 +48,7 @@ class EpisodesTab(base_plugin.TBPlugin):
     def is_active(self) -> bool:
         """Return whether there are trials, with or without clips; asks no filesystem, since the page waits for it."""
         self._has_looked.wait(_FIRST_LOOK)
-        is_looking = self._look_thread is not None and self._look_thread.is_alive()
-        if not self._trials.has_any and not is_looking:  # one thread, even if the storage hangs
+        if not self._trials.has_any and not self._look_thread.is_alive():  # one thread, even if the storage hangs
             self._look_thread = self._start_look()
         return self._trials.has_any
 
@@ -57,7 +56,7 @@ class EpisodesTab(base_plugin.TBPlugin):
         """Return the name of the tab and of its script."""
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Episodes")
 
-    def _start_look(self) -> threading.Thread | None:
+    def _start_look(self) -> threading.Thread:
         return start_thread("tune_media-episodes", self._look)
 
     def _look(self) -> None:
