@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow.fs
 
 from tune_media.storage.filesystem import read_if_there
-from tune_media.values.secrets import redacted, redacted_values
+from tune_media.values.secrets import redacted
 
 UNENDED = ("pending", "running", "paused")
 TRIAL_FAILED = "error"
@@ -37,8 +37,7 @@ class TrialStatus:
 def tracebacks(filesystem: pyarrow.fs.FileSystem, folder: str) -> str:
     """Return the end of the tracebacks of a trial's failures, without secrets; empty if none can be read."""
     with contextlib.suppress(OSError):
-        text = _without_colors(content_of_errors(filesystem, folder)).strip()
-        return str(redacted_values(text[-_MAX_TRACEBACKS:]))
+        return redacted(_without_colors(content_of_errors(filesystem, folder)).strip())[-_MAX_TRACEBACKS:]
     return ""
 
 

@@ -247,8 +247,8 @@ class RenderProcess:
         """Return the end of what the process has printed, as the end of a message."""
         if self._log is None:
             return ""
-        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - _LOG_TAIL))
-        tail = redacted(self._log.read().decode(errors="replace").strip())
+        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 10 * _LOG_TAIL))  # masked before it is cut
+        tail = redacted(self._log.read().decode(errors="replace").strip())[-_LOG_TAIL:]
         return f": {tail}" if tail else ""
 
 
