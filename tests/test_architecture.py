@@ -37,7 +37,7 @@ BELOW = {  # wing: the wings that it may import
     },
     "export": {"viewing", "callbacks", "experiment", "values", "ray_compat"},
     "rsl_rl": {"experiment", "storage", "values"},
-    "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "values"},
+    "cli": {"evaluation", "export", "callbacks", "replay", "viewing", "rllib", "experiment", "values"},
     "trial_names": {"values"},
 }
 FOREIGN = {  # library: the folders that may import it

@@ -12,9 +12,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 import tune_media as tm
 from tests.support.stores import StoredTrial
+from tune_media.experiment.places import Folder
 from tune_media.storage.location import TrialLocation
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
-from tune_media.viewing.places import Folder
 
 FPS = 10
 

@@ -82,8 +82,8 @@ def _check_options(tracker: str | None, output: str | None, given: dict[str, Any
 
 def _save_clip(source: str, output: str, width: int | None = None, fps: float | None = None) -> Outcome:
     """Save a clip, or the best one of an experiment."""
+    from tune_media.experiment.places import folder_at
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.places import folder_at
     from tune_media.viewing.saved_clip import save_medium
 
     place = folder_at(source)
@@ -133,7 +133,7 @@ def deliver(experiment: str, seconds: float) -> Outcome:
     Example: tune-media deliver s3://bucket/my_sweep
     """
     from tune_media.callbacks.deliver import deliver as deliver_all
-    from tune_media.viewing.places import folder_at
+    from tune_media.experiment.places import folder_at
 
     place = folder_at(experiment)
     outboxes = deliver_all(place.filesystem, place.path, seconds)

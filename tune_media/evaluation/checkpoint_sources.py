@@ -13,12 +13,12 @@ import pyarrow.fs
 from tune_media.evaluation.checkpoints import CheckpointSeries, checkpoint_at
 from tune_media.evaluation.request import ALL
 from tune_media.evaluation.sides import WANTED, side_of
+from tune_media.experiment.places import Folder, find_folders, folder_at
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.values.checks import name_some
 from tune_media.values.safe_names import name_digest
 from tune_media.viewing.catalog import Catalog, load
-from tune_media.viewing.places import Folder, find_folders, folder_at
 
 
 @dataclass(frozen=True)

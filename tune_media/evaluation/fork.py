@@ -25,6 +25,7 @@ from tune_media.evaluation.jobs import LoadPolicy, Played, joined_batches, playe
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side, side_of
+from tune_media.experiment.places import folder_at
 from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.ray_compat import check_ray
@@ -50,7 +51,6 @@ from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import load
 from tune_media.viewing.forks import FACTS_FILE, FORKED_AT, ORIGINAL, evaluations_of, short_id
-from tune_media.viewing.places import folder_at
 from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.table import with_interval
 from tune_media.viewing.taped_episodes import BEST, LAST, WORST, TapedEpisode, choose, of_trial, recipe_of

@@ -25,6 +25,7 @@ from tune_media.evaluation.pairs import Pairs
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import Side, side_of
+from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
@@ -32,7 +33,6 @@ from tune_media.values.checks import a_count, suggests_names
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
-from tune_media.viewing.places import Folder
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}

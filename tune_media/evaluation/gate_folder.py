@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow.fs
 
+from tune_media.experiment.places import Folder, folder_at
 from tune_media.storage.episode_files import RECIPE_FOLDER
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
 from tune_media.values.safe_names import safe_name
 from tune_media.values.strict_json import json_bytes
-from tune_media.viewing.places import Folder, folder_at
 
 VERSION = 1
 PAGE = "index.html"

@@ -13,8 +13,8 @@ from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
 from tune_media.evaluation.pairs import ROLES
 from tune_media.evaluation.request import EnvCondition, Request
 from tune_media.evaluation.sides import Side, check_same_env
+from tune_media.experiment.places import Folder
 from tune_media.values.safe_names import name_digest
-from tune_media.viewing.places import Folder
 
 _SEEDS = "0:200"
 CHUNK = 10  # seeds that one side plays before the other does

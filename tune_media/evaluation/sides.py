@@ -12,6 +12,7 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoint_at, checkpoints_of, content_digest
 from tune_media.evaluation.request import ALL
+from tune_media.experiment.places import Folder, find_folders, folder_at
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.storage.episode_files import FOLDER, RECIPE_FOLDER
@@ -20,7 +21,6 @@ from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
 from tune_media.viewing.catalog import load
 from tune_media.viewing.forks import EVALUATIONS
-from tune_media.viewing.places import Folder, find_folders, folder_at
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 WANTED = "the folder of an experiment, which tuner.fit() prints, or a checkpoint"

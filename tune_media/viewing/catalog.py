@@ -16,9 +16,20 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.experiment.params import differing
+from tune_media.experiment.places import (
+    CHECKPOINT,
+    Folder,
+    allow_many_requests,
+    experiments_in,
+    find_folders,
+    is_experiment,
+    no_experiment,
+    short_names,
+)
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned, trials_named
+from tune_media.experiment.trial_folders import is_trial, may_be_stray
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_unrendered
@@ -31,17 +42,6 @@ from tune_media.values.video import Video
 from tune_media.viewing import comparison, data_frames
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import Judged, titles
-from tune_media.viewing.places import (
-    CHECKPOINT,
-    Folder,
-    allow_many_requests,
-    experiments_in,
-    find_folders,
-    is_experiment,
-    no_experiment,
-    short_names,
-)
-from tune_media.viewing.trial_folders import is_trial, may_be_stray
 from tune_media.viewing.verdict import Verdict, verdict
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tune_media.experiment.places import find_folders
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
@@ -34,7 +35,6 @@ from tune_media.viewing.payload import (
     json_content,
     metrics_payload,
 )
-from tune_media.viewing.places import find_folders
 from tune_media.viewing.trials import LogDirectory, Trials
 
 logger = logging.getLogger(__name__)

@@ -15,9 +15,11 @@ from functools import partial
 
 import pyarrow.fs
 
+from tune_media.experiment.places import OTHER_FOLDERS, Folder, folder_at
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
+from tune_media.experiment.trial_folders import TrialFolders, file_infos, in_parts, may_be_stray
 from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.passed_over import passed_over
@@ -26,8 +28,6 @@ from tune_media.values.checks import name_some
 from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
-from tune_media.viewing.places import OTHER_FOLDERS, Folder, folder_at
-from tune_media.viewing.trial_folders import TrialFolders, file_infos, in_parts, may_be_stray
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
+from tune_media.experiment.places import find_folders, folder_at, holds_experiment, no_experiment
 from tune_media.values.threads import start_thread
-from tune_media.viewing.places import find_folders, folder_at, holds_experiment, no_experiment
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp

@@ -14,10 +14,10 @@ import pyarrow
 import pyarrow.fs
 
 from tune_media.experiment.state import Listings
+from tune_media.experiment.trial_folders import is_trial
 from tune_media.storage.filesystem import at_uri
 from tune_media.values.checks import local_path
 from tune_media.values.secrets import redacted
-from tune_media.viewing.trial_folders import is_trial
 
 CHECKPOINT = re.compile(r"checkpoint_\d+$")
 """The names of the folders of checkpoints, which may hold many files."""
