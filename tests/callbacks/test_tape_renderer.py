@@ -8,7 +8,6 @@ import pickle
 import signal
 import sqlite3
 import threading
-import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 from tune_media.callbacks import tape_renderer
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
 from tune_media.encoding import probe_video
-from tune_media.replay import process
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip
@@ -237,63 +235,6 @@ def test_if_rendering_is_slower_the_oldest_stay_tapes_and_it_is_said(tmp_path, g
         in capsys.readouterr().out
     )
     assert caplog.text.count("rendering is slower than recording") == 1
-
-
-@pytest.mark.parametrize("trial_ends_long_before", [False, True])
-def test_a_frame_that_does_not_come_is_named_as_the_reason_why_others_wait(
-    trial_ends_long_before, tmp_path, gate, monkeypatch, caplog
-):
-    """An env hung in render(), and the advice was to record fewer episodes."""
-    monkeypatch.setattr("tune_media.callbacks.tape_renderer._STALE_SECONDS", 1.0)
-    monkeypatch.setattr("tune_media.callbacks.tape_renderer._SLOW_SECONDS", 0.5)
-    sweep, begun = Sweep(tmp_path, flush_seconds=2), tmp_path / "begun"
-    sweep.report(1, best=taped_clip(1, gate=str(gate), tells=str(begun)))
-    wait_until(begun.exists)
-    for iteration in (2, 3):
-        sweep.report(iteration, best=taped_clip(iteration, gate=str(gate)))
-    wait_until(lambda: "so older clips stay tapes" in caplog.text)
-    sweep.callback.log_trial_end(sweep.trial)
-    if trial_ends_long_before:
-        wait_until(lambda: sum("not rendered" in line.get("note", "") for line in sweep.lines()) == 3)
-    sweep.callback.on_experiment_end([sweep.trial])
-    named = "the frame of step 0 of media/train/best/step_000000001-"
-    assert f"tune_media: {named}" in caplog.text
-    assert "rendering is slower" not in caplog.text
-    notes = [line["note"] for line in sweep.lines()]
-    assert ["not rendered: " in note and named in note for note in notes] == 3 * [True]
-
-
-def sweep_whose_env_has_hung(tmp_path, gate, monkeypatch):
-    sweep, clip = Sweep(tmp_path, flush_seconds=60.0), functools.partial(taped_clip, gate=str(gate))
-    gate.touch()
-    sweep.report(1, best=clip(1))
-    wait_until(lambda: listed(sweep) == {("best", 1): "stored"})
-    gate.unlink()
-    monkeypatch.setattr(process, "_SILENT_SECONDS", 0.5)
-    sweep.report(2, best=clip(2))
-    wait_until(lambda: listed(sweep).get(("best", 2)) == "tape")
-    return sweep, clip
-
-
-def test_an_env_that_hangs_once_is_not_refused_and_not_waited_for_at_the_end(tmp_path, gate, monkeypatch):
-    sweep, clip = sweep_whose_env_has_hung(tmp_path, gate, monkeypatch)
-    monkeypatch.undo()
-    assert verdict_on(clip().recipe.hash) is None
-    sweep.report(3, best=clip(3))
-    start = time.monotonic()
-    sweep.end()
-    assert time.monotonic() - start < 50
-    assert listed(sweep) == {("best", 1): "stored", ("best", 2): "tape", ("best", 3): "tape"}
-    assert "the env does not come back from a call; `tune-media render" in lines_of(sweep)["best", 2]["note"]
-
-
-def test_an_env_that_hangs_twice_is_recorded_directly_from_then_on(tmp_path, gate, monkeypatch):
-    sweep, clip = sweep_whose_env_has_hung(tmp_path, gate, monkeypatch)
-    sweep.report(3, best=clip(3))
-    wait_until(lambda: listed(sweep).get(("best", 3)) == "failed")
-    sweep.end()
-    assert listed(sweep) == {("best", 1): "stored", ("best", 2): "tape", ("best", 3): "failed"}
-    assert not verdict_on(clip().recipe.hash).repeats
 
 
 def test_the_end_of_a_trial_comes_after_its_clips_and_does_not_wait_for_ever(tmp_path, gate):

@@ -233,8 +233,7 @@ def test_an_env_that_hangs_is_named_and_costs_its_clip_alone(monkeypatch):
         process.render(tape, env_runner=1)
         assert frames_so_far() == recorded
         monkeypatch.setattr("tune_media.replay.process._SILENT_SECONDS", 0.5)  # it is warm
-        says = r"^the frame of step 1 did not come in 0.5 s: the env does not come back from a call$"
-        with pytest.raises(RenderError, match=says) as caught:
+        with pytest.raises(RenderError, match="did not come back from a call within") as caught:
             process.render(tape)
         assert not caught.value.has_died
         monkeypatch.undo()

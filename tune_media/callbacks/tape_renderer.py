@@ -37,7 +37,6 @@ from tune_media.values.threads import start_thread
 logger = logging.getLogger("tune_media")
 
 _STALE_SECONDS = 60.0  # after so long a clip is not rendered any more if a newer one of its key waits
-_SLOW_SECONDS = 20.0  # a frame that takes longer is the reason why others wait
 _MOST_TAPES = 1000  # that wait
 _SHARE = 0.25  # of the room of the outbox that tapes may take
 _IN_A_ROW = 8  # tapes of one recipe, while others wait: a process serves one recipe
@@ -84,7 +83,7 @@ class TapeRenderer(OutboxThread):
         super().__init__("render", services.outbox, self.niceness)
         self._services, self._faults, self._summary = services, services.faults, services.summary
         self._stills = Stills(lambda reason: self._faults.problems.add(Problem(f"{SHOWS_NOTHING}: {reason}")))
-        self._pool = RenderPool(niceness=background_niceness(), forgives=True)
+        self._pool = RenderPool(niceness=background_niceness())
         self._worker: threading.Thread | None = None  # renders one tape
         self._rendering: list[_WaitingClip] = []  # the clips of that tape, one for each key and view; empty: it is done
         self._recipe, self._in_a_row = "", 0  # of the last tape, and how many of that recipe came one after the other
@@ -125,11 +124,7 @@ class TapeRenderer(OutboxThread):
 
     def finish(self, seconds: float | None) -> None:
         """Render at most so long; the rest become tapes. None: all wait in the outbox for a restore."""
-        for waiting in self._all() if seconds is not None else ():
-            if waiting.row.recipe in self._pool.hung:
-                self._leave(waiting, "the experiment ended, and the env did not come back from a call before")
         self.close(seconds or 0.0)
-        why = self._why_too_late("experiment")
         self._is_over = True
         self._pool.kill()
         for thread in (self._thread, self._worker):
@@ -139,7 +134,7 @@ class TapeRenderer(OutboxThread):
             if seconds is None:
                 self._summary.not_rendered()
             else:
-                self._leave(waiting, why)
+                self._leave(waiting, "the experiment ended first")
         self._append_ends()
 
     @property
@@ -317,21 +312,8 @@ class TapeRenderer(OutboxThread):
         rendering = self._rendering
         for clip in waiting:
             if clip.since < patience and clip is not newest[clip.group] and clip not in rendering:
-                self._leave(clip, f"{self._why_slow()}, and newer clips waited")
+                self._leave(clip, "rendering is slower than recording, and newer clips waited")
                 self._warn()
-
-    def _why_slow(self) -> str:
-        return self._slow_frame() or "rendering is slower than recording"
-
-    def _why_too_late(self, ended: str) -> str:
-        return "; ".join(filter(None, (f"the {ended} ended first", self._slow_frame())))
-
-    def _slow_frame(self) -> str:
-        """Name the frame that has been awaited for long; empty if there is none."""
-        awaited, rendering = self._pool.awaited, self._rendering
-        if awaited is None or not rendering or awaited[1] < _SLOW_SECONDS:
-            return ""
-        return f"the frame of step {awaited[0]} of {rendering[0].entry.path} did not come in {awaited[1]:.0f} s"
 
     def _leave(self, waiting: _WaitingClip, why: str, *, waits: bool = True) -> bool:
         """List a clip as a tape, and return whether it was not yet; the last line counts it if it ``waits``."""
@@ -350,9 +332,8 @@ class TapeRenderer(OutboxThread):
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "tune_media: %s, so older clips stay tapes and newer ones are rendered: %s. Record fewer episodes, or "
-                "render fewer frames: VideoOptions(every=...).",
-                self._why_slow(),
+                "tune_media: rendering is slower than recording, so older clips stay tapes and newer ones are "
+                "rendered: %s. Record fewer episodes, or render fewer frames: VideoOptions(every=...).",
                 self._summary.waiting_text(),
             )
 
@@ -368,7 +349,7 @@ class TapeRenderer(OutboxThread):
         """Append the ends of trials of which no clip waits; after a while the clips of a trial stay tapes."""
         for waiting in self._all():
             if waiting.row.trial in self._ends and time.monotonic() > self._ends[waiting.row.trial][1]:
-                self._leave(waiting, self._why_too_late("trial"))
+                self._leave(waiting, "the trial ended first")
         self._append_ends(but={waiting.row.trial for waiting in self._all()})
 
     def _append_ends(self, but: Collection[str] = ()) -> None:

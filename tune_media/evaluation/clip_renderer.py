@@ -25,7 +25,7 @@ class ClipRenderer:
 
     def __init__(self, selectors: Sequence[Selector], video: VideoOptions | None = None) -> None:
         self.selectors, self.video = selectors, video
-        self._pool = RenderPool(forgives=True)
+        self._pool = RenderPool()
         self._recipes: dict[str, Recipe] = {}  # by hash
         self._useless: set[str] = set()  # the hashes of recipes whose envs show nothing
         self.problems: list[str] = []

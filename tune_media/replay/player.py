@@ -50,10 +50,6 @@ class RenderError(Exception):
         self.is_of_env = not has_died if is_of_env is None else is_of_env
 
 
-class EnvHangsError(RenderError):
-    """The env does not come back from a call, in the process that renders."""
-
-
 def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
     """Play an episode again; yield its reset and each step, found to be the same. The env shows the frame of that step.
 

@@ -25,15 +25,13 @@ from typing import IO, Any
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.ray_compat import cloudpickle
 from tune_media.recording.rendering import FrameFunction
-from tune_media.replay.player import EnvHangsError, RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Creator
 from tune_media.values.options import VideoOptions
 from tune_media.values.secrets import error_text, redacted
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
 _SILENT_SECONDS = 300.0  # after which an env that does not come back from a call is taken to hang
-_FRAME_SECONDS = 60.0  # the same, once it has shown a frame: by then it is loaded and compiled
-_IDLE_TIMES = 20  # as patient with a process that takes only the processor time that nobody else wants
 _WATCH_SECONDS = 1.0
 _BACKGROUND = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}  # as RLlib's env runners have them
 
@@ -61,8 +59,6 @@ class RenderProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._told_at, self._hangs = 0.0, False
-        self._step, self._steps = -1, 0  # the last step whose frame there was, of so many
-        self._is_asked = False
         self._is_over = False
 
     def __enter__(self) -> RenderProcess:
@@ -143,14 +139,12 @@ class RenderProcess:
         assert self._process.stdin is not None
         if self._log is not None:
             self._log.truncate(0)
-        self._told_at, self._hangs, self._step, self._steps = time.monotonic(), False, -1, 0
-        self._is_asked, is_answered = True, threading.Event()
+        self._told_at, self._hangs, is_answered = time.monotonic(), False, threading.Event()
         threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
         try:
             with contextlib.suppress(OSError):  # it has died, which is seen when its answer is read
                 _send(self._process.stdin, request)
             while "step" in (answer := self._next_answer()):
-                self._step, self._steps = answer["step"], answer["steps"]
                 if on_step is not None and "is_compared" not in answer:
                     on_step(answer["step"], answer["steps"])
             return answer
@@ -161,7 +155,6 @@ class RenderProcess:
             self.close()
             raise
         finally:
-            self._is_asked = False
             is_answered.set()
 
     def _next_answer(self) -> dict[str, Any]:
@@ -179,11 +172,7 @@ class RenderProcess:
         if not is_whole:
             died = f"{self._death()}{why}"
             if self._hangs:
-                has_more = self._step < self._steps or not self._steps
-                what = f"the frame of step {self._step + 1}" if has_more else "what follows the last frame"
-                raise EnvHangsError(
-                    f"{what} did not come in {self._most_silence:g} s: the env does not come back from a call"
-                )
+                raise RenderError(f"the env did not come back from a call within {_SILENT_SECONDS:g} s")
             raise RenderError(died, has_died=True)
         self._told_at = time.monotonic()
         if "error" in answer:
@@ -192,22 +181,10 @@ class RenderProcess:
             raise RenderError(text, answer["at"], has_died=has_died, is_of_env=answer.get("is_of_env"))
         return answer
 
-    @property
-    def awaited(self) -> tuple[int, float] | None:
-        """The step whose frame is awaited, and for how many seconds; None if none is."""
-        if not self._is_asked or 0 < self._steps <= self._step:
-            return None
-        return self._step + 1, time.monotonic() - self._told_at
-
-    @property
-    def _most_silence(self) -> float:
-        seconds = _FRAME_SECONDS if 0 < self._step < self._steps else _SILENT_SECONDS
-        return seconds * (_IDLE_TIMES if _stands_back() else 1)
-
     def _watch(self, is_answered: threading.Event) -> None:
         """End the process if it is silent for long; runs in a thread."""
         while not is_answered.wait(_WATCH_SECONDS):
-            if time.monotonic() - self._told_at > self._most_silence:
+            if time.monotonic() - self._told_at > _SILENT_SECONDS:
                 self._hangs = True
                 self.kill()
                 return
@@ -250,10 +227,6 @@ class RenderProcess:
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 10 * _LOG_TAIL))  # masked before it is cut
         tail = redacted(self._log.read().decode(errors="replace").strip())[-_LOG_TAIL:]
         return f": {tail}" if tail else ""
-
-
-def _stands_back() -> bool:
-    return hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

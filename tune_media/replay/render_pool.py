@@ -10,7 +10,7 @@ from typing import Any
 
 from tune_media.encoding.encoder import EncodedVideo
 from tune_media.recording.rendering import FrameFunction
-from tune_media.replay.player import EnvHangsError, RenderError
+from tune_media.replay.player import RenderError
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Creator, Recipe
 
@@ -27,11 +27,7 @@ def background_niceness() -> int:
 
 
 class RenderPool:
-    """Renders tapes, each recipe in its own process. Any thread calls any method; one tape is played at a time.
-
-    If it ``forgives`` a hang, the first one of a recipe is not taken to be the env's: a machine or a driver may be the
-    reason. ``hung`` are the recipes of which an env did not come back from a call.
-    """
+    """Renders tapes, each recipe in its own process. Any thread calls any method; one tape is played at a time."""
 
     def __init__(
         self,
@@ -39,10 +35,8 @@ class RenderPool:
         frame: FrameFunction | str | None = None,
         *,
         niceness: int = 0,
-        forgives: bool = False,
     ) -> None:
-        self._other, self._niceness, self._forgives = (env, frame), niceness, forgives
-        self.hung: set[str] = set()  # by hash
+        self._other, self._niceness = (env, frame), niceness
         self._process: RenderProcess | None = None
         self._made_for = ""  # the hash of the process's recipe
         self._lock = threading.Lock()
@@ -55,12 +49,7 @@ class RenderPool:
 
         A recipe without content needs the pool's ``env``. Raises RenderError, also if the tape has ended two processes.
         """
-        try:
-            clips: dict[str, EncodedVideo] = self._played("render", recipe, tape, **how)
-        except EnvHangsError as error:
-            error.is_of_env = not self._forgives or recipe.hash in self.hung
-            self.hung.add(recipe.hash)
-            raise
+        clips: dict[str, EncodedVideo] = self._played("render", recipe, tape, **how)
         return clips
 
     def prove(self, recipe: Recipe, tape: bytes, **how: Any) -> dict[str, Any]:
@@ -89,12 +78,6 @@ class RenderPool:
                 return None
             finally:
                 self._used_at = time.monotonic()
-
-    @property
-    def awaited(self) -> tuple[int, float] | None:
-        """The step whose frame is awaited, and for how many seconds; None if none is."""
-        process = self._process
-        return None if process is None else process.awaited
 
     def kill(self) -> None:
         """End the process at once, whatever it does: ``render`` raises, now and from now on."""
