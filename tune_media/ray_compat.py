@@ -19,17 +19,19 @@ from typing import Any
 OLDEST = (2, 50, 1)
 
 
-def check_ray(what: str, install: str = "ray[tune]") -> None:
+def check_ray(needing: str, install: str = "ray[tune]") -> None:
     """Raise ImportError unless Ray is there, and not older than the oldest release that the tests run on.
 
     Args:
-        what: What needs Ray, for the message.
+        needing: What needs Ray, for the message.
         install: What to install if it is missing.
     """
     try:
         import ray
     except ImportError as error:
-        raise ImportError(f"{what} needs Ray, which cannot be imported ({error}): pip install {install!r}") from error
+        raise ImportError(
+            f"{needing} needs Ray, which cannot be imported ({error}): pip install {install!r}"
+        ) from error
 
     found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:3])
     if found < OLDEST:

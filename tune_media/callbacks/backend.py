@@ -126,36 +126,36 @@ class Context:
         return self._options
 
     @contextlib.contextmanager
-    def _guarded(self, what: str) -> Iterator[None]:
+    def _guarded(self, action: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            self.fault(what, error)
+            self.fault(action, error)
 
-    def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
+    def guard(self, action: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning and a count, or let it through if ``MediaOptions(strict=True)``."""
-        return self._guarded(what)
+        return self._guarded(action)
 
-    def fault(self, what: str, error: Exception, kind: str = "") -> None:
+    def fault(self, action: str, error: Exception, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its type and ``kind``."""
         if self.options.strict:
             raise error
-        self._problems.append(f"{what}: {error_text(error)}")
+        self._problems.append(f"{action}: {error_text(error)}")
 
-    def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+    def later(self, action: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the backend's thread, after everything that it was given before.
 
         Args:
-            what: A name for warnings, for example ``"writing events"``.
+            action: A name for warnings, for example ``"writing events"``.
             work: The work.
             key: While work with this key waits, no more of it is queued.
         """
-        with self.guard(what):
+        with self.guard(action):
             work()
 
-    def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+    def on_storage(self, action: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the storage's thread, and again while the storage is away; ``key`` as for ``later``."""
-        with self.guard(what):
+        with self.guard(action):
             until_it_works(work, lambda error: isinstance(error, OSError))
 
     def wait_for_storage(self) -> None:

@@ -39,16 +39,16 @@ class Faults:
         self._first: Exception | None = None
 
     @contextlib.contextmanager
-    def guard(self, name: str, what: str, *, later: bool = False) -> Iterator[None]:
+    def guard(self, name: str, action: str, *, later: bool = False) -> Iterator[None]:
         """Turn an exception into one warning; if strict, let it through, or leave it to ``raise_first``."""
         try:
             yield
         except Exception as error:
             if self.strict and not later:
                 raise
-            self.report(name, what, error)
+            self.report(name, action, error)
 
-    def report(self, name: str, what: str, error: BaseException, kind: str = "") -> None:
+    def report(self, name: str, action: str, error: BaseException, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its place, type and ``kind``."""
         if not isinstance(error, Exception):  # a SystemExit must not end Tune's loop
             error = RuntimeError(error_text(error))
@@ -59,7 +59,7 @@ class Faults:
             return
         is_debug = logger.isEnabledFor(logging.DEBUG)
         more = redacted("\n" + "".join(traceback.format_exception(error))) if is_debug else ""
-        text = f"{name}: {shown(what, repr)[1:-1]} failed ({error_text(error)})"
+        text = f"{name}: {shown(action, repr)[1:-1]} failed ({error_text(error)})"
         self.problems.add(Problem(text, remedy=_GOES_ON + more), seen)
 
     def raise_first(self) -> None:

@@ -128,15 +128,15 @@ def take_media(
     def unread(key: str, reason: str) -> None:
         faults.report("the reader", f"reading {key!r}", ValueError(reason), key)
 
-    def unstored(what: str) -> None:
-        faults.report("episode data", "storing a value", TypeError(what), what)
+    def unstored(text: str) -> None:
+        faults.report("episode data", "storing a value", TypeError(text), text)
 
     clean_result(result, unclean)
     step, iteration = result_step(result), whole_number(result.get("training_iteration"))
-    at = (not is_copy and result_time(result)) or time.time()
+    now = (not is_copy and result_time(result)) or time.time()
     new_in_lists: dict[tuple[str, ...], list[Any]] = {}
     changed = functools.cache(functools.partial(intake.has_other_config, result))
-    taken = ResultIntake(Report(step, iteration, result, new_in_lists, at, changed, after))
+    taken = ResultIntake(Report(step, iteration, result, new_in_lists, now, changed, after))
     if not is_copy:
         if known.note_iteration_went_back(iteration):
             taken.went_back = True
@@ -158,7 +158,7 @@ def take_media(
                 medium, found.section, found.key, step=step, own_path=own_path if is_batch else None
             )
             if placed.is_new:
-                where = (found.section, found.key, placed.path, step, iteration, at, known.lineage)
+                where = (found.section, found.key, placed.path, step, iteration, now, known.lineage)
                 taken.entries.append(MediaEntry(medium, *where))
             if placed.comes_again:
                 again = AgainRow(placed.id, placed.is_earlier)

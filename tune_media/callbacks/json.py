@@ -106,9 +106,9 @@ class JsonBackend(Backend):
         if content.endswith(b"\n"):
             return
         json_files(self._rays)[rays].write("\n" if content else "")  # so that the next result begins a line
-        what = f"trial {trial.trial_id} had {reported} results, and the storage's result.json is cut off"
+        cause = f"trial {trial.trial_id} had {reported} results, and the storage's result.json is cut off"
         why = "the driver was killed while Tune copied it. What is missing in it was only sent to the trackers"
-        self.context.fault("restoring result.json", OSError(f"{what}: {why}"), kind=trial.trial_id)
+        self.context.fault("restoring result.json", OSError(f"{cause}: {why}"), kind=trial.trial_id)
 
     def _close_surplus(self) -> None:
         """Close the files that were used longest ago."""

@@ -779,14 +779,14 @@ def outbox_root() -> Path:
     Raises:
         OSError: It cannot be made, it belongs to somebody else, or others can read it and it holds other things.
     """
-    given = os.environ.get(FOLDER_VARIABLE)
+    chosen = os.environ.get(FOLDER_VARIABLE)
     user = os.getuid()
-    root = Path(given).expanduser() if given else Path(tempfile.gettempdir()) / f"tune_media-{user}"
+    root = Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir()) / f"tune_media-{user}"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not given and (root.is_symlink() or root.stat().st_uid != user):  # in a folder that all users share
+    if not chosen and (root.is_symlink() or root.stat().st_uid != user):  # in a folder that all users share
         raise PermissionError(f"{root} belongs to somebody else; set {FOLDER_VARIABLE} to a folder of your own")
     if root.stat().st_mode & 0o077:
-        holds_more = given and not all(_NAME.fullmatch(item.name) for item in root.iterdir())
+        holds_more = chosen and not all(_NAME.fullmatch(item.name) for item in root.iterdir())
         if holds_more or root.stat().st_uid != user:
             raise PermissionError(
                 f"others can read {root}; set {FOLDER_VARIABLE} to a folder for outboxes alone, "

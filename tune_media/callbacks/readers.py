@@ -40,7 +40,7 @@ class Chore:
     While a chore with a ``key`` waits, no other one with this key is taken. Rows up to ``after`` come before it.
     """
 
-    what: str
+    action: str
     work: Callable[[], None]
     key: Any = None
     after: int = 0
@@ -55,13 +55,13 @@ class Reader(OutboxThread):
         self._chores: deque[Chore] = deque()
         self._keys: set[Any] = set()
 
-    def put_chore(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+    def put_chore(self, action: str, work: Callable[[], None], key: Any = None) -> None:
         """Do some work after all rows that are there now; any thread calls this."""
         with self._lock:
             if key is not None and key in self._keys:
                 return
             self._keys.add(key)
-            self._chores.append(Chore(what, work, key, self._outbox.last))
+            self._chores.append(Chore(action, work, key, self._outbox.last))
         self.begin()
         self._outbox.wake()
 
@@ -118,19 +118,19 @@ class BackendReader(Reader, Context):
         """The user's options."""
         return self._services.options
 
-    def guard(self, what: str) -> contextlib.AbstractContextManager[None]:
+    def guard(self, action: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception into one warning and a count, or let it through if strict."""
-        return self._services.faults.guard(self.name, what)
+        return self._services.faults.guard(self.name, action)
 
-    def fault(self, what: str, error: Exception, kind: str = "") -> None:
+    def fault(self, action: str, error: Exception, kind: str = "") -> None:
         """Count a fault, and warn of it if it is the first of its kind."""
-        self._services.faults.report(self.name, what, error, kind)
+        self._services.faults.report(self.name, action, error, kind)
 
-    def later(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+    def later(self, action: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the backend's thread, after everything that it was given before."""
-        self.put_chore(what, work, key)
+        self.put_chore(action, work, key)
 
-    def on_storage(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+    def on_storage(self, action: str, work: Callable[[], None], key: Any = None) -> None:
         """Run work in the storage's thread, and again while the storage is away.
 
         If a row is being delivered, the cursor does not pass it before the work is done: a kill would lose the work.
@@ -147,7 +147,7 @@ class BackendReader(Reader, Context):
                 self._to_copy = [waiting for waiting in self._to_copy if waiting not in covered]
             self._commit()
 
-        self._storage.put_chore(what, copy, key)
+        self._storage.put_chore(action, copy, key)
 
     def wait_for_storage(self) -> None:
         """Wait until everything is stored, as long as the end may take; raises ``StorageAwayError`` if it is not."""
@@ -418,7 +418,7 @@ class BackendReader(Reader, Context):
     def _doing(self) -> str:
         chore = self._next_chore()
         if chore is not None:
-            return chore.what
+            return chore.action
         if not self._rows:
             return "finishing"
         row = self._rows[0]

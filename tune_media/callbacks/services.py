@@ -30,7 +30,7 @@ DEFAULT_OPTIONS = MediaOptions()
 class Storage(Protocol):
     """The storage's reader, as the readers of backends use it."""
 
-    def put_chore(self, what: str, work: Callable[[], None], key: Any = None) -> None:
+    def put_chore(self, action: str, work: Callable[[], None], key: Any = None) -> None:
         """Do some work in the storage's thread, and again while the storage is away."""
 
     def wait(self, seconds: float) -> bool:

@@ -445,12 +445,12 @@ class MediaSession:
 
     def _adopt_options(self, member: Member) -> None:
         """Take over a member's options, if it was given any and is the first."""
-        given = member.given_options
-        if given is None:
+        options = member.given_options
+        if options is None:
             return
         if self.services.options is DEFAULT_OPTIONS:
-            self.services.options, self.services.faults.strict = given, given.strict
-        elif given != self.services.options:
+            self.services.options, self.services.faults.strict = options, options.strict
+        elif options != self.services.options:
             logger.warning(
                 "%s has other MediaOptions than a callback before it; those of the first are used for all. "
                 "Pass media= to one, or the same to each.",

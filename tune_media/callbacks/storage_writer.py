@@ -119,8 +119,8 @@ class StorageWriter(Reader):
 
     def failed(self, error: Exception) -> bool:
         """Report that the storage does not answer; the turn is repeated."""
-        what = "writing to the storage" if self._faults.strict else "writing to the storage (it is tried again)"
-        self._faults.report("the store", what, error, "away")
+        action = "writing to the storage" if self._faults.strict else "writing to the storage (it is tried again)"
+        self._faults.report("the store", action, error, "away")
         return True
 
     def finished(self) -> bool:

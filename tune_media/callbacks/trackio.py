@@ -126,7 +126,7 @@ class TrackioBackend(Backend):
             value._file_path = file.relative_to(trackio.utils.MEDIA_DIR)  # or it makes a copy with a random name
             yield entry.tag, value._to_dict()
 
-    def _write(self, trial: TrialInfo, row: dict[str, Any], step: int, at: float, id: str) -> None:
+    def _write(self, trial: TrialInfo, row: dict[str, Any], step: int, seconds: float, id: str) -> None:
         from trackio import fragments, utils
 
         run = f"{trial.experiment} {trial.trial_id}"
@@ -138,7 +138,7 @@ class TrackioBackend(Backend):
                 "run_id": run,
                 "metrics": row,
                 "step": step,
-                "timestamp": datetime.fromtimestamp(at, UTC).isoformat(),
+                "timestamp": datetime.fromtimestamp(seconds, UTC).isoformat(),
                 "config": None if config is None else _config_row(trial, config),
                 "log_id": f"{run} {id}",
             }

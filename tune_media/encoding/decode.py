@@ -18,16 +18,16 @@ from tune_media.encoding.frames import Frame
 @contextlib.contextmanager
 def open_video(video: bytes | str, name: str = "") -> Iterator[tuple[InputContainer, VideoStream]]:
     """Open a clip (bytes or a path) for a ``with`` block, in which all errors of FFmpeg become a ``ValueError``."""
-    what = f"{name!r} is" if name else f"These {len(video)} bytes are"
+    subject = f"{name!r} is" if name else f"These {len(video)} bytes are"
     try:
         with av.open(video if isinstance(video, str) else io.BytesIO(video), "r") as container:
             stream = next(iter(container.streams.video), None)
             if stream is None or stream.codec_context.pix_fmt is None:
                 wrong = "there is no video stream" if stream is None else "not one frame can be decoded"
-                raise ValueError(f"{what} no video that FFmpeg can read: {wrong}")
+                raise ValueError(f"{subject} no video that FFmpeg can read: {wrong}")
             yield container, stream
     except av.FFmpegError as error:
-        raise ValueError(f"{what} no video that FFmpeg can read: {error.strerror}") from error
+        raise ValueError(f"{subject} no video that FFmpeg can read: {error.strerror}") from error
 
 
 def decode_video(data: bytes, name: str = "") -> Iterator[Frame]:

@@ -46,7 +46,7 @@ def gif_from_video(
         graph, source_filter = _palette_graph(stream, width, height, above)
         times = _times(frames, rate, gif_rate)
         last_delay = round(frames * _CENTISECONDS / rate) - max(times.values(), default=0)
-        shown = ((times[at], picture) for at, picture in enumerate(source.decode(stream)) if at in times)
+        shown = ((times[index], picture) for index, picture in enumerate(source.decode(stream)) if index in times)
         height += 0 if above is None else above.shape[0]
         return _write_gif(_filtered(graph, source_filter, shown), width, height, last_delay)
 

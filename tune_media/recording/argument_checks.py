@@ -48,8 +48,8 @@ def as_indices(argument: str, values: Iterable[int] | int | None, count: int | N
     if values is None:
         return None
     try:
-        given = values if isinstance(values, Iterable) else [values]
-        indices = frozenset(map(_index, itertools.islice(given, MAX_SEEDS + 1)))
+        items = values if isinstance(values, Iterable) else [values]
+        indices = frozenset(map(_index, itertools.islice(items, MAX_SEEDS + 1)))
     except TypeError:
         indices = frozenset()
     if not 0 < len(indices) <= MAX_SEEDS or min(indices) < 0 or (count is not None and max(indices) >= count):
@@ -63,8 +63,8 @@ def as_seeds(seeds: Iterable[int] | int | None) -> tuple[int, ...]:
     if seeds is None:
         return ()
     try:
-        given = seeds if isinstance(seeds, Iterable) else range(_index(seeds))
-        chosen = tuple(map(_index, itertools.islice(given, MAX_SEEDS + 1)))
+        items = seeds if isinstance(seeds, Iterable) else range(_index(seeds))
+        chosen = tuple(map(_index, itertools.islice(items, MAX_SEEDS + 1)))
     except TypeError:
         chosen = ()
     if len(chosen) > MAX_SEEDS:

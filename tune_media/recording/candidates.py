@@ -230,10 +230,10 @@ class Candidates:
         del self._held[next((id for id in self._held if id not in chosen), next(iter(self._held)))]
         many = [rule for rule in self._plan.selectors if rule not in few] or self._plan.selectors
         is_number = len(self._held) >= MAX_CANDIDATES
-        what = f"{MAX_CANDIDATES} episodes" if is_number else f"{MAX_CANDIDATE_BYTES // 2**20} MB of clips and steps"
+        limit = f"{MAX_CANDIDATES} episodes" if is_number else f"{MAX_CANDIDATE_BYTES // 2**20} MB of clips and steps"
         newest = f"the newest {MAX_CANDIDATES}" if is_number else "the newest episodes"
         self._problems.report(
-            f"more than {what} are held for keep={', '.join(repr(r.name) for r in many)} until the round ends (or "
+            f"more than {limit} are held for keep={', '.join(repr(r.name) for r in many)} until the round ends (or "
             f"take() is called): the choice is now among {newest}; keep='best' holds fewer",
             "the oldest clips are dropped",
             lost=1,

@@ -121,8 +121,8 @@ class FramePlan:
         return step if step >= self._every else _AT_END  # the episode's last frame instead of a second first one
 
     def _on_stride(self, places: Iterable[int]) -> list[int]:
-        steps = [at for at in places if at <= self._last_shown or at == _AT_END]
-        return [at if at >= _AT_END else at - at % self._every for at in steps]
+        steps = [place for place in places if place <= self._last_shown or place == _AT_END]
+        return [place if place >= _AT_END else place - place % self._every for place in steps]
 
     def is_proof(self) -> bool:
         """Return whether the episode that begins is to be rendered as a whole."""

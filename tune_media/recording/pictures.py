@@ -64,7 +64,7 @@ class Pictures:
         """Return what a tape holds of them."""
         by_view, size = dict(self._blocks), BLOCK if self.how == WHOLE else 1
         for view, (steps, checks) in self._seen.items():
-            parts = [slice(at, at + size) for at in range(0, len(steps), size)]
+            parts = [slice(start, start + size) for start in range(0, len(steps), size)]
             by_view[view] = [[steps[part][0], steps[part][-1], _check_of(checks[part])] for part in parts]
         return by_view
 

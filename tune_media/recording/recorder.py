@@ -288,26 +288,26 @@ class Recorder:
                 episode.clips.feed_last()
 
     @contextlib.contextmanager
-    def guard_clip(self, episode: RunningEpisode, what: str) -> Iterator[None]:
+    def guard_clip(self, episode: RunningEpisode, subject: str) -> Iterator[None]:
         """Turn an exception of a user's function or env into a problem that costs the clip, not the data."""
         try:
             yield
         except Exception as error:
             if self.plan.strict:
                 raise
-            self.problems.report_error(what, error, lost=1)
-            episode.lose_clip(explained(what, error))
+            self.problems.report_error(subject, error, lost=1)
+            episode.lose_clip(explained(subject, error))
 
-    def guard(self, slot: Hashable, what: str) -> contextlib.AbstractContextManager[None]:
+    def guard(self, slot: Hashable, subject: str) -> contextlib.AbstractContextManager[None]:
         """Turn an exception of a user's function or env into a problem that costs the episode, not the env runner."""
-        return _Guard(self, slot, what)
+        return _Guard(self, slot, subject)
 
 
 class _Guard(contextlib.AbstractContextManager[None]):
     """See ``Recorder.guard``. Each step enters one, and a generator would take as long as the step."""
 
-    def __init__(self, recorder: Recorder, slot: Hashable, what: str) -> None:
-        self._recorder, self._slot, self._what = recorder, slot, what
+    def __init__(self, recorder: Recorder, slot: Hashable, subject: str) -> None:
+        self._recorder, self._slot, self._subject = recorder, slot, subject
 
     @override
     def __enter__(self) -> None:
@@ -317,6 +317,6 @@ class _Guard(contextlib.AbstractContextManager[None]):
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
         if not isinstance(error, Exception) or self._recorder.plan.strict:
             return False
-        self._recorder.problems.report_error(self._what, error, NOT_RECORDED, lost=1)
+        self._recorder.problems.report_error(self._subject, error, NOT_RECORDED, lost=1)
         self._recorder.abandon(self._slot)
         return True

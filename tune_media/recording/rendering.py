@@ -410,7 +410,7 @@ def _depth_of_frames(envs: Sequence[Any]) -> int:
     """Return how deep in its wrappers an env renders single frames, below a ``RenderCollection``, which empties."""
     if getattr(envs[0], "render_mode", None) != f"{FRAME_MODE}_list":
         return 0
-    return next((at for at, layer in enumerate(envs) if getattr(layer, "render_mode", None) == FRAME_MODE), 0)
+    return next((index for index, layer in enumerate(envs) if getattr(layer, "render_mode", None) == FRAME_MODE), 0)
 
 
 def inside(env: Any) -> Iterator[Any]:

@@ -235,8 +235,8 @@ class _Slot:
         """Add steps to the episode."""
         check, checks = self.check, []
         content, size = rows.tobytes(), rows.dtype.itemsize
-        for at in range(0, len(content), size):
-            check = crc32c(content[at : at + size], check)
+        for start in range(0, len(content), size):
+            check = crc32c(content[start : start + size], check)
             checks.append(check)
         self.check = check
         self._filled.extend(actions, checks, rows["reward"].tolist())

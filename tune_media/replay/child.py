@@ -111,9 +111,9 @@ def _end_children() -> None:
             pass
 
 
-def _prctl(what: int, value: int = 1) -> None:
+def _prctl(option: int, value: int = 1) -> None:
     with contextlib.suppress(Exception):
-        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _received(stream: IO[bytes]) -> dict[str, Any] | None:

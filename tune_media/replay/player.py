@@ -31,9 +31,9 @@ class ReplayDiffers(Exception):
         self.step = step  # the first step that differs; 0: the reset. The last one, if it is only known that one does
 
     @classmethod
-    def at(cls, step: int, what: str) -> ReplayDiffers:
+    def at(cls, step: int, difference: str) -> ReplayDiffers:
         """Return the error of a step; ``what`` continues «the replay»."""
-        return cls(f"at {'the reset' if step == 0 else f'step {step}'}, the replay {what}", step)
+        return cls(f"at {'the reset' if step == 0 else f'step {step}'}, the replay {difference}", step)
 
 
 class RenderError(Exception):
@@ -92,8 +92,8 @@ def compare_step(taping: TapeRecorder, tape: Tape, step: int) -> None:
     """Raise ``ReplayDiffers`` if the step that an env has made is not that of a tape."""
     replayed = taping.tape
     if replayed is None or len(replayed.checks) <= step or not tape.checks.agree(step, replayed.checks[step]):
-        what = "observation" if step == 0 else "observation, reward or end"
-        raise ReplayDiffers.at(step, f"has another {what}")
+        parts = "observation" if step == 0 else "observation, reward or end"
+        raise ReplayDiffers.at(step, f"has another {parts}")
 
 
 @contextlib.contextmanager

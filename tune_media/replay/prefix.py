@@ -70,10 +70,10 @@ class Prefix:
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
 
-    def reset(self, **given: Any) -> Any:
+    def reset(self, **arguments: Any) -> Any:
         """Reset the env as on the tape; ReplayDiffers if it returns something else."""
         if self._is_inside:
-            return self._reset(**given)
+            return self._reset(**arguments)
         self._done, self.action, self.others = 0, None, 0
         self._is_inside = True
         try:

@@ -80,9 +80,9 @@ def take_refused(recipe: str) -> int:
         return _REFUSED.pop(recipe, 0)
 
 
-def is_first(what: str, recipe: str) -> bool:
+def is_first(question: str, recipe: str) -> bool:
     """Return whether this process is the first of the Ray job to do something with a recipe, within ten minutes."""
-    return share_value(f"{what} {int(time.time() // 600)} {recipe}", "", may_replace=False)
+    return share_value(f"{question} {int(time.time() // 600)} {recipe}", "", may_replace=False)
 
 
 def note_renderer() -> None:

@@ -234,15 +234,15 @@ def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None
     It takes the place of the training's own recorder: the same values are taken from the steps, and the same source of
     frames is noted. Without ``seeds``, the envs have seeds.
     """
-    given = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
-    recorders = [callback for callback in given if isinstance(callback, EpisodeRecorder)]
+    classes = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+    recorders = [callback for callback in classes if isinstance(callback, EpisodeRecorder)]
     settings: RecorderSettings | None = recorders[0].args[0] if recorders else None
     collect, frame = (None, None) if settings is None else (settings.plan.collect, settings.frame)
     if success is None and settings is not None:
         success = settings.plan.success
     plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success)
     recording = RecorderSettings(plan, (EVALUATION, TRAIN), frame, seeds=tuple(seeds), check_frame=False)
-    others = [callback for callback in given if not isinstance(callback, EpisodeRecorder)]
+    others = [callback for callback in classes if not isinstance(callback, EpisodeRecorder)]
     return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]
 
 

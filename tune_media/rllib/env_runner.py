@@ -137,8 +137,8 @@ class EnvRunnerRecording:
         with self.recorder.guard(index, "the start of an episode"):
             begun: StackEpisode = self.stack(episode, env_runner, env, index)
             inner = sub_env(env, index)
-            given, on_tape = seeded(inner), self.replays.on_tape(inner)
-            seed, is_known = given.last if given else on_tape.tape.seed if on_tape is not None else None, True
+            wrapper, on_tape = seeded(inner), self.replays.on_tape(inner)
+            seed, is_known = wrapper.last if wrapper else on_tape.tape.seed if on_tape is not None else None, True
             if seed is None:
                 seed, is_known = begun.own_seed()
             self._running[index] = _Running(new_id())

@@ -68,8 +68,8 @@ def recorder_names(config: Any) -> list[str]:
 
 
 def _recorders(config: Any) -> list[RecorderSettings]:
-    given = config.callbacks_class if isinstance(config.callbacks_class, (list, tuple)) else [config.callbacks_class]
-    arguments = [value for callback in given for value in getattr(callback, "args", ())]  # record_episodes: a partial
+    classes = config.callbacks_class if isinstance(config.callbacks_class, (list, tuple)) else [config.callbacks_class]
+    arguments = [value for callback in classes for value in getattr(callback, "args", ())]  # record_episodes: a partial
     return [value for value in arguments if isinstance(value, RecorderSettings)]
 
 

@@ -112,14 +112,14 @@ class MlflowBackend(Backend):
     def _log_params(self, run: MlflowRun, config: Mapping[str, Any]) -> None:
         self._try("logging hyperparameters", lambda: run.log_params(config))
 
-    def _try(self, what: str, work: Callable[[], None]) -> None:
+    def _try(self, action: str, work: Callable[[], None]) -> None:
         """Do something that a run can do without: if it fails for good, the run continues, and ends."""
         try:
             work()
         except Exception as error:
             if self.is_away(error):
                 raise
-            self.context.fault(what, error)
+            self.context.fault(action, error)
 
     @property
     def _started(self) -> MlflowRuns:

@@ -102,29 +102,29 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
 
     @override
     def arguments(self) -> dict[str, Any]:
-        given = {
+        arguments = {
             name: value if name == "experiment_name" else redacted_values(value)  # a restore continues in it
             for name, value in super().arguments().items()
             if name != "tracking_token"
         }
-        own = {name: hide_password(getattr(self, name)) for name in _URIS if name in given}
-        return given | own
+        own = {name: hide_password(getattr(self, name)) for name in _URIS if name in arguments}
+        return arguments | own
 
 
-def _check_types(given: dict[str, Any]) -> None:
+def _check_types(arguments: dict[str, Any]) -> None:
     """Refuse arguments of the wrong type, which MLflow would meet in a background thread."""
     examples = {"tracking_uri": "'sqlite:///mlflow.db'", "registry_uri": "'sqlite:///mlflow.db'"}
     for name in ("tracking_uri", "registry_uri", "experiment_name", "tracking_token", "artifact_location"):
         takes = a_text(examples.get(name, f"{name}='...'"), or_none=True)
-        takes.check(f"MLflowMediaLoggerCallback({name}=...)", given[name])
-        check_encodes(f"MLflowMediaLoggerCallback({name}=...)", given[name] or "")
+        takes.check(f"MLflowMediaLoggerCallback({name}=...)", arguments[name])
+        check_encodes(f"MLflowMediaLoggerCallback({name}=...)", arguments[name] or "")
     tags = an_instance("a dict", dict, example="{'team': 'a'}")
     table = {"save_artifact": FLAG, "log_params_on_trial_end": FLAG, "tags": tags}
-    check_each("MLflowMediaLoggerCallback", given, table)
-    for name, value in (given["tags"] or {}).items():
+    check_each("MLflowMediaLoggerCallback", arguments, table)
+    for name, value in (arguments["tags"] or {}).items():
         a_text("'team'").check("MLflowMediaLoggerCallback(tags={...}), a name,", name)
         check_encodes("MLflowMediaLoggerCallback(tags={...})", f"{name}={value if isinstance(value, str) else ''}")
-    if RUN_NAME_TAG in (given["tags"] or {}):
+    if RUN_NAME_TAG in (arguments["tags"] or {}):
         raise ValueError(
             f"MLflowMediaLoggerCallback(tags=...) holds {RUN_NAME_TAG!r}, which is the trial's name in MLflow; name "
             "trials by tune.TuneConfig(trial_name_creator=...)."

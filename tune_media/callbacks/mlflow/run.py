@@ -98,7 +98,7 @@ class MlflowRun:
             raise
         self._params |= texts
 
-    def log_metrics(self, numbers: Mapping[str, float], step: int, at: float) -> None:
+    def log_metrics(self, numbers: Mapping[str, float], step: int, seconds: float) -> None:
         """Log numbers, in as few requests as MLflow takes.
 
         Raises:
@@ -106,7 +106,7 @@ class MlflowRun:
         """
         from mlflow.entities import Metric
 
-        metrics = [Metric(valid_name(name), value, _milliseconds(at), step) for name, value in numbers.items()]
+        metrics = [Metric(valid_name(name), value, _milliseconds(seconds), step) for name, value in numbers.items()]
         self._log_some(metrics, _MAX_METRICS, lambda some: self._client.log_batch(self.run_id, metrics=some))
 
     def log_medium(self, entry: MediaEntry) -> None:
@@ -156,8 +156,8 @@ class MlflowRun:
             file = clip_path(str(clips[0]["path"]), clips[0])
             note.append(f"Best clip: return {best:.6g}, step {whole_number(clips[0].get('step'))} ({file})")
         if clips or self._has_best:
-            step, at = self._last_point()
-            self.log_metrics({BEST_RETURN: best}, step, (at or 0) / 1000)
+            step, milliseconds = self._last_point()
+            self.log_metrics({BEST_RETURN: best}, step, (milliseconds or 0) / 1000)
             self._client.set_tag(self.run_id, BEST_RETURN, f"{best:.6g}")
         self._client.set_tag(self.run_id, NOTE_TAG, "\n\n".join(filter(None, note))[:_MAX_TAG])
 

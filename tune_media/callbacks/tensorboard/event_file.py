@@ -158,13 +158,13 @@ class MediaFile:
             waiting = list(self._waiting)
         if not waiting:
             return
-        row, at, _ = waiting[0]
+        row, first_time, _ = waiting[0]
         added, filesystem = b"".join(content for _, _, content in waiting), self._location.filesystem
         first = self._first if self._path else (row, self._first[1] + 1 if row == self._first[0] else 0)
         name = "{}0000000000.{:019d}.{}.tune_media".format(_BEGINNING, *first)
         path = self._path or posixpath.join(self._location.path, name)
         here = local_path(filesystem, path)
-        content = (self._object if self._path else _first_record(at)) + added
+        content = (self._object if self._path else _first_record(first_time)) + added
         if here is None:
             write_atomically(filesystem, path, content)
         else:  # not under another name first: TensorBoard reads whatever has "tfevents" in its name

@@ -73,13 +73,13 @@ def without_secrets(settings: Any) -> Any:
         >>> without_secrets({"api_key": "abc", "silent": True, "https_proxy": "http://me:secret@proxy:3128"})
         {'silent': True}
     """
-    given = _given(settings)
-    secrets = {name: value for name, value in given.items() if _is_secret(name, value)}
+    values = _given(settings)
+    secrets = {name: value for name, value in values.items() if _is_secret(name, value)}
     if not secrets:
         return settings
     for value in secrets.values():
         keep_secret(*map(str, value.values() if isinstance(value, dict) else [value]))
-    return type(settings)(**{name: value for name, value in given.items() if name not in secrets})
+    return type(settings)(**{name: value for name, value in values.items() if name not in secrets})
 
 
 def take_key(settings: Any) -> tuple[Any, str | None]:
@@ -89,11 +89,11 @@ def take_key(settings: Any) -> tuple[Any, str | None]:
         >>> take_key({"api_key": "abc", "silent": True})
         ({'silent': True}, 'abc')
     """
-    given = _given(settings)
-    key = given.pop("api_key", None)
+    values = _given(settings)
+    key = values.pop("api_key", None)
     if not isinstance(key, str):
         return settings, None
-    return type(settings)(**given), key
+    return type(settings)(**values), key
 
 
 def _given(settings: Any) -> dict[str, Any]:

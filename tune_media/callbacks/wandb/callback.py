@@ -140,7 +140,7 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
 
     @override
     def arguments(self) -> dict[str, Any]:
-        given = {name: redacted_values(value) for name, value in super().arguments().items() if name != "api_key"}
-        if "settings" in given:
-            given["settings"] = without_secrets(self.kwargs.get("settings"))
-        return given
+        arguments = {name: redacted_values(value) for name, value in super().arguments().items() if name != "api_key"}
+        if "settings" in arguments:
+            arguments["settings"] = without_secrets(self.kwargs.get("settings"))
+        return arguments

@@ -68,8 +68,8 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
         return item
     facts = medium.facts()
     caption = medium.caption if isinstance(medium, Image) else caption_of(facts, medium.note)
-    given = medium.name if isinstance(medium, Artifact) else item["name"]
-    return {**item, "content": medium.content(), "facts": facts, "caption": caption, "given_name": given}
+    name = medium.name if isinstance(medium, Artifact) else item["name"]
+    return {**item, "content": medium.content(), "facts": facts, "caption": caption, "given_name": name}
 
 
 def best_item(line: Line, content: bytes | None) -> dict[str, Any]:
