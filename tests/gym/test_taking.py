@@ -1,4 +1,3 @@
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -6,9 +5,6 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.loops import play
 from tune_media.gym.recording import MAX_UNTAKEN
-from tune_media.recording.episode import Candidate
-from tune_media.recording.winners import Winners, result_of
-from tune_media.values.episodes import EpisodeData
 
 
 def test_take_hands_over_the_chosen_ones_once():
@@ -84,49 +80,3 @@ def test_a_selector_that_raises_does_not_end_the_loop(caplog):
     play(env, 2)
     assert set(env.take()) == {"last", "data", "problems"}
     assert "sped" in caplog.text
-
-
-class OnePicture(gym.vector.VectorEnv):
-    """Two sub-envs in one batch, of which the second earns more, and one picture of the first."""
-
-    metadata = {"render_fps": 10, "autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}  # noqa: RUF012
-    num_envs, render_mode = 2, "rgb_array"
-    single_observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
-    single_action_space = gym.spaces.Discrete(2)
-    observation_space = gym.spaces.Box(0, 1, (2, 1), np.float32)
-    action_space = gym.spaces.MultiDiscrete([2, 2])
-    steps = 0
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros((2, 1), np.float32), {}
-
-    def step(self, actions):
-        self.steps += 1
-        ends = np.full(2, self.steps % 6 == 5)
-        return np.zeros((2, 1), np.float32), np.array([0.0, 2.0]), ends, ends & False, {}
-
-    def render(self):
-        return np.full((32, 32, 3), self.steps, np.uint8)
-
-
-def test_the_best_episode_with_pictures_is_not_called_the_best_of_all():
-    env = tm.gym.RecordVectorEpisodes(OnePicture(), keep=("best", "worst"))
-    env.reset()
-    for _ in range(11):
-        env.step(np.zeros(2, int))
-    taken = env.take()
-    assert taken["best"].episode.episode_return == 0
-    assert taken["best"].note == "'best' of the episodes with pictures: one without, return 10, is first"
-    assert taken["worst"].note is None
-    assert sum(problem.lost for problem in taken["problems"]) == 2
-    env.close()
-
-
-@pytest.mark.parametrize("finished_at", [1.0, 3.0])
-def test_only_an_episode_that_the_selector_would_choose_is_told_of(finished_at):
-    winner = tm.EpisodeRecord("a", 1.0, 2, finished_at=2.0)
-    other = tm.EpisodeRecord("b", 5.0, 2, finished_at=finished_at, note="no clip: it was dropped")
-    rule = tm.selection.last()
-    winners = Winners({winner.id: Candidate(winner, {})})
-    result = result_of([rule], {rule.name: [winner]}, winners, [EpisodeData(other)], {})
-    assert (result[rule.name].note is not None) == (finished_at > winner.finished_at)

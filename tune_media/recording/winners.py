@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tune_media.recording.choosing import DATA, chosen_by, laid_out
+from tune_media.recording.choosing import DATA, laid_out
 from tune_media.recording.episode import Candidate
 from tune_media.selection import Selector
 from tune_media.values.episode_record import EpisodeRecord
@@ -54,33 +54,6 @@ def result_of(
     rewards = {id: winner.rewards for id, winner in taken.kept.items() if winner.rewards is not None}
     trajectories = {id: winner.trajectory for id, winner in taken.kept.items() if winner.trajectory is not None}
     noted = [with_note(episode, taken.lost.get(episode.record.id)) for episode in episodes]
-    passed_over = _passed_over(selectors, chosen, noted)
-    kept = {id: _with_record_note(winner, passed_over.get(id)) for id, winner in taken.kept.items()}
     data = tuple(replace(e, rewards=rewards.get(e.record.id, e.rewards)) for e in with_fewer_tapes(noted, ids))
     batch = EpisodeBatch(data, trajectories, recipes, holds_legacy=holds_legacy, note=note)
-    return laid_out(selectors, chosen, kept, taken.lost) | {DATA: batch}
-
-
-def _passed_over(
-    selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], episodes: Iterable[EpisodeData]
-) -> dict[str, str]:
-    """Return the notes of winners, by id, whose selector would have chosen an episode of which there is no clip."""
-    without = [e.record for e in episodes if not e.is_late and "no clip:" in (e.record.note or "")]
-    notes = dict[str, str]()
-    for rule in selectors if without else ():
-        winners = chosen.get(rule.name, ())
-        if not winners or not rule.local or rule.limit is None:
-            continue
-        ids = {record.id for record in winners}
-        among, _ = chosen_by([rule], [*winners, *(record for record in without if record.id not in ids)])
-        first = next((record for record in among.get(rule.name, ()) if record.id not in ids), None)
-        if first is not None:
-            other = f"one without, return {first.episode_return:g}, is first"
-            notes |= dict.fromkeys(ids, f"{rule.name!r} of the episodes with pictures: {other}")
-    return notes
-
-
-def _with_record_note(winner: Candidate, note: str | None) -> Candidate:
-    if note is None:
-        return winner
-    return winner.of_record(replace(winner.record, note=joined(winner.record.note, note)))
+    return laid_out(selectors, chosen, taken.kept, taken.lost) | {DATA: batch}
