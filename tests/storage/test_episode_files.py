@@ -3,23 +3,17 @@ import json
 import math
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
 
 from tests.support.batches import batch_of
-from tune_media.storage import episode_files
 from tune_media.storage.episode_files import (
     MAX_JSON_POINTS,
     EpisodeReport,
     RecorderEpisodes,
-    episode_table,
-    parquet_rows,
     report_json,
     report_parquet,
-    rows_of_parquet,
-    tape_of,
 )
 
 
@@ -42,37 +36,3 @@ def test_json_is_valid_whatever_the_numbers():
     )
     assert row["metrics"] == {"a": None, "b": None}
     assert row["series"] == {"x": [1.0, None, None]}
-
-
-def _file(columns, rows):
-    file = io.BytesIO()
-    table = pa.table({name: pa.nulls(rows, type) for name, type in columns.items()})
-    pyarrow.parquet.write_table(table, file, compression="zstd")
-    assert len(file.getvalue()) < 1_000_000
-    file.seek(0)
-    return file
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda file: episode_table(file, ["episode_id"]),
-        lambda file: rows_of_parquet(file.getvalue()),
-        lambda file: tape_of(file, "train", "episodes", "a"),
-    ],
-)
-def test_a_file_of_millions_of_episodes_is_refused_before_it_is_read(read):
-    names = ("episode_id", "section", "recorder")
-    file = _file({**dict.fromkeys(names, pa.string()), "tape": pa.binary()}, 1_000_001)
-    before = pa.total_allocated_bytes()
-    with pytest.raises(ValueError, match="its 1000001 rows are too large for a report"):
-        read(file)
-    assert pa.total_allocated_bytes() - before < 10_000_000
-
-
-def test_a_file_of_steps_that_takes_too_much_memory_is_refused_before_it_is_read(monkeypatch):
-    monkeypatch.setattr(episode_files, "_MAX_BYTES", 2**23)
-    file = _file({"episode_id": pa.string(), "x": pa.float64()}, 1_000_001)
-    assert parquet_rows(file, "a", ["episode_id"]) == []
-    with pytest.raises(ValueError, match="its 1000001 rows are too large for a report"):
-        parquet_rows(file, "a")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,9 +32,6 @@ DATA_KEY = "/data"
 MAX_JSON_POINTS = 1_000_000
 """The most values of series that a JSON file holds; if there are more, only the Parquet file has the series."""
 _MAX_INT = 2**63
-_MAX_EPISODES = 1_000_000  # of a file
-_MAX_BYTES = 2**30  # of the columns of a file in memory
-_WIDTHS = {"INT64": 8, "DOUBLE": 8, "BYTE_ARRAY": 4}  # bytes in memory of a value that takes none in the file
 
 
 @dataclass(frozen=True)
@@ -83,10 +79,10 @@ def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a report's Parquet file, one an episode, without the tapes; maps are lists of pairs.
 
     Raises:
-        ValueError: It is none, not whole, or too large.
+        ValueError: It is none, or not whole.
     """
     try:
-        parquet = _opened(io.BytesIO(content), WITHOUT_TAPES, _MAX_EPISODES)
+        parquet = pyarrow.parquet.ParquetFile(io.BytesIO(content))
         there = [name for name in WITHOUT_TAPES if name in parquet.schema_arrow.names]
         table = _read(parquet, there)
     except (pa.ArrowException, OSError) as error:
@@ -101,9 +97,9 @@ def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     Raises:
         OSError: It cannot be read.
         pyarrow.ArrowException: It is no Parquet file, or a column cannot be of its type.
-        ValueError: It has no such column, or is too large.
+        ValueError: It has no such column.
     """
-    parquet = _opened(file, columns, _MAX_EPISODES)
+    parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
     there = parquet.schema_arrow.names
     if missing := [name for name in columns if name not in there]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
@@ -116,27 +112,10 @@ def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) 
     Raises:
         OSError: It cannot be read.
         pyarrow.ArrowException: It is no Parquet file.
-        ValueError: It is too large.
     """
-    table = _opened(file, columns).read(columns=columns, use_threads=False)
+    table = pyarrow.parquet.ParquetFile(file).read(columns=columns, use_threads=False)
     rows: list[dict[str, Any]] = table.filter(pa.compute.equal(table["episode_id"], episode)).to_pylist()
     return rows
-
-
-def _opened(file: Any, columns: Sequence[str] | None, most_rows: float = math.inf) -> pyarrow.parquet.ParquetFile:
-    """Open a Parquet file, of which some columns, or all, will be read. Raises ValueError if they are too large.
-
-    A value that repeats takes next to nothing in the file, and all of its bytes in memory.
-    """
-    parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
-    facts = parquet.metadata
-    groups = map(facts.row_group, range(facts.num_row_groups))
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    read = [chunk for chunk in chunks if columns is None or chunk.path_in_schema.partition(".")[0] in columns]
-    sizes = (max(part.total_uncompressed_size, part.num_values * _WIDTHS.get(part.physical_type, 1)) for part in read)
-    if facts.num_rows > most_rows or sum(sizes) > _MAX_BYTES:
-        raise ValueError(f"its {facts.num_rows} rows are too large for a report")
-    return parquet
 
 
 def _read(parquet: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pa.Table:
@@ -191,7 +170,7 @@ def taped_rows(file: Any) -> list[dict[str, Any]]:
     """Return the rows of a report's Parquet file whose episodes have tapes, without these; metrics as dicts.
 
     Raises:
-        ValueError: It is none, not whole, or too large.
+        ValueError: It is none, or not whole.
     """
     table = episode_table(file, _OF_TAPES)
     rows = table.filter(pa.compute.is_valid(table["tape_bytes"])).to_pylist()
@@ -203,7 +182,6 @@ def tape_of(file: Any, section: str, recorder: str, episode_id: str) -> bytes:
 
     Raises:
         KeyError: The file has none of it.
-        ValueError: It is too large.
     """
     asked = {"episode_id": episode_id, "section": section, "recorder": recorder}
     table = episode_table(file, ["tape", *asked])
