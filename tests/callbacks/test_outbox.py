@@ -20,7 +20,7 @@ from tests.support.driver_to_kill import CALM, KEYS, PLACES, Tells, calls, kill_
 from tests.support.fake_trial import FakeTrial
 from tests.support.faults import wait_until
 from tests.support.index_lines import parse_index
-from tune_media.callbacks.outbox import FOLDER_VARIABLE, ContentLostError, NewRow, Outbox, outbox_root, remove_expired
+from tune_media.callbacks.outbox import FOLDER_VARIABLE, NewRow, Outbox, outbox_root, remove_expired
 from tune_media.callbacks.session import _SESSIONS
 
 pytestmark = pytest.mark.usefixtures("outboxes")
@@ -353,40 +353,6 @@ def test_a_shared_folder_for_outboxes_is_refused_with_one_that_works(tmp_path, m
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "outbox"))
     assert stat.S_IMODE(outbox_root().stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize("size", [10, 10_000])
-def test_an_outbox_whose_folder_is_removed_is_made_anew_and_outlives_a_kill(tmp_path, caplog, size):
-    """All later contents were lost, and all rows with the next kill."""
-    outbox = Outbox.open(outbox_root(), "/results/sweep", "1")
-    outbox.add_reader("storage")
-    outbox.append([NewRow("t1", "media", content=b"1" * size)])
-    shutil.rmtree(outbox.folder)
-    outbox.append([NewRow("t1", "media", content=b"2" * size)])
-    assert "was removed while it was in use; it is made anew" in caplog.text
-    assert Outbox.adopt(outbox.folder) is None  # it is locked
-    outbox.close(remove=False)
-    again = Outbox.open(outbox_root(), "/results/sweep", "1")
-    first, second = again.read(0)
-    assert second.content() == b"2" * size
-    if size == 10:
-        assert first.content() == b"1" * size
-    else:
-        with pytest.raises(ContentLostError, match="0 of 10000 bytes"):
-            first.content()
-    again.checkpoint()
-    again.close(remove=True)
-
-
-def test_an_outbox_whose_lock_file_is_removed_is_locked_again(tmp_path):
-    """A second driver of the experiment adopted it while the first one went on."""
-    outbox = Outbox.open(outbox_root(), "/results/sweep", "1")
-    outbox.append([NewRow("t1", "media", b"1")])
-    (outbox.folder / "lock").unlink()
-    outbox.append([NewRow("t1", "media", b"2")])
-    assert Outbox.adopt(outbox.folder) is None
-    assert [row.data for row in outbox.read(0)] == [b"1", b"2"]
-    outbox.close(remove=True)
 
 
 def test_a_result_of_hundreds_of_media_is_appended_all_or_none(outbox):

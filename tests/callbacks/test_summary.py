@@ -168,13 +168,3 @@ def test_a_result_that_cannot_be_read_is_the_reason_in_the_last_line(tmp_path, c
     monkeypatch.setattr("tune_media.callbacks.session.take_media", fail)
     line = last_line(tmp_path, capsys, [{"clip": clip()}])
     assert "because: JSON: reading media from a result failed (TypeError: unexpected keyword argument)" in line
-
-
-def test_lost_media_that_no_index_names_are_told_from_those_that_one_names():
-    faults = Faults(strict=False)
-    summary = Summary(faults, "/results/sweep", "/results/sweep")
-    summary.stored("t1", 100)
-    for number in range(9):
-        summary.lost(f"media/{number}.mp4", is_listed=number < 2)
-    line = summary.line()
-    assert "whose status is not 'stored'; no index names 7 of them." in line

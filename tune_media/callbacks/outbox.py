@@ -179,7 +179,7 @@ class Outbox:
     """
 
     def __init__(self, folder: Path, lock_file: Any) -> None:
-        self.folder, self._path, self._lock_path = folder, str(folder / "outbox.sqlite"), str(folder / "lock")
+        self.folder = folder
         self._lock_file = lock_file
         self._database = _connected(folder)
         self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
@@ -318,7 +318,6 @@ class Outbox:
         Raises:
             OutboxFullError: There is no room, and nothing can go.
         """
-        self._make_anew()
         while True:
             reason, cause = self._refusal(nbytes, most_bytes), None
             if not reason:
@@ -615,42 +614,8 @@ class Outbox:
             self.version += 1
             self._changed.notify_all()
 
-    def _make_anew(self) -> None:
-        """Make the outbox anew if something has removed its folder or lock, as what tidies temporary folders does.
-
-        The rows are those of the open database; contents that were files are lost, and named when they are read.
-
-        Raises:
-            OSError: The folder cannot be made.
-            sqlite3.Error: The disk does not take the rows.
-        """
-        if self._is_whole() or self._is_closed:
-            return
-        with self._checkpointing, self._lock:
-            if self._is_whole():
-                return
-            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            lock_file, replaced = _locked(self.folder), []
-            if lock_file is not None:  # else the old one still locks: its file was not removed
-                replaced.append(self._lock_file)
-                self._lock_file = lock_file
-            if not Path(self._path).exists():
-                database = _connected(self.folder)
-                self._database.backup(database)
-                replaced += [self._database, self._checkpoints]
-                self._database, self._checkpoints = database, _connected(self.folder)
-            for old in replaced:
-                with contextlib.suppress(sqlite3.Error, OSError):
-                    old.close()
-        logger.warning("tune_media: the outbox in %s was removed while it was in use; it is made anew.", self.folder)
-
-    def _is_whole(self) -> bool:
-        return os.path.exists(self._path) and os.path.exists(self._lock_path)  # noqa: PTH110 - at each result
-
     def scratch(self) -> Path:
         """Return a new folder for other files of the process, which goes with the outbox."""
-        self._make_anew()
         return Path(tempfile.mkdtemp(prefix="scratch-", dir=self.folder))
 
     def close(self, *, remove: bool) -> None:
@@ -668,8 +633,7 @@ class Outbox:
         self.wake()
         if remove:
             shutil.rmtree(self.folder, ignore_errors=True)
-        if self._lock_file is not None:
-            self._lock_file.close()
+        self._lock_file.close()
 
     def _add_bytes(self, nbytes: int) -> None:
         with self._lock:

@@ -231,7 +231,7 @@ class MediaSession:
         """Append the rows of a result, all at once, and have contents made."""
         rows, faults = taken.rows, self.services.faults
         for name in taken.failed:
-            self._summary.lost(name, is_listed=False)
+            self._summary.lost(name)
         self._hold_unpackable(taken)  # a reader may be faster than this thread
         try:
             try:
@@ -246,7 +246,7 @@ class MediaSession:
             faults.report("the outbox", "writing to the driver's disk", error, kind=DROPPED)
             for entry in taken.entries:
                 intake.known.forget(entry.medium.id, entry.section, entry.key)
-                self._summary.lost(entry.path, is_listed=False)
+                self._summary.lost(entry.path)
             rows, last = [], 0
         for seq, row in enumerate(rows, last - len(rows) + 1):
             if not row.ready:
@@ -433,7 +433,7 @@ class MediaSession:
         is_all_delivered = is_stored and are_readers_done and not self._outbox.has_parked
         for row in self._outbox.in_memory():  # the driver's disk is full to the end
             if row.kind in DATA_KINDS and row.kind != "result":
-                self._summary.lost(read_media_row(row.kind, row.data).path, is_listed=False)
+                self._summary.lost(read_media_row(row.kind, row.data).path)
         with contextlib.suppress(OSError, ValueError):  # the standard output is closed
             print(self._summary.line(), flush=True)
         self._outbox.close(remove=is_all_delivered)

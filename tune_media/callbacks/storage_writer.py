@@ -92,10 +92,8 @@ class StorageWriter(Reader):
             for row in rows:
                 if row.kind in ("media", "episodes") and row.data and row.seq not in done:
                     media = row.media()
-                    if row.ready and not media.lost:
-                        self._summary.left_in_outbox(media.path)
-                    else:
-                        self._summary.lost(media.path, is_listed=False)
+                    is_left = row.ready and not media.lost
+                    (self._summary.left_in_outbox if is_left else self._summary.lost)(media.path)
             after = rows[-1].seq
 
     # -- a turn -------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ without a clip).
         self._lock = threading.Lock()
         self.has_new = self.had_media = self.has_recorder = self.has_results = False
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
-        self._files = self._episodes = self._lost = self._unlisted = self._nbytes = 0
+        self._files = self._episodes = self._lost = self._nbytes = 0
         self._tapes = self._unrendered = self._left = 0
         self._lost_names: list[str] = []
         self._left_names: list[str] = []
@@ -91,11 +91,10 @@ without a clip).
             self._nbytes += nbytes
             self._trials.add(trial_id)
 
-    def lost(self, path: str, count: int = 1, *, is_listed: bool = True) -> None:
-        """Count media that could not be stored, and name the first ones; ``is_listed`` if an index names them."""
+    def lost(self, path: str, count: int = 1) -> None:
+        """Count media that could not be stored, and name the first ones."""
         with self._lock:
             self._lost += count
-            self._unlisted += 0 if is_listed else count
             if len(self._lost_names) < _MAX_NAMES:
                 self._lost_names.append(path)
 
@@ -164,10 +163,7 @@ without a clip).
         if self._unrendered:
             line += f" {self.waiting_text()}."
         if self._lost:
-            line += f" {self._lost_text()}"
-            if self._lost > self._unlisted:
-                line += ": see the lines of the index whose status is not 'stored'"
-            line += f"; no index names {self._unlisted} of them." if self._unlisted else "."
+            line += f" {self._lost_text()}: the index's lines whose status is not 'stored', or the log, say why."
         if self._left:
             names = first_names(self._left_names, _MAX_NAMES, count=self._left)
             line += (
