@@ -103,12 +103,11 @@ def test_a_key_of_wandb_is_in_no_pickle_and_no_message(monkeypatch, place):
     assert redacted(f"refused: {key}") == "refused: ***"
 
 
-def test_a_restored_mlflow_callback_has_its_experiment_and_no_key(caplog):
+def test_a_restored_mlflow_callback_has_its_experiment_and_no_key():
     pytest.importorskip("mlflow")
     callback = tm.MLflowMediaLoggerCallback(
         f"http://me:{KEY}@host", experiment_name="walkers?token=a_b_c_d_1", tags={"hub_token": KEY}, tracking_token=KEY
     )
     pickled = cloudpickle.dumps(callback)
     assert KEY.encode() not in pickled
-    assert "walkers?token=*** seems to hold a key" in caplog.text
     assert pickle.loads(pickled).experiment_name == "walkers?token=a_b_c_d_1"  # else a restore logs to another one

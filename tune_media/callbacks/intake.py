@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,12 +32,11 @@ from tune_media.results.reader import FoundMedium, replace_media
 from tune_media.storage.entry import DROPPED, FAILED, MediaEntry
 from tune_media.storage.episode_files import DATA_KEY
 from tune_media.storage.known_media import KnownMedia
-from tune_media.storage.trial_folder import plain_config
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.medium import new_id
 from tune_media.values.number import whole_number
-from tune_media.values.plain import MEDIA, pack, pack_each
+from tune_media.values.plain import MEDIA, pack_each
 from tune_media.values.problems import pending, take_problems
 from tune_media.values.secrets import error_text
 
@@ -54,7 +52,7 @@ class TrialIntake:
         members: The ids of the callbacks that have begun its last start.
         windows: The lists of its last result, of the old API stack.
         repeats: The places of its results that were a window of RLlib's.
-        config: A digest of its last hyperparameters; None: not compared yet.
+        config: Its last hyperparameters, as text; None: not compared yet.
     """
 
     trial: Trial
@@ -66,12 +64,7 @@ class TrialIntake:
 
     def has_other_config(self, result: Mapping[str, Any]) -> bool:
         """Return whether the hyperparameters differ from those of the result before this one; ask once a result."""
-        config = result.get("config")
-        try:  # not its repr: that of an array depends on NumPy's print options, and leaves values out
-            now = hashlib.sha256(pack(plain_config(config))).hexdigest()
-        except Exception:  # nested too deep
-            now = without_address(shown(config))
-        before, self.config = self.config, now
+        before, self.config = self.config, without_address(shown(result.get("config")))
         return before is not None and before != self.config
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from ray.air.integrations.mlflow import MLflowLoggerCallback
@@ -14,9 +13,7 @@ from tune_media.callbacks.mlflow.connection import hide_password
 from tune_media.callbacks.mlflow.private_names import RUN_NAME_TAG
 from tune_media.values.checks import FLAG, a_text, an_instance, check_each, check_encodes, suggests_names
 from tune_media.values.options import MediaOptions
-from tune_media.values.secrets import redacted, redacted_values
-
-logger = logging.getLogger("tune_media")
+from tune_media.values.secrets import redacted_values
 
 _URIS = ("tracking_uri", "registry_uri", "artifact_location")
 
@@ -78,12 +75,6 @@ class MLflowMediaLoggerCallback(MediaLoggerCallback, MLflowLoggerCallback):
         media: MediaOptions | None = None,
     ) -> None:
         _check_types(locals())
-        if experiment_name and redacted(experiment_name) != experiment_name:
-            logger.warning(
-                "tune_media: MLflowMediaLoggerCallback(experiment_name=...): %s seems to hold a key or a password. "
-                "MLflow shows the name, and the experiment's files have it, for a restore.",
-                redacted(experiment_name),
-            )
         try:
             MLflowLoggerCallback.__init__(
                 self,
