@@ -50,7 +50,7 @@ def test_a_pair_that_differs_on_the_same_seeds_is_decided():
     assert math.isnan(best.behind)
     assert "on the same seeds, the other one is surely worse" in remarks(found)[-1]
     header, one, other = tables(found).splitlines()
-    assert "behind the best" in header
+    assert "ahead by" in header
     assert one.endswith("best")
     assert f"{behind.behind:.5g} [{behind.behind_low:.5g}, {behind.behind_high:.5g}]" in other
     frame = found.to_pandas()
@@ -96,7 +96,7 @@ def test_several_conditions_are_compared_each_with_its_own_best():
     both = Evaluation("name", "folder", None, [*calm.checkpoints, *windy.checkpoints])
     assert [one.seeds_compared for one in both.checkpoints] == [0, 40, 40, 0]
     assert "wind=5" in tables(both).splitlines()[0]
-    assert "behind" not in tables(both)
+    assert "ahead by" not in tables(both)
 
 
 def test_of_several_conditions_the_first_one_says_which_is_best():

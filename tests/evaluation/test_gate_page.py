@@ -166,7 +166,7 @@ def test_the_page_names_an_evaluation_that_had_the_same_seeds(tmp_path):
         found = tm.gate(*sides, seeds=seeds, output=str(tmp_path / seeds[0]), clips=0, **functions)
         notes[seeds] = [note for note in texts(page_of(found), "<li>(.*?)</li>") if "evaluation" in note]
     assert notes["3:8"] == [
-        "The evaluation choice has 2 of these 5 seeds: if it chose the candidate, its gain is overstated; take seeds "
+        "The evaluation choice has 2 of these 5 seeds: if it chose the candidate, its lead is overstated; take seeds "
         "that chose nothing."
     ]
     assert notes["5:8"] == []

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
 from tune_media.values.number import counted
 from tune_media.viewing.configurations import short
-from tune_media.viewing.table import laid_out, printable, with_interval
+from tune_media.viewing.table import laid_out, printable
+from tune_media.viewing.wording import AHEAD_BY, others_succeed_less, others_worse, standing, with_interval
 
 
 def checkpoint_line(row: EvaluatedCheckpoint) -> str:
@@ -28,40 +29,49 @@ def checkpoint_line(row: EvaluatedCheckpoint) -> str:
 def tables(evaluation: Evaluation) -> str:
     """Return the lines of all checkpoints, the best first; of several conditions, one column each.
 
-    If there is one condition, a column says how far each is behind the best on the same seeds.
+    If there is one condition, a column says how far the best is ahead of each on the same seeds.
     """
     checkpoints = evaluation.checkpoints
-    conditions = list(dict.fromkeys(row.condition for row in checkpoints))
-    places: dict[tuple[str, str], dict[str, EvaluatedCheckpoint]] = {}  # by trial and checkpoint, then by condition
-    for row in checkpoints:
-        places.setdefault((row.trial, row.checkpoint), {})[row.condition] = row
-    lines = sorted(places.values(), key=_rank)
+    conditions, lines = list(dict.fromkeys(row.condition for row in checkpoints)), _by_condition(checkpoints)
     firsts = [next(iter(line.values())) for line in lines]  # of each line, that of the first condition
-    is_one = len(conditions) == 1  # then there is room to compare
-    compares = is_one and len(lines) > 1
-
-    columns = [["trial", *(row.trial for row in firsts)]]
-    params = checkpoints[0].params if checkpoints else ()
-    columns += [[name, *(short(row.params.get(name, "")) for row in firsts)] for name in params]
-    if len({row.checkpoint for row in checkpoints}) > 1:
-        columns.append(["checkpoint", *(row.checkpoint for row in firsts)])
+    columns = list(_names(firsts))
     for condition in conditions:
         cells = (value_of(line[condition]) if condition in line else "" for line in lines)
         columns.append([condition or "mean return", *cells])
-    if compares:
-        behind = (with_interval(row.behind, row.behind_low, row.behind_high) for row in firsts)
-        columns.append(["behind the best", *behind])
-    if is_one and any(not math.isnan(row.success_rate) for row in checkpoints):
-        columns.append(["success", *map(_rate, firsts)])
-    counts = ("/".join(dict.fromkeys(str(row.episodes) for row in line.values())) for line in lines)
-    columns.append(["episodes", *counts])
-    if compares:
-        columns.append(["", *(_verdict(row, evaluation.best) for row in firsts)])
+    counts = ["episodes", *("/".join(dict.fromkeys(str(row.episodes) for row in line.values())) for line in lines)]
+    columns += _compared(firsts, counts, evaluation.best) if len(conditions) == 1 else [counts]
     return laid_out([list(cells) for cells in zip(*columns, strict=True)])
 
 
-def _verdict(row: EvaluatedCheckpoint, best: EvaluatedCheckpoint | None) -> str:
-    return "best" if row is best else "not surely worse" if row.is_not_surely_worse else ""
+def _by_condition(checkpoints: Sequence[EvaluatedCheckpoint]) -> list[dict[str, EvaluatedCheckpoint]]:
+    """Return a line for each checkpoint, by condition, the best first."""
+    lines: dict[tuple[str, str], dict[str, EvaluatedCheckpoint]] = {}  # by trial and checkpoint
+    for row in checkpoints:
+        lines.setdefault((row.trial, row.checkpoint), {})[row.condition] = row
+    return sorted(lines.values(), key=_rank)
+
+
+def _names(rows: Sequence[EvaluatedCheckpoint]) -> Iterator[list[str]]:
+    """Yield the columns that say which checkpoint it is."""
+    yield ["trial", *(row.trial for row in rows)]
+    for name in rows[0].params if rows else ():
+        yield [name, *(short(row.params.get(name, "")) for row in rows)]
+    if len({row.checkpoint for row in rows}) > 1:
+        yield ["checkpoint", *(row.checkpoint for row in rows)]
+
+
+def _compared(
+    rows: Sequence[EvaluatedCheckpoint], counts: list[str], best: EvaluatedCheckpoint | None
+) -> Iterator[list[str]]:
+    """Yield the last columns of checkpoints under one condition, which have room to compare them."""
+    is_one = len(rows) == 1
+    if not is_one:
+        yield [AHEAD_BY, *(with_interval(row.behind, row.behind_low, row.behind_high) for row in rows)]
+    if any(not math.isnan(row.success_rate) for row in rows):
+        yield ["success", *map(_rate, rows)]
+    yield counts
+    if not is_one:
+        yield ["", *(standing(is_best=row is best, is_close=row.is_not_surely_worse) for row in rows)]
 
 
 def _rank(line: Mapping[str, EvaluatedCheckpoint]) -> float:
@@ -112,24 +122,15 @@ def _others(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint
 def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
     """Return how sure it is that the best one is better than the others under its condition."""
     others = _others(best, checkpoints)
-    if not others:
-        return ""
     close = sum(row.is_not_surely_worse for row in others)
-    whom = f"{close or 'all'} of the {len(others)} others {'is' if close == 1 else 'are'}"
-    whom = "the other one is" if len(others) == 1 else whom
-    return f"; on the same seeds, {whom} {'not ' if close else ''}surely worse"
+    return f"; on the same seeds, {others_worse(close, len(others))}" if others else ""
 
 
 def _success_of(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
     """Return how many of the others succeed less often on the same seeds, by Newcombe's interval for paired rates."""
     others = [row for row in checkpoints if row.condition == best.condition and not math.isnan(row.success_behind)]
-    if not others:
-        return ""
     fewer = sum(row.success_behind_low > 0 for row in others)
-    whom = f"{fewer} of the {len(others)} others surely succeed{'s' if fewer == 1 else ''}"
-    if len(others) == 1:
-        whom = f"the other one {'surely succeeds' if fewer else 'does not surely succeed'}"
-    return f"; on the same seeds, {whom} less often"
+    return f"; on the same seeds, {others_succeed_less(fewer, len(others))}" if others else ""
 
 
 def value_of(row: EvaluatedCheckpoint) -> str:

@@ -52,8 +52,8 @@ from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.catalog import load
 from tune_media.viewing.forks import FACTS_FILE, FORKED_AT, ORIGINAL, evaluations_of, short_id
 from tune_media.viewing.statistics import Estimate, estimate
-from tune_media.viewing.table import with_interval
 from tune_media.viewing.taped_episodes import BEST, LAST, WORST, TapedEpisode, choose, of_trial, recipe_of
+from tune_media.viewing.wording import with_interval
 
 VERSION = 1
 _CLIPS = 5

@@ -33,6 +33,8 @@ from tune_media.values.checks import a_count, suggests_names
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
+from tune_media.viewing.statistics import Estimate
+from tune_media.viewing.wording import ahead, decided, with_interval
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
@@ -348,43 +350,27 @@ class _Player:
 
 
 def sentence(verdict: GateVerdict, metric: str) -> str:
-    """Return a verdict in a sentence, with its figures.
+    r"""Return a verdict in a sentence, with its figures.
 
-    >>> sentence(GateVerdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0), 10.0, 11.0), "return")
-    'The candidate is not worse by more than 0.5: return 11 against 10, a gain of 1 [0.2, 1.8], after 40 seeds.'
+    >>> standing = Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8, 12.0)
+    >>> print(*sentence(GateVerdict("", "pass", standing, 10.0, 11.0), "return").split("; "), sep="\n")
+    The candidate is not worse by more than 0.5: return 11 against 10
+    it is ahead of the base by 1 [0.2, 1.8], after 40 seeds.
     """
-    standing = verdict.standing
+    standing, floor = verdict.standing, verdict.at_least
     if verdict.error is not None:
         end = "" if verdict.error.endswith((".", "?")) else "."
         return f"It cannot be decided: {verdict.error}{end}"
-    if verdict.at_least is not None:
-        low, high = (verdict.at_least + end for end in (standing.low, standing.high))
-        mean = f"{verdict.candidate:.5g} {_interval(low, high)}, after {counted(standing.seeds, 'seed')}"
-        floors = {
-            PASS: f"The mean {metric} is at least {verdict.at_least:g}",
-            WORSE: f"The mean {metric} is below {verdict.at_least:g}",
-            UNDECIDED: f"It is not sure whether the mean {metric} is at least {verdict.at_least:g}",
-        }
-        return f"{floors[verdict.verdict]}: {mean}."
-    figures = (
-        f"{metric} {verdict.candidate:.5g} against {verdict.base:.5g}, a gain of {standing.difference:.5g} "
-        f"{_interval(standing.low, standing.high)}, after {counted(standing.seeds, 'seed')}"
-    )
-    sentences = {
-        PASS: f"The candidate is not worse by more than {standing.margin:.5g}",
-        WORSE: f"The candidate is worse by more than {standing.margin:.5g}",
-        UNDECIDED: f"It is not sure whether the candidate is worse by more than {standing.margin:.5g}",
-    }
-    return f"{sentences[verdict.verdict]}: {figures}."
-
-
-def _interval(low: float, high: float) -> str:
-    """Return an interval as text.
-
-    >>> _interval(1.0, 2.0), _interval(-math.inf, math.inf)
-    ('[1, 2]', '(no interval yet)')
-    """
-    return "(no interval yet)" if math.isinf(low) and math.isinf(high) else f"[{low:.5g}, {high:.5g}]"
+    after = f"after {counted(standing.seeds, 'seed')}"
+    is_worse = {WORSE: True, PASS: False}.get(verdict.verdict)
+    if floor is not None:
+        is_above = None if is_worse is None else not is_worse
+        told = decided(is_above, f"the mean {metric} is at least {floor:g}", f"the mean {metric} is below {floor:g}")
+        return f"{told}: {with_interval(verdict.candidate, floor + standing.low, floor + standing.high)}, {after}."
+    margin = f"worse by more than {standing.margin:.5g}"
+    told = decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
+    lead = ahead(Estimate(standing.difference, standing.low, standing.high), "the base")
+    return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead}, {after}."
 
 
 def _tell(progress: GateProgress, pairs: Pairs, most: int) -> bool:

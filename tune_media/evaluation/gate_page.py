@@ -97,7 +97,7 @@ def _section(
     base, lines = (0.0, {"margin": 0.0 - facts["margin"]}) if floor is None else (floor, {"floor": floor})
     lines |= {"equal": 0.0} if floor is None and facts["margin"] else {}
     if facts["seeds"]:
-        name, least = ("Gain of the candidate", "margin") if floor is None else ("Mean of the candidate", "floor")
+        name, least = ("The candidate is ahead by", "margin") if floor is None else ("Mean of the candidate", "floor")
         yield f"<h{level}>{name}</h{level}><p>The interval holds however many seeds are played. To pass, all of it "
         yield f"must be right of the dashed line, the {least}.</p>"
         value, low, high = (base + facts[name] for name in ("difference", "low", "high"))
@@ -207,7 +207,7 @@ def _chosen_by(pairs: Pairs, parts: Sequence[EvaluationPart]) -> list[str]:
         if shared := len(seeds & pairs.scores.keys()):
             notes.append(
                 f"the evaluation {evaluation.name} has {shared} of these {counted(len(pairs.scores), 'seed')}: if it "
-                "chose the candidate, its gain is overstated; take seeds that chose nothing"
+                "chose the candidate, its lead is overstated; take seeds that chose nothing"
             )
     return notes
 

@@ -24,6 +24,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, success_of, success_over_runs
 from tune_media.viewing.configurations import short
+from tune_media.viewing.wording import standing, with_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,18 +101,6 @@ def state_of(trial: TrialFiles) -> str:
     return "abandoned" if trial.is_abandoned else trial.status.word
 
 
-def with_interval(value: float, low: float, high: float, digits: int = 5) -> str:
-    """Return a number with its interval, if it has one; nothing for NaN.
-
-    >>> with_interval(0.5, 0.123456, 0.9), with_interval(0.5, math.nan, math.nan), with_interval(math.nan, 0.0, 1.0)
-    ('0.5 [0.12346, 0.9]', '0.5', '')
-    """
-    if math.isnan(value):
-        return ""
-    shown = f"{value:.{digits}g}"
-    return shown if math.isnan(low) else f"{shown} [{low:.{digits}g}, {high:.{digits}g}]"
-
-
 def _rate(trial: TrialFiles) -> str:
     return with_interval(*success_of(trial), digits=3)
 
@@ -136,7 +125,7 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     lines[0] += ["success", ""] if tells else [""]
     for (_, row), rate in zip(table.iterrows(), rates, strict=True):
         left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
-        told = "best" if row["n"] and row["rank"] == 1 else "not surely worse" if row["not_surely_worse"] else ""
+        told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_surely_worse"])
         interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] and not math.isnan(row["low"]) else ""
         values = [_shown(name, row[f"config/{name}"]) for name in names]
         shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,25 @@ from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.values.number import counted
 from tune_media.viewing.configurations import Judged, masked, short, titles
 from tune_media.viewing.statistics import Estimate, Scores
+from tune_media.viewing.wording import (
+    CLOSE,
+    EQUAL,
+    ERRS,
+    FEW_EQUAL,
+    ONE_RUN,
+    ONE_RUN_EACH,
+    ahead,
+    claim,
+    doubt,
+    places_of_close,
+    with_interval,
+)
 
 _FAR = 3.0  # times the range of the other runs
 _FEWEST_OTHERS = 3
 _MAX_TITLE = 60
 _MOST_OF_TWO_KINDS = 3
-_SURE = "«Surely» errs in at most one of twenty sweeps of equal configurations. Intervals: 95 %."
+_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -62,48 +75,52 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
     scored = [entry for entry in ranking if entry.n]
     if len(scored) < 2:
         return None
-    best, second, *_ = scored
     names = [_cut(title) for title in titles([masked(entry.configuration) for entry in scored])]
-    counting = [number for entry in scored for number in entry.configuration.trials if number not in entry.left_out]
-    unended = sum(statuses[number].word in UNENDED for number in counting) if statuses else 0
     close = [place for place, entry in enumerate(scored, 1) if entry.is_not_surely_worse]
-    lead = ("So far surely the best" if unended else "Surely the best") if not close else "Best so far"
-    why = [f"Its {label} is {_text(best.mean)} over {counted(best.n, 'run')}."]
-    if second.behind is not None:
-        over = f"over runs and {second.seeds} evaluation seeds" if second.seeds else "over runs"
-        over = f"on {second.seeds} evaluation seeds" if second.seeds and best.n == second.n == 1 else over
-        over = "" if _is_alone(second.behind) else f", {over}"
-        if second.behind.value == 0:
-            why.append(f"#2, {names[1]}, has the same score.")
-        elif second.behind.value > 0:
-            why.append(f"It is ahead of #2, {names[1]}, by {_text(second.behind)}{over}.")
-        else:  # of policies: on the seeds that both have played
-            ahead = Estimate(-second.behind.value, -second.behind.high, -second.behind.low)
-            why.append(f"#2, {names[1]}, is ahead of it by {_text(ahead)}{over}.")
+    unended = _unended(scored, statuses) if statuses else 0
+    mean, runs = scored[0].mean, counted(scored[0].n, "run")
+    why = [f"Its {label} is {with_interval(mean.value, mean.low, mean.high, _DIGITS)} over {runs}."]
+    why += _second(scored[0], scored[1], f"#2, {names[1]},")
     if len(close) > 1:
-        why.append(f"Not surely worse are #{', #'.join(map(str, close))}.")
+        why.append(places_of_close(close))
     if unended:
         why.append(f"{counted(unended, 'run')} {'has' if unended == 1 else 'have'} not ended and may change it.")
-    why += _of_two_kinds(scored)
-    why += _best_run(scored, names, sign)
-    return Verdict(lead, names[0], _doubt(scored, close), [*why, _SURE], not close)
+    why += [*_of_two_kinds(scored), *_best_run(scored, names, sign), ERRS]
+    rest = doubt(*_why_unsure(scored, close)) if close else ""
+    return Verdict(claim(is_sure=not close, is_final=not unended), names[0], rest, why, not close)
 
 
-def _doubt(scored: Sequence[Judged], close: Sequence[int]) -> str:
-    """Return why the first one is not surely the best, in a sentence; empty if it is."""
-    if not close:
-        return ""
+def _unended(scored: Sequence[Judged], statuses: Sequence[TrialStatus]) -> int:
+    """Return how many of the runs that count have not ended."""
+    counting = (number for entry in scored for number in entry.configuration.trials if number not in entry.left_out)
+    return sum(statuses[number].word in UNENDED for number in counting)
+
+
+def _second(best: Judged, second: Judged, name: str) -> Iterator[str]:
+    """Yield how far the best one is ahead of the second, or, of policies on the seeds of both, the second of it."""
+    lead = second.behind
+    if lead is None:
+        return
+    if lead.value == 0:
+        yield f"{name} has the same score."
+        return
+    over = f", over runs and {second.seeds} evaluation seeds" if second.seeds else ", over runs"
+    over = f", on {second.seeds} evaluation seeds" if second.seeds and best.n == second.n == 1 else over
+    text = ahead(lead, name, _DIGITS)
+    yield f"{text[:1].upper()}{text[1:]}{'' if _is_alone(lead) else over}."
+
+
+def _why_unsure(scored: Sequence[Judged], close: Sequence[int]) -> tuple[str, int]:
+    """Return why the first one is not surely the best, and because of how many others."""
     equal = sum(entry.behind is not None and entry.behind.value == 0 for entry in scored[1:])
     if equal:
-        return "Another one has the same score." if equal == 1 else f"{equal} others have the same score."
-    unknown = [place for place in close if _is_alone(scored[place - 1].behind)]
-    if unknown and all(entry.n == 1 for entry in scored):
-        return "One run each cannot tell."
-    if unknown and (scored[0].n == 1 or any(scored[place - 1].n == 1 for place in unknown)):
-        return "One run cannot tell."
-    if unknown:
-        return "All its runs are equal."
-    return "Another one may be as good." if len(close) == 1 else f"{len(close)} others may be as good."
+        return EQUAL, equal
+    unknown = [scored[place - 1] for place in close if _is_alone(scored[place - 1].behind)]
+    if not unknown:
+        return CLOSE, len(close)
+    if all(entry.n == 1 for entry in scored):
+        return ONE_RUN_EACH, 1
+    return ONE_RUN if any(entry.n == 1 for entry in (scored[0], *unknown)) else FEW_EQUAL, 1
 
 
 def far_runs(scores: Scores) -> int:
@@ -149,11 +166,6 @@ def _best_run(scored: Sequence[Judged], names: Sequence[str], sign: int) -> list
 
 def _is_alone(estimate: Estimate | None) -> bool:
     return estimate is None or math.isnan(estimate.low)
-
-
-def _text(estimate: Estimate) -> str:
-    value = short(estimate.value, digits=4)
-    return value if _is_alone(estimate) else f"{value} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
 def _cut(title: str) -> str:
