@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import signal
 
 import pytest
 
@@ -16,8 +17,42 @@ COMMANDS = sorted({command for page in PAGES for command in commands(page)})
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
+@pytest.fixture(scope="module")
+def two_cpus(ray_session):
+    """Take the CPUs of the tests' Ray but for two: what wants more does not start, as on a small machine."""
+    from ray.util.placement_group import placement_group, remove_placement_group
+
+    taken = placement_group([{"CPU": ray_session.cluster_resources()["CPU"] - 2}])
+    assert taken.wait(60)
+    yield
+    remove_placement_group(taken)
+
+
 @pytest.fixture
-def home(ray_session, small_batches, tmp_path, monkeypatch):
+def sweeps(two_cpus, monkeypatch):
+    """Return a list that gets the results of each sweep; one that does not end in five minutes is an error."""
+    from ray import tune
+
+    def fit(tuner):
+        signal.alarm(300)
+        try:
+            ended.append(fit_for_ever(tuner))
+        finally:
+            signal.alarm(0)
+        return ended[-1]
+
+    def give_up(*_):
+        raise TimeoutError("The sweep does not end: do its trials want more than two CPUs?")
+
+    ended, fit_for_ever = [], tune.Tuner.fit
+    monkeypatch.setattr(tune.Tuner, "fit", fit)
+    handler = signal.signal(signal.SIGALRM, give_up)
+    yield ended
+    signal.signal(signal.SIGALRM, handler)
+
+
+@pytest.fixture
+def home(small_batches, tmp_path, monkeypatch):
     """A home folder with a small experiment, ``~/ray_results/my_sweep``."""
     for number in range(2):
         write_trial(tmp_path / "ray_results" / "my_sweep" / f"trial_{number}", number)
@@ -28,10 +63,13 @@ def home(ray_session, small_batches, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
-def test_the_code_of_a_page_runs(page, home):
+def test_the_code_of_a_page_runs(page, home, sweeps):
     names = {"__name__": "__main__"}
     for above, code in blocks(page, "python"):
-        exec(compile("\n" * above + code, page, "exec"), names)
+        short = re.sub(r'("training_iteration": )\d+', r"\g<1>2", code)
+        exec(compile("\n" * above + short, page, "exec"), names)
+    assert not any(sweep.errors for sweep in sweeps)
+    assert len(sweeps) == sum(code.count("tune.Tuner(") for _, code in blocks(page, "python"))
 
 
 @pytest.fixture(scope="module")
