@@ -114,20 +114,11 @@ def test_a_missing_module_is_2(tmp_path):
     assert code == 2 and "No module named 'no_such'" in told
 
 
-@pytest.mark.parametrize(
-    ("shell", "code"),
-    [
-        (">&- 2>&- <&-", 0),
-        ("2>&1 | true; exit ${PIPESTATUS[0]}", 0),  # a pipe that nobody reads
-        ("> /dev/full", 2),  # the verdict was not told
-        ("> /dev/full 2>&1", 2),
-    ],
-)
-def test_a_pass_is_0_and_output_that_cannot_be_written_is_no_worse_candidate(tmp_path, shell, code):
+def test_a_pass_is_0_if_nobody_reads_its_output(tmp_path):
+    shell = "2>&1 | true; exit ${PIPESTATUS[0]}"
     ended, told = Command(tmp_path, "load", "print('noise', file=sys.stderr)", shell=shell).end()
-    assert ended == code, told
+    assert ended == 0, told
     assert b'"verdict": "pass"' in (tmp_path / "gate" / "gate.json").read_bytes()
-    assert ("Error: standard output: No space left on device" in told) == (shell == "> /dev/full")
 
 
 @pytest.mark.parametrize(
