@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import math
@@ -15,7 +14,6 @@ from tune_media.values.strict_json import parse_json
 
 SUFFIXES = (".csv", ".json", ".jsonl")
 MOST_BYTES = 64 * 1024 * 1024
-_TOO_LARGE = 2**64  # for a seed
 _TOO_LARGE_TO_COUNT = 2**53  # for a float
 _NAMES = {
     "return": ("episode_return", "return", "sum_reward", "episode_reward", "total_reward"),
@@ -102,20 +100,11 @@ def _value(fact: str, value: Any) -> float | int | bool | None:
     """Return a fact of a table, as its type is; None if it is none."""
     if fact == "success":
         return _TRUTHS.get(str(value).strip().lower())
-    number = math.nan if isinstance(value, bool) else _number(value)
-    if not math.isfinite(number):
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
     if fact == "return":
-        return float(number)
-    is_exact = number == int(number) and abs(number) < (_TOO_LARGE if isinstance(number, int) else _TOO_LARGE_TO_COUNT)
+        return number if math.isfinite(number) else None
+    is_exact = abs(number) < _TOO_LARGE_TO_COUNT and number.is_integer()
     return int(number) if is_exact and (number >= 0 or fact == "seed") else None
-
-
-def _number(value: Any) -> float | int:
-    """Return a number, or a text as one: a whole one exactly, since it may be a seed; NaN if it is none."""
-    with contextlib.suppress(ValueError):
-        value = int(value) if isinstance(value, str) else value
-    try:
-        return value if isinstance(value, int) and math.isfinite(value) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
