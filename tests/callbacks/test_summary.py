@@ -3,7 +3,6 @@ import sys
 import pytest
 
 import tune_media as tm
-from tests.support.batches import batch_of
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
 from tune_media.callbacks.faults import Faults
@@ -146,19 +145,6 @@ def test_a_recorder_that_saw_no_episode_end_is_not_asked_for_again(tmp_path, cap
     trial = FakeTrial(tmp_path, callbacks_class=Recorder())
     line = ended(trial, results=[{"training_iteration": 1}]) and capsys.readouterr().out.splitlines()[-1]
     assert "though the config has record_episodes(...): no episode of its sections= has ended" in line
-
-
-def test_media_that_came_and_failed_are_never_called_no_media(tmp_path, capsys, monkeypatch):
-    """Packing raised for each medium, and the line said «report what RecordEpisodes.take() returns»."""
-
-    def fail(*_, **more):
-        raise TypeError("unexpected keyword argument")
-
-    for name in ("medium_row", "name_row", "episodes_row"):
-        monkeypatch.setattr(f"tune_media.callbacks.intake.{name}", fail)
-    line = last_line(tmp_path, capsys, [{"clip": clip(), "episodes": {"data": batch_of(({"speed": 1.0}, {}))}}])
-    assert "2 could not be stored (media/train/clip/step_" in line
-    assert "no result held any media" not in line
 
 
 def test_a_result_that_cannot_be_read_is_the_reason_in_the_last_line(tmp_path, capsys, monkeypatch):

@@ -268,12 +268,6 @@ class MediaLoggerCallback(LoggerCallback):
         nameless = () if self._names() else map(redacted_values, self._arguments[0])
         return functools.partial(type(self), *nameless, **self.arguments()), ()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        raise ValueError(
-            f"this experiment's {type(self).__name__} is of an earlier version of tune_media, which this one cannot "
-            "restore: restore the experiment with that version."
-        )
-
 
 def _experiment_of(trial: Trial) -> str:
     return str(trial.storage.experiment_driver_staging_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,6 @@ class ResultIntake:
     """What a result held.
 
     Attributes:
-        failed: The names of media for which there is no row.
         went_back: Whether the trial goes back with this result.
         unpackable: Values that are no plain data.
         held_as: The name by which the row of the result knows them; empty: there are none.
@@ -83,7 +82,6 @@ class ResultIntake:
     report: Report
     rows: list[NewRow] = field(default_factory=list)
     entries: list[MediaEntry] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
     went_back: bool = False
     unpackable: dict[str, Any] = field(default_factory=dict)
     held_as: str = ""
@@ -157,7 +155,6 @@ def take_media(
                 again = AgainRow(placed.id, placed.is_earlier)
                 taken.rows.append(NewRow(known.trial_id, "again", again.packed()))
             return placed.path
-        taken.failed.append(f"{found.section}/{found.key}")
         return f"not stored: {medium.kind} {found.section}/{found.key}"
 
     with faults.guard("the reader", "reading media of a result", later=True):  # all that were found get their rows
@@ -172,7 +169,8 @@ def take_media(
     if has_row and not is_copy:
         with faults.guard("the outbox", "reading a result", later=True):
             taken.rows.append(_result_row(intake, taken))
-    _append_media(intake, taken, faults, room)
+    with faults.guard("the store", "listing media", later=True):
+        taken.rows.extend(_media_rows(known.trial_id, taken.entries, faults, room))
     return taken
 
 
@@ -186,53 +184,35 @@ def _result_row(intake: TrialIntake, taken: ResultIntake) -> NewRow:
     return NewRow(intake.known.trial_id, "result", row.packed())
 
 
-def _append_media(intake: TrialIntake, taken: ResultIntake, faults: Faults, room: float) -> None:
-    """Add the row of each new medium, and one of all episodes; a medium that gets none has failed."""
-    for entry in [entry for entry in taken.entries if not entry.is_episodes]:
-        row = None
-        try:
-            row = _media_row(intake.known.trial_id, entry, room)
-        except Exception as error:  # the user's own facts of it; the other media are kept
-            faults.report("the store", f"writing {entry.path}", error)
-            with faults.guard("the store", f"listing {entry.path}", later=True):
-                data = name_row(entry).as_lost(FAILED, error_text(error)).packed()
-                row = NewRow(intake.known.trial_id, "media", data)
-        if row is None:
-            _fail(intake, taken, [entry])
-            continue
-        taken.rows.append(row)
-        room -= row.entry.medium.nbytes if row.entry is not None else 0
-    episodes = [entry for entry in taken.entries if entry.is_episodes]
-    try:
-        if episodes:
-            batches, content = episodes_row(intake.known.trial_id, episodes, clips_by_episode(taken.entries))
-            taken.rows.append(NewRow(intake.known.trial_id, "episodes", batches.packed(), content))
-    except Exception as error:
-        faults.report("the store", f"writing {episodes[0].path}", error)
-        _fail(intake, taken, episodes)
-
-
-def _media_row(trial_id: str, entry: MediaEntry, room: float) -> NewRow:
-    medium = entry.medium
-    if type(medium) in MEDIA or not medium.is_rendered:
-        if not medium.is_rendered:
-            from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
-
-            return tape_row(trial_id, entry)
-        data, content = medium_row(entry)
-        return NewRow(trial_id, "media", data.packed(), content)
-    name = name_row(entry).as_lost(FAILED, KILLED).packed()
-    if isinstance(medium, RawVideo) and medium.nbytes > room:  # the array waits on the disk
-        return NewRow(trial_id, "media", name, medium.packed(), ready=False)
-    return NewRow(trial_id, "media", name, ready=False, entry=entry)
-
-
-def _fail(intake: TrialIntake, taken: ResultIntake, entries: list[MediaEntry]) -> None:
-    """Take note of media for which there is no row; they may come again."""
+def _media_rows(trial_id: str, entries: Sequence[MediaEntry], faults: Faults, room: float) -> Iterator[NewRow]:
+    """Yield the row of each new medium, and one of all episodes."""
     for entry in entries:
-        intake.known.forget(entry.medium.id, entry.section, entry.key)
-        taken.failed.append(entry.path)
-    taken.entries = [entry for entry in taken.entries if all(entry is not failed for failed in entries)]
+        medium = entry.medium
+        if entry.is_episodes:
+            continue
+        if type(medium) in MEDIA or not medium.is_rendered:
+            try:
+                if medium.is_rendered:
+                    data, content = medium_row(entry)
+                    row = NewRow(trial_id, "media", data.packed(), content)
+                else:
+                    from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
+
+                    row = tape_row(trial_id, entry)
+            except Exception as error:  # the user's own facts of it; the other media are kept
+                faults.report("the store", f"writing {entry.path}", error)
+                row = NewRow(trial_id, "media", name_row(entry).as_lost(FAILED, error_text(error)).packed())
+        else:
+            name = name_row(entry).as_lost(FAILED, KILLED).packed()
+            if isinstance(medium, RawVideo) and medium.nbytes > room:  # the array waits on the disk
+                row = NewRow(trial_id, "media", name, medium.packed(), ready=False)
+            else:
+                row = NewRow(trial_id, "media", name, ready=False, entry=entry)
+                room -= medium.nbytes
+        yield row
+    if episodes := [entry for entry in entries if entry.is_episodes]:
+        batches, content = episodes_row(trial_id, episodes, clips_by_episode(entries))
+        yield NewRow(trial_id, "episodes", batches.packed(), content)
 
 
 def without_content(row: NewRow, reason: str) -> NewRow:

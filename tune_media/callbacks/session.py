@@ -230,8 +230,6 @@ class MediaSession:
     def _keep(self, intake: TrialIntake, taken: ResultIntake) -> None:
         """Append the rows of a result, all at once, and have contents made."""
         rows, faults = taken.rows, self.services.faults
-        for name in taken.failed:
-            self._summary.lost(name)
         self._hold_unpackable(taken)  # a reader may be faster than this thread
         try:
             try:
