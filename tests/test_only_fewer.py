@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.doc_pages import ROOT
 
-CLIP_MODULES, CLIP_FUNCTIONS = 92, 640  # that one clip enters; goal: 88, 615
-COMPLEX, MOST_COMPLEX = 45, 35  # functions whose cyclomatic complexity is above 15, and the highest; goal: 25, 25
+CLIP_MODULES, CLIP_FUNCTIONS = 87, 616  # that one clip enters; goal: 88, 615
+COMPLEX, MOST_COMPLEX = 40, 35  # functions whose cyclomatic complexity is above 15, and the highest; goal: 25, 25
 
 
 @pytest.mark.slow

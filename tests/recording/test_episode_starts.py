@@ -4,7 +4,7 @@ from tests.support.envs import CountingEnv
 from tests.support.recorders import make_recorder, only
 from tune_media import selection
 from tune_media.recording.episode import EpisodeStart
-from tune_media.recording.episode_starts import Starts
+from tune_media.recording.recorder import Starts
 from tune_media.recording.render_clock import RenderClock
 
 

@@ -7,8 +7,8 @@ import pytest
 import ray
 
 from tests.support.fake_env_runners import FakeEnvRunner, FakeGroup, fake_ray, play, recording_on
+from tune_media.recording.choosing import Winners
 from tune_media.recording.plan import Plan
-from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.counting import ReportedEpisodes
 from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, collect

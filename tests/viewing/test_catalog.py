@@ -11,8 +11,8 @@ import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on
+from tune_media.experiment import places
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
-from tune_media.viewing import places
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.table import trial_table
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.maker import KILLED
 from tune_media.callbacks.outbox import TAPE, NewRow
 from tune_media.callbacks.rows import (
@@ -23,6 +22,7 @@ from tune_media.callbacks.rows import (
     name_row,
     read_media_row,
 )
+from tune_media.callbacks.services import hyperparameters
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
 from tune_media.results.content_ids import Place

@@ -352,7 +352,7 @@ class Outbox:
                         added += cursor.rowcount * len(recipe[1])
                     last = self._insert(values)
                 self.last, self._in_memory = last, []
-        self._add_bytes(added + sum(_cost(row.kind, row.data, row.content) for row in rows))
+                self.nbytes += added + sum(_cost(row.kind, row.data, row.content) for row in rows)
         self.wake()
         return last
 
@@ -380,13 +380,14 @@ class Outbox:
                         self._database.execute("DELETE FROM rows WHERE seq = ?", (seq,))
                         freed = tape[1] + self._drop_recipe(tape[2])
                         last = self._insert([values])
+                if tape is not None:
+                    self.nbytes += _cost(row.kind, row.data, row.content) - freed
                 self.last = last
         if tape is None:
             _delete(files)
             return False
         if tape[0]:
             _delete([self.folder / tape[0]])
-        self._add_bytes(_cost(row.kind, row.data, row.content) - freed)
         self.wake()
         return True
 
@@ -454,9 +455,9 @@ class Outbox:
                     "UPDATE rows SET data = ?, content = ?, file = ?, nbytes = ?, state = ? WHERE seq = ?",
                     (data, small, name, nbytes, _READY, seq),
                 )
+                self.nbytes += _cost("media", data, content) - old_cost
         if old_file:
             _delete([self.folder / old_file])
-        self._add_bytes(_cost("media", data, content) - old_cost)
         self.wake()
 
     def read(self, after: int, count: int = 64) -> list[Row]:
@@ -587,12 +588,13 @@ class Outbox:
                 [self.folder / name for _, name, _ in passed_rows if name]
             )  # first: on a full disk SQLite cannot write
             upto = passed_rows[-1][0] if len(passed_rows) == _TIDY_ROWS else passed
-            with self._lock, contextlib.suppress(sqlite3.Error):
-                if not self._is_closed:
-                    self._database.execute(
-                        "DELETE FROM rows WHERE seq <= ? AND kind != ? AND state != ?", (upto, TAPE, _PARKED)
-                    )
-            self._add_bytes(-sum(cost for _, _, cost in passed_rows))
+            with self._lock:
+                self.nbytes -= sum(cost for _, _, cost in passed_rows)
+                with contextlib.suppress(sqlite3.Error):
+                    if not self._is_closed:
+                        self._database.execute(
+                            "DELETE FROM rows WHERE seq <= ? AND kind != ? AND state != ?", (upto, TAPE, _PARKED)
+                        )
             self._tidied_to = upto
         return len(passed_rows)
 
@@ -634,10 +636,6 @@ class Outbox:
         if remove:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._lock_file.close()
-
-    def _add_bytes(self, nbytes: int) -> None:
-        with self._lock:
-            self.nbytes += nbytes
 
     @contextlib.contextmanager
     def _new_files(self) -> Iterator[list[Path]]:

@@ -30,11 +30,6 @@ class StorageRow:
     failures: int = 0
     is_done: bool = False
 
-    @property
-    def nbytes(self) -> int:
-        """The size of its files."""
-        return 0 if self.files is None else self.files.nbytes
-
 
 class RowFiles:
     """Makes the lines and files of rows, and writes the files."""

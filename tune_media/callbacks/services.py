@@ -13,12 +13,15 @@ import pyarrow.fs
 
 from tune_media.callbacks.backend import TrialInfo
 from tune_media.callbacks.faults import Faults
-from tune_media.callbacks.hyperparameters import hyperparameters
 from tune_media.callbacks.outbox import Outbox
 from tune_media.callbacks.rows import StartRow
 from tune_media.callbacks.summary import Summary
+from tune_media.experiment.params import nested_choice, searched_params
+from tune_media.ray_compat import unresolved_config
 from tune_media.storage.filesystem import as_argument
 from tune_media.storage.location import TrialLocation
+from tune_media.storage.trial_folder import plain_config
+from tune_media.values.foreign import items_of
 from tune_media.values.options import MediaOptions
 
 if TYPE_CHECKING:
@@ -129,3 +132,17 @@ class Services:
         if self.faults.strict and self.faults.count:  # the first fault ends it all
             left = min(left, 1.0)
         return max(0.0, left if self.exit_by is None else min(left, self.exit_by - time.monotonic()))
+
+
+def hyperparameters(trial: Trial, config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a trial's hyperparameters as plain data, and those of them that Tune chose, by path.
+
+    Tune's own ``evaluated_params`` hold stand-ins for objects, and no value that a function samples.
+
+    Args:
+        config: Its hyperparameters; those of a result, if PBT has changed them.
+    """
+    chosen = nested_choice(trial.evaluated_params, unresolved_config(trial))
+    values = {name: value for name, value in items_of(config or {}) if name != "callbacks"}
+    plain: dict[str, Any] = plain_config(values, chosen)
+    return plain, searched_params(plain, chosen)

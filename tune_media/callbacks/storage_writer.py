@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import functools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tune_media.callbacks.experiment_log import ExperimentLog
@@ -102,16 +102,27 @@ class StorageWriter(Reader):
         """Read the lines of earlier runs, log and write the rows that wait, and tidy up."""
         self._log.open()
         self._read_known()
-        if not self._may_turn():
+        may_wait = not (self._is_local or self._is_closing or self._rows or self._chores)
+        if may_wait and time.monotonic() - self._turned_at < _TURN_SECONDS:
             return False
         may_be_more = self._read_rows()
-        self._write_log()
+        if not self._is_logged:
+            first = self._rows[0].row.seq if self._rows else self._at
+            self._log.append(first, self._read_to, [line for row in self._rows for line in row.lines])
+            self._is_logged = True
         self._write_files()
         if self._gave_up:  # the storage hung: what waits stays in the outbox
             return False
-        self._pass()
+        self._log.forget_ended()
+        self._rows, self._is_logged, self._at = [], False, self._read_to
+        if self._at > self._outbox.position(STORAGE):
+            self._outbox.advance(STORAGE, self._at)
         self._do_chores()
-        self._tidy()
+        while self._outbox.tidy():
+            pass
+        if time.monotonic() - self._checkpointed_at > _CHECKPOINT_SECONDS:
+            self._outbox.checkpoint()
+            self._checkpointed_at = time.monotonic()
         self._turned_at = time.monotonic()
         return may_be_more
 
@@ -127,12 +138,6 @@ class StorageWriter(Reader):
             return False
         return self._log.finish()
 
-    def _may_turn(self) -> bool:
-        """Return whether it is time: on a remote storage a part of the log is to have several lines."""
-        if self._is_local or self._is_closing or self._rows or self._chores:
-            return True
-        return time.monotonic() - self._turned_at >= _TURN_SECONDS
-
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _read_known(self) -> None:
@@ -142,7 +147,12 @@ class StorageWriter(Reader):
             trial = self._log.trial(known.trial_id)
             if trial is not None:
                 lines = fold(trial.lines())
-                self._name_hole(known.trial_id, lines)
+                if self._reached.pop(known.trial_id, 0) > max((line.row for line in lines), default=0):
+                    text = (
+                        f"the last media of trial {known.trial_id} before its driver was lost did not reach the "
+                        "storage: they were in the outbox on that driver's machine, and are lost"
+                    )
+                    self._faults.problems.add(Problem(text))
                 known.load(  # other media than those whose file is missing get other names
                     replace(line, status=FAILED) if line.path in trial.missing else line for line in lines
                 )
@@ -159,15 +169,6 @@ class StorageWriter(Reader):
                 for entry in media.names(row.seq):
                     yield line_of(entry, trial_id, media.result_row(row.seq), status, {})
 
-    def _name_hole(self, trial_id: str, lines: Sequence[MediumLine]) -> None:
-        """Warn about media that a lost outbox still held."""
-        if self._reached.pop(trial_id, 0) > max((line.row for line in lines), default=0):
-            text = (
-                f"the last media of trial {trial_id} before its driver was lost did not reach the storage: they were "
-                "in the outbox on that driver's machine, and nothing has them any more"
-            )
-            self._faults.problems.add(Problem(text))
-
     def _read_rows(self) -> bool:
         """Take the next rows that are ready, unless some are under way; return whether there may be more."""
         if self._rows:
@@ -183,17 +184,12 @@ class StorageWriter(Reader):
             if trial is not None:
                 has_lines = trial.raw or any(before.trial is trial and before.lines for before in self._rows)
                 self._rows.append(self._files.of(row, trial, has_lines=bool(has_lines)))
-                nbytes += self._rows[-1].nbytes
+                files = self._rows[-1].files
+                nbytes += 0 if files is None else files.nbytes
             self._read_to = row.seq
         return len(rows) == _MOST_ROWS
 
     # -- writing ------------------------------------------------------------------------------------------------------
-
-    def _write_log(self) -> None:
-        if not self._is_logged:
-            first = self._rows[0].row.seq if self._rows else self._at
-            self._log.append(first, self._read_to, [line for row in self._rows for line in row.lines])
-            self._is_logged = True
 
     def _write_files(self) -> None:
         """Write the files of this turn's rows, and the indexes of ended trials; raises the first error of a file."""
@@ -228,13 +224,6 @@ class StorageWriter(Reader):
         row.is_done = True
         self._summary.left_in_outbox(row.files.path, len(row.files.lines))
 
-    def _pass(self) -> None:
-        self._log.forget_ended()
-        self._rows, self._is_logged = [], False
-        self._at = self._read_to
-        if self._at > self._outbox.position(STORAGE):
-            self._outbox.advance(STORAGE, self._at)
-
     # -- after writing ------------------------------------------------------------------------------------------------
 
     def _do_chores(self) -> None:
@@ -250,13 +239,6 @@ class StorageWriter(Reader):
                     self._chores.rotate(-1)
                 raise
             self._drop_chore(chore)
-
-    def _tidy(self) -> None:
-        while self._outbox.tidy():
-            pass
-        if time.monotonic() - self._checkpointed_at > _CHECKPOINT_SECONDS:
-            self._outbox.checkpoint()
-            self._checkpointed_at = time.monotonic()
 
 
 def _has_no_room(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ buffer as soon as ``feed`` returns.
 from __future__ import annotations
 
 import enum
+import io
 import logging
 import math
 import numbers
@@ -25,7 +26,6 @@ from typing_extensions import override
 from tune_media.encoding.codecs import add_stream, options_of, working_codec
 from tune_media.encoding.frames import Frame, as_rgb, every_nth, target_size
 from tune_media.encoding.held_frames import HeldFrames
-from tune_media.encoding.memory_file import MemoryFile
 
 if TYPE_CHECKING:
     from av.container import OutputContainer
@@ -37,6 +37,8 @@ _BYTES, _BYTES_PER_PIXEL, _LEAN_BYTES_PER_PIXEL = 2 * 2**20, 120, 30
 """The memory of an open encoder (x264, ``veryfast``): 23 to 34 MB at 600 x 400, 3 MB at 84 x 84, and lean 7 MB at
 600 x 400; measured."""
 
+
+_READ = 1  # FFmpeg's AVIO_FLAG_READ
 
 SAME = "the same"
 """What the frames of a still are that has a picture on it."""
@@ -104,7 +106,7 @@ class VideoEncoder:
         self._notes: list[str] = []
         self._source_shape: tuple[int, ...] = ()
         self._first: Frame | None = None  # kept only until a frame differs from it
-        self._file = MemoryFile()
+        self._file = io.BytesIO()
         self._container: OutputContainer | None = None
         self._stream: VideoStream | None = None
         self._close: weakref.finalize[..., VideoEncoder] | None = None
@@ -143,8 +145,13 @@ class VideoEncoder:
         rgb = as_rgb(frame)
         seen = rgb if undrawn is None else as_rgb(undrawn)
         if self._state is _State.READY:
-            self._begin(rgb)
-            self._first = seen.copy()
+            self._source_shape, self._first = rgb.shape, seen.copy()
+            working_codec()  # raises if there is none, before anything is held
+            if self._holds:
+                self._held = HeldFrames(rgb, self._encoder_bytes())
+            else:
+                self._open()
+            self._state = _State.OPEN
         elif rgb.shape != self._source_shape:
             self.add_note("the frame size changed during the episode; later frames were scaled to the first one's")
         if self._first is not None and not np.array_equal(seen, self._first):
@@ -220,22 +227,19 @@ class VideoEncoder:
             f"{self._state.value}, {self._frames} frames). Call finish() and pass on the EncodedVideo."
         )
 
-    def _begin(self, first: Frame) -> None:
-        self._source_shape = first.shape
-        working_codec()  # raises if there is none, before anything is held
-        if self._holds:
-            self._held = HeldFrames(first, self._encoder_bytes())
-        else:
-            self._open()
-        self._state = _State.OPEN
-
     def _size(self) -> tuple[int, int]:
         return target_size(self._source_shape[1], self._source_shape[0], self._width, self._height)
 
     def _open(self) -> None:
-        codec = working_codec()
+        codec, file = working_codec(), self._file
         self._container = av.open(
-            self._file, "w", format="mp4", options={"movflags": "+faststart"}, io_open=self._file.reopen
+            file,
+            "w",
+            format="mp4",
+            options={
+                "movflags": "+faststart"
+            },  # at the end, FFmpeg reads the file while it moves the index to its front
+            io_open=lambda url, flags, options: io.BytesIO(file.getvalue()) if flags == _READ else file,
         )
         # With PyAV before 17.1, an open file that the garbage collector frees is a crash, and at Python's end a hang.
         self._close = weakref.finalize(self, _close_cancelled, self._container)
@@ -275,7 +279,7 @@ class VideoEncoder:
         if self._close is not None:
             self._close.detach()
         self._container = self._stream = self._first = self._held = None
-        self._file = MemoryFile()
+        self._file = io.BytesIO()
 
 
 def _close_cancelled(container: OutputContainer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -13,7 +14,6 @@ from av.video.stream import VideoStream
 
 from tune_media.encoding.decode import open_video, probe_video
 from tune_media.encoding.frames import Frame, target_size
-from tune_media.encoding.memory_file import MemoryFile
 
 _CENTISECONDS = 100  # in a second; GIF delays are counted in them
 _TIME_BASE = Fraction(1, _CENTISECONDS)
@@ -90,7 +90,7 @@ def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | 
 
 
 def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int, last_delay: int) -> bytes:
-    file = MemoryFile()
+    file = io.BytesIO()
     options = {"loop": "0", "final_delay": str(min(max(_SHORTEST, last_delay), _LONGEST))}
     with av.open(file, "w", format="gif", options=options) as container:
         stream = container.add_stream("gif", rate=_CENTISECONDS)

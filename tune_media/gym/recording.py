@@ -14,14 +14,13 @@ from tune_media.gym.episode_statistics import EpisodeStatistics, Reward, as_rewa
 from tune_media.gym.fixed_length import FixedLengthClips
 from tune_media.gym.wrapper_arguments import Arguments
 from tune_media.gym.wrapper_taping import WrapperTaping
-from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by
+from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by, result_of
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
 from tune_media.recording.episode_clips import Render
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import GYM_EXAMPLE, Renderer, describe, reset_seed, sub_env
 from tune_media.recording.seeding import seeded
-from tune_media.recording.winners import result_of
 from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.checks import above_0, as_shown
 from tune_media.values.episodes import EpisodeData, thinned

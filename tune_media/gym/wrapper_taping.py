@@ -11,10 +11,10 @@ from typing import Any
 import gymnasium as gym
 from typing_extensions import override
 
+from tune_media.recording.choosing import Winners
 from tune_media.recording.episode import Candidate
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import FrameSource, describe, sub_env
-from tune_media.recording.winners import Winners
 from tune_media.replay.player import RenderError, ReplayDiffers
 from tune_media.replay.proofs import Proofs, compare
 from tune_media.replay.recipe import Recipe

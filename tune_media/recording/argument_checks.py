@@ -26,8 +26,11 @@ def check_recording(trigger: Any, video: Any, frame: Any) -> None:
     if callable(trigger):
         a_function("the index of an episode").check("a trigger argument", trigger)
     an_instance("a tune_media.VideoOptions(fps=..., height=..., ...)", VideoOptions).check("video=", video)
-    if frame is None:
-        return
+    if frame is not None:
+        _check_frame(frame, video)
+
+
+def _check_frame(frame: Any, video: VideoOptions | None) -> None:
     if video is None:
         raise ValueError("frame= makes frames and video=None wants none; leave one of them out.")
     if isinstance(frame, Mapping) and not frame:

@@ -40,7 +40,7 @@ class Collector:
         self._info_names: dict[str, None] = {}  # in the order in which they were seen
         self._sources: list[Callable[[StepFacts], Iterator[Named]]] = []
         if not self.is_off:
-            self._sources.append(_of_convention)
+            self._sources.append(_by_convention)
         if self._function is not None:
             self._sources.append(self._of_function)
         self._sources += [functools.partial(self._of_rule, name, rule) for name, rule in self._rules]
@@ -135,10 +135,6 @@ def unmatched(paths: Iterable[str], names: Iterable[str], episodes: int) -> Iter
         )
 
 
-def _of_convention(facts: StepFacts) -> Iterator[Named]:
-    return _by_convention(facts.info)
-
-
 def strays(info: Any) -> Iterator[str]:
     """Yield the places in ``info["data"]`` that are beside the convention: no values by name, running or final.
 
@@ -153,12 +149,12 @@ def strays(info: Any) -> Iterator[str]:
                     yield f"{place}['data'][{name!r}]"
 
 
-def _by_convention(info: Any) -> Iterator[Named]:
+def _by_convention(facts: StepFacts) -> Iterator[Named]:
     """Yield the values of ``info["data"]`` and ``info["media"]``; those of several agents as ``<agent>/<name>``.
 
     RLlib's ``info["__common__"]``, which is about all agents or none, has no agent in its names.
     """
-    for agent, part in _parts(info):
+    for agent, part in _parts(facts.info):
         prefix = "" if agent is None or agent == COMMON else str(agent)
         data, media = part.get("data"), part.get("media")
         if isinstance(data, Mapping):

@@ -168,10 +168,6 @@ class RunningEpisode:
                 self.clips, self._until = None, None
                 self.begin_own_frames(frames)
 
-    def last_step(self, reward: float, action: Any, info: Mapping[str, Any], **facts: Any) -> StepFacts:
-        """Return the facts of the step that it has just made."""
-        return StepFacts(self.episode_length, reward, self.episode_return, action, self.start.env, info, **facts)
-
     def lose_clip(self, reason: str) -> None:
         """Drop its clips and its trajectory: it cannot be chosen, and its record will say why."""
         self.is_candidate, self.clips, self.steps = False, None, None
@@ -287,16 +283,18 @@ class Candidate:
 
     def videos(self) -> dict[str, Video]:
         """Return its clips by view; the name of the only view is the empty string."""
-        return {view: self._video(view, clip) for view, clip in self.clips.items()}
+        records = {view: self._of_view(view) for view in self.clips}
+        return {
+            view: Video.from_encoded(
+                clip, episode=records[view], note=joined(records[view].note, clip.note), id=records[view].clip_id
+            )
+            for view, clip in self.clips.items()
+        }
 
     def in_result(self) -> Video | EpisodeRecord | dict[str, Video]:
         """Return its value in a result: its clip, its clips by view, or its record if no frames are recorded."""
         videos = self.videos() or {view: clip.of_episode(self._of_view(view)) for view, clip in self.unrendered.items()}
         return self.record if not videos else videos[""] if set(videos) == {""} else videos
-
-    def _video(self, view: str, clip: EncodedVideo) -> Video:
-        record = self._of_view(view)
-        return Video.from_encoded(clip, episode=record, note=joined(record.note, clip.note), id=record.clip_id)
 
     def _of_view(self, view: str) -> EpisodeRecord:
         return replace(self.record, view=view, agent=view if view in self.agents else None) if view else self.record

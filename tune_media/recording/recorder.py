@@ -9,6 +9,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
@@ -17,11 +18,11 @@ from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
 from tune_media.recording.collector import Collector, strays
 from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
-from tune_media.recording.episode_starts import Starts
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.success import in_info, why_unknown
 from tune_media.recording.trajectory import TrajectoryBuilder
+from tune_media.selection import RenderBudget, Trigger
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
@@ -179,7 +180,8 @@ class Recorder:
             self.take_own_frame(episode)
         if not episode.has_media and not self.collector.may_find(info):
             return
-        step = episode.last_step(reward, action, info or {}, **facts)
+        totals = episode.episode_length, reward, episode.episode_return
+        step = StepFacts(*totals, action, episode.start.env, info or {}, **facts)
         for error in self.collector.collect(step, episode.values):
             if self.plan.strict:
                 raise error
@@ -298,25 +300,58 @@ class Recorder:
             self.problems.report_error(subject, error, lost=1)
             episode.lose_clip(explained(subject, error))
 
-    def guard(self, slot: Hashable, subject: str) -> contextlib.AbstractContextManager[None]:
+    def guard(self, slot: Hashable, subject: str) -> contextlib.AbstractContextManager[Any]:
         """Turn an exception of a user's function or env into a problem that costs the episode, not the env runner."""
         return _Guard(self, slot, subject)
 
 
-class _Guard(contextlib.AbstractContextManager[None]):
+@dataclass(eq=False)
+class _Guard(contextlib.AbstractContextManager[Any]):
     """See ``Recorder.guard``. Each step enters one, and a generator would take as long as the step."""
 
-    def __init__(self, recorder: Recorder, slot: Hashable, subject: str) -> None:
-        self._recorder, self._slot, self._subject = recorder, slot, subject
-
-    @override
-    def __enter__(self) -> None:
-        return None
+    recorder: Recorder
+    slot: Hashable
+    subject: str
 
     @override
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
-        if not isinstance(error, Exception) or self._recorder.plan.strict:
+        if not isinstance(error, Exception) or self.recorder.plan.strict:
             return False
-        self._recorder.problems.report_error(self._subject, error, NOT_RECORDED, lost=1)
-        self._recorder.abandon(self._slot)
+        self.recorder.problems.report_error(self.subject, error, NOT_RECORDED, lost=1)
+        self.recorder.abandon(self.slot)
         return True
+
+
+class Starts:
+    """Counts the episodes of each slot, and remembers their seeds; the trigger gets an episode's index on its slot."""
+
+    def __init__(self, trigger: Trigger | RenderBudget | None, clock: RenderClock) -> None:
+        self._trigger, self._clock = trigger, clock
+        self._count: dict[Hashable, int] = {}
+        self._seeds: dict[Hashable, int | None] = {}
+
+    def is_wanted(self, slot: Hashable) -> bool:
+        """Count an episode that starts in ``slot``, and return whether it is recorded."""
+        index = self._count.get(slot, 0)
+        self._count[slot] = index + 1
+        if isinstance(self._trigger, RenderBudget):
+            return self._trigger.allows(self._clock.rendering, self._clock.sampling)
+        return self._trigger is None or bool(self._trigger(index))
+
+    def counts(self) -> dict[Any, int]:
+        """Return the number of episodes that each slot has begun."""
+        return dict(self._count)
+
+    def go_on_from(self, counts: Mapping[Any, int]) -> None:
+        """Continue to count from a checkpoint; a slot that has begun more episodes continues from these."""
+        for slot, count in counts.items():
+            self._count[slot] = max(count, self._count.get(slot, 0))
+
+    def own_seed(self, slot: Hashable, seed: int | None) -> int | None:
+        """Return the seed that the env's generator was last given, if it is new in ``slot``.
+
+        A reset without a seed continues where the last episode left the generator, so the old seed is not its own.
+        """
+        is_new = seed != self._seeds.get(slot)
+        self._seeds[slot] = seed
+        return seed if is_new else None

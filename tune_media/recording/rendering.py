@@ -133,7 +133,15 @@ class Renderer:
 
     def _picture(self, view: FrameFunction | str, index: int) -> Any:
         try:
-            return self._called(view, index)
+            reachable = sub_env(self.env, index)
+            if not isinstance(view, str):
+                return view(reachable)
+            if reachable is not None:
+                return self._call(reachable, view, index)
+            if view not in self._whole:
+                base = getattr(self.env, "unwrapped", self.env)
+                self._whole[view] = base.call(view) if hasattr(base, "call") else getattr(base, view)()
+            return self._part_of(self._whole[view], index, view)
         except FrameError:
             raise
         except Exception as error:
@@ -141,17 +149,6 @@ class Renderer:
                 f"env {self._name}: {_call_name(view)} raised {error_text(error)}"
                 f"{remedy_for(error) or self._remedy_of_inner_envs(view) or self._try_it()}"
             ) from error
-
-    def _called(self, view: FrameFunction | str, index: int) -> Any:
-        reachable = sub_env(self.env, index)
-        if not isinstance(view, str):
-            return view(reachable)
-        if reachable is not None:
-            return self._call(reachable, view, index)
-        if view not in self._whole:
-            base = getattr(self.env, "unwrapped", self.env)
-            self._whole[view] = base.call(view) if hasattr(base, "call") else getattr(base, view)()
-        return self._part_of(self._whole[view], index, view)
 
     def _part_of(self, pictures: Any, index: int, method: str) -> Any:
         """Return the picture of one sub-env, of all that one call of the vector env returned. Raises FrameError.

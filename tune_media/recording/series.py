@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tune_media.steps import FINAL, SERIES, Named, Rule
 from tune_media.values.artifact import Artifact
@@ -71,8 +70,8 @@ class EpisodeValues:
         numbers = as_numbers(value)
         if numbers is None or numbers.size > MAX_ELEMENTS or not numbers.size:
             self._add_object(name, value, rule)
-        elif _is_single(numbers, value, rule):
-            self._add_number(name, numbers.item(), rule)
+        elif numbers.size == 1 and (numbers.ndim == 0 or not (isinstance(value, (list, tuple)) or rule.kind == SERIES)):
+            self._add_number(name, numbers.item(), rule)  # a list of one is no number, nor an array of one in a series
         elif rule.kind == SERIES:
             self._add_object(name, value, rule)
         else:
@@ -197,23 +196,19 @@ def _is_raw_clip(value: Any) -> bool:
     return is_frames or value.ndim == _RAW_CLIP_AXES
 
 
-def _is_single(numbers: npt.NDArray[Any], value: Any, rule: Rule) -> bool:
-    """Return whether a value is a single number: a list of one is not, nor an array of one in a series."""
-    return numbers.size == 1 and (numbers.ndim == 0 or not (isinstance(value, (list, tuple)) or rule.kind == SERIES))
-
-
 def _as_number(value: float) -> float:
     """Return a number as a float, unless it is an integer that no float equals."""
     return int(value) if isinstance(value, int) and abs(value) > _MAX_EXACT else float(value)
 
 
+@dataclass
 class _Points:
     """A growing series: when it becomes too long, it drops every second value."""
 
-    def __init__(self, held: array[float] | list[Any]) -> None:
-        self.held = held
-        self.stride, self.count = 1, 0
-        self._weight = 0
+    held: array[float] | list[Any]
+    stride: int = 1
+    count: int = 0
+    _weight: int = 0
 
     @property
     def takes_next(self) -> bool:

@@ -18,7 +18,6 @@ from tune_media.recording.rendering import describe, sub_envs
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
 from tune_media.replay.generators import EnvGenerators, RenderGuard
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
 from tune_media.replay.verdicts import ReplayVerdict, refuse
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
@@ -168,13 +167,6 @@ class Taping:
 
     def on_tape(self, env: Any) -> OnTape | None:
         """Return the tape of the episode that starts on a sub-env, and what becomes of its frames; None: no tape."""
-        tape = self._tape_of(env)
-        if tape is None:
-            return None
-        recipe = None if self.recipe is None else self.recipe.hash
-        return OnTape(tape, recipe, self.mode != DIRECT, functools.partial(self.frames_of, tape))
-
-    def _tape_of(self, env: Any) -> Tape | None:
         if self._children is not None and self.mode != DIRECT:
             started, self._children = child_processes() - self._children, None
             if started:
@@ -185,7 +177,8 @@ class Taping:
         if taping.tape.fault is not None:
             self.give_up(f"an episode of {describe(env)} cannot be replayed: {taping.tape.fault}")
             return None
-        return taping.tape
+        recipe = None if self.recipe is None else self.recipe.hash
+        return OnTape(taping.tape, recipe, self.mode != DIRECT, functools.partial(self.frames_of, taping.tape))
 
     def give_up(self, reason: str, lost: int = 0) -> None:
         """Render the episodes that start from now on directly; this costs ``lost`` clips.

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from tune_media.recording.choosing import Winners
 from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
-from tune_media.recording.winners import Winners
 from tune_media.rllib import ray_names
 from tune_media.rllib.agent_returns import agent_returns
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tune_media.recording.winners import Winners
+from tune_media.recording.choosing import Winners
 from tune_media.rllib.env_runner import EnvRunnerRecording
 from tune_media.rllib.replies import EpisodesReply, FirstReply
 from tune_media.values.medium import new_id

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tune_media.recording.choosing import DATA
+from tune_media.recording.choosing import DATA, Winners
 from tune_media.recording.plan import Plan
-from tune_media.recording.winners import Winners
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
 from tune_media.rllib.env_runner_requests import ask, ask_and_take, begin_round, take
 from tune_media.rllib.replies import EpisodesReply

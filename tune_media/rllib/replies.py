@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tune_media.recording.winners import Winners
+from tune_media.recording.choosing import Winners
 from tune_media.replay.recipe import Recipe
 from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData

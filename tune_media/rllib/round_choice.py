@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, NUM_ABANDONED, NUM_LOST, chosen_by
+from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, NUM_ABANDONED, NUM_LOST, Winners, chosen_by, result_of
 from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import NOT_RECORDED
-from tune_media.recording.winners import Winners, result_of
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted

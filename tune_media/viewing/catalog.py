@@ -464,7 +464,7 @@ def load(
         Traceback (most recent call last):
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
-    folders, trials = _read_trials(find_folders(source, filesystem), checked_columns(columns or {}))
+    folders, trials = _read_trials(find_folders(source, filesystem), checked_columns(columns) if columns else {})
     trials = _once(trials)
     snapshots = Snapshots()
     view = TuneView(trials, snapshots)
@@ -512,16 +512,7 @@ def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Fold
     experiments: dict[str, list[TrialFiles]] = {}
     errors: dict[str, Exception] = {}
     for folder, read in zip(folders, _read_folders(folders, columns), strict=True):
-        inside = [] if _has_sure([read]) else experiments_in(folder)
-        within = _read_folders(inside, columns)
-        if read and not _has_sure(within):
-            inside, within = [], [read]
-        if not read and not inside and not is_experiment(folder):
-            raise no_experiment(folder)
-        pairs = list(zip(inside or [folder], within or [read], strict=True))
-        if _has_sure(within or [read]):  # what may be stray clips beside these is left out
-            pairs = [(at, {path: one for path, one in own.items() if not may_be_stray(one)}) for at, own in pairs]
-            pairs = [(at, own) for at, own in pairs if own or is_experiment(at)]
+        pairs = _read_experiments(folder, read, columns)
         places.append(pairs[0][0] if len(pairs) == 1 else folder)
         for experiment, found in pairs:
             errors |= {path: error for path, error in found.items() if isinstance(error, Exception)}
@@ -535,6 +526,27 @@ def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Fold
     trials = [trial for own in experiments.values() for trial in own]
     _warn_of_errors(errors, trials)
     return places, trials
+
+
+def _read_experiments(
+    folder: Folder, read: dict[str, TrialFiles | Exception], columns: Columns
+) -> list[tuple[Folder, dict[str, TrialFiles | Exception]]]:
+    """Return the experiments that a folder is, or has inside, each with its trials, or why one is not read.
+
+    ``read`` are the trials that the folder is or has directly inside. Raises ValueError if there is no experiment.
+    """
+    inside = [] if _has_sure([read]) else experiments_in(folder)
+    within = _read_folders(inside, columns)
+    if not inside or (read and not _has_sure(within)):
+        if not read and not is_experiment(folder):
+            raise no_experiment(folder)
+        inside, within = [folder], [read]
+    pairs = list(zip(inside, within, strict=True))
+    if not _has_sure(within):
+        return pairs
+    # clips beside these trials may be stray, and are left out
+    pairs = [(each, {path: one for path, one in own.items() if not may_be_stray(one)}) for each, own in pairs]
+    return [(each, own) for each, own in pairs if own or is_experiment(each)]
 
 
 def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:

@@ -8,7 +8,7 @@ import posixpath
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -274,25 +274,27 @@ class Trials:
         versions = self._versions(root, pool)
         before = [*self._trials.values(), *self._strays]
         known = {trial.path: trial for trial in before if trial.filesystem is root.folder.filesystem}
-        errors |= {path: version for path, version in versions.items() if isinstance(version, OSError)}
-        trials = {path: known.get(path) or root.trial(path) for path in versions if path in known or path not in errors}
+        refused = {path: version for path, version in versions.items() if isinstance(version, OSError)}
+        readable = [path for path in versions if path in known or path not in refused]
+        trials = {path: known.get(path) or root.trial(path) for path in readable}
         view = TuneView(list(trials.values()), self._snapshots)  # looks at Tune's snapshots again, if a trial asks
         for trial in trials.values():
             trial.tune_view = view
         fresh = [(trials[path], version) for path, version in versions.items() if not isinstance(version, OSError)]
-        fresh.sort(key=lambda item: -item[1][1])  # the newest first, the first page waits for them
-        self._first_read.expect(len(fresh))
-        is_far = not is_local(root.folder.filesystem)  # threads do not speed up a local disk, and slow down the answers
-        read = (pool.map if is_far else map)(lambda item: self._error_of_reading(*item), fresh)
-        errors |= {trial.path: error for (trial, _), error in zip(fresh, read, strict=True) if error is not None}
-        bare = {path for path, trial in trials.items() if trial.contents.is_bare}
-        parts = {posixpath.join(path, run) for path in bare for run in RUNS}
-        parts |= {path for path in bare if posixpath.dirname(path) in bare - {root.folder.path}}  # as tm.load does
-        kept = {path: trial for path, trial in trials.items() if path not in parts}
-        has_sure = not all(map(may_be_stray, kept.values()))
-        strays = [trial for trial in kept.values() if has_sure and may_be_stray(trial)]
+        errors |= refused | self._read(fresh, pool if not is_local(root.folder.filesystem) else None)
+        sure, strays = _without_strays(trials, root.folder.path)
         self._strays = [trial for trial in self._strays if trial.path not in versions] + strays
-        return [trial for trial in kept.values() if trial not in strays]
+        return sure
+
+    def _read(self, trials: list[tuple[TrialFiles, Version]], pool: ThreadPoolExecutor | None) -> dict[str, Exception]:
+        """Read trials of which there are new versions; return why some cannot be read, by path.
+
+        Without ``pool``, one by one: threads do not speed up a local disk, and slow down the answers.
+        """
+        trials.sort(key=lambda item: -item[1][1])  # the newest first, the first page waits for them
+        self._first_read.expect(len(trials))
+        read = (map if pool is None else pool.map)(lambda item: self._error_of_reading(*item), trials)
+        return {trial.path: error for (trial, _), error in zip(trials, read, strict=True) if error is not None}
 
     def _versions(self, root: LogDirectory, pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
         """Return the trial folders of a log directory, each with the version of its index, or why it has none.
@@ -346,6 +348,17 @@ class Trials:
                 name_some(new),
                 self._unreadable[new[0]],
             )
+
+
+def _without_strays(trials: Mapping[str, TrialFiles], root: str) -> tuple[list[TrialFiles], list[TrialFiles]]:
+    """Return the trials and the strays (see ``may_be_stray``) of a log directory, without the parts of others."""
+    bare = {path for path, trial in trials.items() if trial.contents.is_bare}
+    parts = {posixpath.join(path, run) for path in bare for run in RUNS}
+    parts |= {path for path in bare if posixpath.dirname(path) in bare - {root}}  # as tm.load does
+    kept = [trial for path, trial in trials.items() if path not in parts]
+    has_sure = not all(map(may_be_stray, kept))
+    strays = [trial for trial in kept if has_sure and may_be_stray(trial)]
+    return [trial for trial in kept if trial not in strays], strays
 
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:
