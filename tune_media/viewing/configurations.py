@@ -161,24 +161,46 @@ def judge(
     scores = [score if score is not None and math.isfinite(score) else None for score in scores]
     tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
+    runs = _runs(scored, scores, sign, by_seed, are_policies=are_policies)
+    judged = []
+    for (group, table), own, behind in zip(scored, runs, [None, *differences(runs)] if runs else [], strict=True):
+        seeds = 0 if behind is None else len(common_seeds(runs[0], own))
+        judged.append(_judged(group, table, scores, behind, seeds if seeds > 1 else 0))
+    return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
+
+
+def _runs(
+    scored: Sequence[tuple[Configuration, Scores]],
+    scores: Sequence[float | None],
+    sign: int,
+    by_seed: Callable[[int], Mapping[int, float]] | None,
+    *,
+    are_policies: bool,
+) -> list[Runs]:
+    """Return the runs of configurations, with the highest score the best; see ``judge`` on their evaluation seeds."""
+    runs = [Runs(sign * table) for _, table in scored]
     has_seeds = bool(scored) and scored[0][1].shape[1] == 1 and (are_policies or len(scored[0][1]) > 1)
-    runs = [Runs(sign * table) for _, table in scored]  # the highest is the best
+    if by_seed is None or not has_seeds:
+        return runs
     for place, (group, table) in enumerate(scored[:_MOST_READ]):
-        counting = [trial for trial in group.trials if scores[trial] is not None]
-        if by_seed is not None and has_seeds and (are_policies or len(table) > 1):
+        if are_policies or len(table) > 1:
+            counting = [trial for trial in group.trials if scores[trial] is not None]
             returns = [{seed: sign * value for seed, value in by_seed(trial).items()} for trial in counting]
             runs[place] = Runs(runs[place].scores, returns)
-    behind = [None, *differences(runs)] if runs else []
-    judged = []
-    for (group, table), own, distance in zip(scored, runs, behind, strict=True):
-        left_out = [trial for trial in group.trials if scores[trial] is None]
-        mean, seeds = estimate(table), len(common_seeds(runs[0], own)) if own is not runs[0] else 0
-        if mean.low == mean.high and len(table) < FEWEST_EQUAL:
-            mean = Estimate(mean.value)
-        distances = {trial: abs(value - mean.value) for trial in group.trials if (value := scores[trial]) is not None}
-        typical = min(distances, key=distances.__getitem__)
-        judged.append(Judged(group, table, left_out, mean, distance, seeds if seeds > 1 else 0, typical))
-    return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
+    return runs
+
+
+def _judged(
+    group: Configuration, table: Scores, scores: Sequence[float | None], behind: Estimate | None, seeds: int
+) -> Judged:
+    """Return a configuration that has scores, with their mean."""
+    mean = estimate(table)
+    if mean.low == mean.high and len(table) < FEWEST_EQUAL:
+        mean = Estimate(mean.value)
+    distances = {trial: abs(value - mean.value) for trial in group.trials if (value := scores[trial]) is not None}
+    typical = min(distances, key=distances.__getitem__)
+    left_out = [trial for trial in group.trials if trial not in distances]
+    return Judged(group, table, left_out, mean, behind, seeds, typical)
 
 
 def table_of(group: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:

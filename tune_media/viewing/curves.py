@@ -135,14 +135,9 @@ class Curves:
         most = max(_FEWEST_STEPS, min(_MOST_STEPS, budget // max(1, len(ranking))))
         found = []
         for configuration, runs in ranking:
-            with_ends = [curves, *ends] if all(of_end[n][0] for of_end in ends for n in runs) else [curves]
-            steps, values = _aligned([of[n] for of in with_ends for n in runs], most)
-            tables = values.reshape(len(with_ends), len(runs), -1)
-            means = [interquartile(column) if iqm else estimate(column) for column in tables[0].T]
-            if len(with_ends) > 1 and len(runs) > 1:
-                means = [with_chance(mean, tables[..., at].T.tolist())[0] for at, mean in enumerate(means)]
-            longest = max(curves[number][0][-1] for number in runs)
-            found.append(MeanCurve(configuration, runs, steps.tolist(), means, longest))
+            columns = [[column[number] for number in runs] for column in (curves, *ends)]
+            has_ends = all(steps for column in columns for steps, _ in column)
+            found.append(_mean_curve(configuration, runs, columns if has_ends else columns[:1], most, iqm=iqm))
         return found
 
     def each(self, trials: Sequence[TrialFiles], metric: str) -> list[Curve]:
@@ -172,6 +167,18 @@ class Curves:
                 del held[next(iter(held))]
         self._held[trial.path] = trial.results_version, held
         return held[metric]
+
+
+def _mean_curve(
+    configuration: Configuration, runs: Sequence[int], columns: Sequence[Sequence[Curve]], most: int, *, iqm: bool
+) -> MeanCurve:
+    """Return the mean over runs; ``columns`` has their curves, and those of the ends of their intervals if known."""
+    steps, values = _aligned([curve for column in columns for curve in column], most)
+    tables = values.reshape(len(columns), len(runs), -1)
+    means = [interquartile(scores) if iqm else estimate(scores) for scores in tables[0].T]
+    if len(columns) > 1 and len(runs) > 1:
+        means = [with_chance(mean, tables[..., at].T.tolist())[0] for at, mean in enumerate(means)]
+    return MeanCurve(configuration, runs, steps.tolist(), means, max(own[-1] for own, _ in columns[0]))
 
 
 def _aligned(curves: Sequence[Curve], most: int) -> tuple[Scores, Scores]:

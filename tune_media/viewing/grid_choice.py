@@ -71,46 +71,52 @@ def choose_tiles(
     Raises:
         ValueError: There is no such clip, or no such trial.
     """
-    trials = names_of_trials(catalog, trials)
-    if over_training:
-        over_training = names_of_trials(catalog, [over_training])[0]
     if over_training and (trials or step != "best"):
         raise ValueError("--over-training shows all steps of one trial: leave --trials and --step out.")
+    names = names_of_trials(catalog, [over_training] if over_training else trials)
     clips = catalog.clips
     if not len(clips):
         raise ValueError(f"There is no clip in {catalog.path}: nothing was recorded, or it is not an experiment.")
-    keys = sorted({row["key"] for row in clips})
-    wanted, key = key, full_name(key, keys) if key else _default_key(clips)
-    if key is None:
-        raise ValueError(f"There is no clip with key {wanted!r}; the keys with clips are {name_some(keys)}.")
-    rows = [row for row in clips if row["key"] == key and (not trials or row["trial"] in trials)]
-    chosen = _over_training(rows, over_training) if over_training else _one_each(rows, step)
-    if not chosen:
-        candidates = [row for row in rows if not over_training or row["trial"] == over_training]
-        if not candidates:
-            raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {name_some(keys)}.")
-        raise ValueError(f"There is no clip with key {key!r} up to step {step}; {_first_step(candidates)}")
+    key = _key_named(clips, key)
+    rows = [row for row in clips if row["key"] == key and (not names or row["trial"] in names)]
+    if not rows:
+        raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {name_some(_keys(clips))}.")
     if over_training:
+        chosen = _evenly(rows)
         marked, mark = max(chosen, key=clip_rank), "best"
     else:
         order = {trial.name: place for place, trial in enumerate(catalog.winner_first())}
-        chosen = sorted(chosen, key=lambda row: order[row["trial"]])
+        chosen = sorted(_one_each(rows, key, step), key=lambda row: order[row["trial"]])
         winner = catalog.winner
         marked, mark = chosen[0], "winner" if winner is not None and chosen[0]["trial"] == winner.name else ""
     tiles = [(row, _title(row, catalog, over_training)) for row in chosen[:MAX_TILES]]
     return [Tile(row, title, mark if row is marked and len(chosen) > 1 else "") for row, title in tiles]
 
 
-def _default_key(clips: Catalog) -> str | None:
+def _keys(clips: Catalog) -> list[str]:
+    return sorted({row["key"] for row in clips})
+
+
+def _key_named(clips: Catalog, name: str | None) -> str:
+    """Return the key that is meant by its name or the last part of it. Raises ValueError."""
+    if name is None:
+        return _default_key(clips)
+    keys = _keys(clips)
+    key = full_name(name, keys)
+    if key is None:
+        raise ValueError(f"There is no clip with key {name!r}; the keys with clips are {name_some(keys)}.")
+    return key
+
+
+def _default_key(clips: Catalog) -> str:
     """Return the key of the evaluation's best episodes, or the key that has most clips."""
     counts = Counter((row["section"] == "evaluation", row["key"].endswith("best"), row["key"]) for row in clips)
-    if not counts:
-        return None
     *_, key = max(counts, key=lambda found: (found[0], found[1], counts[found], found[2]))
     return str(key)
 
 
-def _one_each(rows: Sequence[CatalogRow], step: str | int) -> list[CatalogRow]:
+def _one_each(rows: Sequence[CatalogRow], key: str, step: str | int) -> list[CatalogRow]:
+    """Return the clip of each trial. Raises ValueError if none is that old."""
     chosen: dict[str, CatalogRow] = {}
     for row in rows:
         held = chosen.get(row["trial"])
@@ -119,21 +125,18 @@ def _one_each(rows: Sequence[CatalogRow], step: str | int) -> list[CatalogRow]:
         is_later = step != "best" and held is not None and does_count(row) >= does_count(held)
         if held is None or is_later or (step == "best" and clip_rank(row) > clip_rank(held)):
             chosen[row["trial"]] = row
+    if not chosen:
+        first, last = (of_all(row.get("step", 0) for row in rows) for of_all in (min, max))
+        there = f"the only one is at step {first}" if first == last else f"they are at the steps {first} to {last}"
+        raise ValueError(f"There is no clip with key {key!r} up to step {step}; {there}.")
     return list(chosen.values())
 
 
-def _over_training(rows: Sequence[CatalogRow], trial: str) -> list[CatalogRow]:
-    """Return a trial's clips; if there are too many, evenly spread ones, the first and the last among them."""
-    clips = [row for row in rows if row["trial"] == trial]
+def _evenly(clips: Sequence[CatalogRow]) -> Sequence[CatalogRow]:
+    """Return clips; if there are too many, evenly spread ones, the first and the last among them."""
     if len(clips) <= MAX_TILES:
         return clips
-    return [clips[round(at * (len(clips) - 1) / (MAX_TILES - 1))] for at in range(MAX_TILES)]
-
-
-def _first_step(rows: Sequence[CatalogRow]) -> str:
-    """Return which step is the first one that has a clip, as a sentence's end."""
-    first, last = (chosen(row.get("step", 0) for row in rows) for chosen in (min, max))
-    return f"the only one is at step {first}." if first == last else f"they are at the steps {first} to {last}."
+    return [clips[round(place * (len(clips) - 1) / (MAX_TILES - 1))] for place in range(MAX_TILES)]
 
 
 def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:

@@ -129,6 +129,17 @@ def _shares_together(params: Sequence[Mapping[str, Any]], scores: Sequence[float
     tested = {name: own for name, own in columns.items() if _basis(own).size and first[keys[name]] == name}
     y = _centred_scores(scores)
     level = (1 - LEVEL) / max(1, len(tested))
+    found = _entering(y, tested, level)
+    shares = {name: _part(y, own, _but(name, found, tested), level) for name, own in tested.items()}
+    for name in found:  # one that goes with it may be what matters
+        near = [other for other in tested if other not in found and _go_together(tested[name], tested[other])]
+        lows = [_part(y, tested[name], [*_but(name, found, tested), tested[other]], level).low for other in near]
+        shares[name] = replace(shares[name], low=min([shares[name].low, *lows]))
+    return {name: shares.get(first[keys[name]], Estimate(math.nan)) for name in columns}
+
+
+def _entering(y: Values, tested: Mapping[str, Values], level: float) -> list[str]:
+    """Return the hyperparameters that chance does not explain, one after the other: the one that explains most."""
     found: list[str] = []
     while left := [name for name in tested if name not in found]:
         parts = {name: _part(y, tested[name], [tested[other] for other in found], level) for name in left}
@@ -136,12 +147,7 @@ def _shares_together(params: Sequence[Mapping[str, Any]], scores: Sequence[float
         if not parts[name].low > 0:
             break
         found.append(name)
-    shares = {name: _part(y, own, _but(name, found, tested), level) for name, own in tested.items()}
-    for name in found:  # one that goes with it may be what matters
-        near = [other for other in tested if other not in found and _go_together(tested[name], tested[other])]
-        lows = [_part(y, tested[name], [*_but(name, found, tested), tested[other]], level).low for other in near]
-        shares[name] = replace(shares[name], low=min([shares[name].low, *lows]))
-    return {name: shares.get(first[keys[name]], Estimate(math.nan)) for name in columns}
+    return found
 
 
 def _go_together(first: Values, second: Values) -> bool:

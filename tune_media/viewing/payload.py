@@ -256,26 +256,33 @@ def metrics_payload(
         {'loss': [1.0]}
     """
     names = sorted({name for values in metrics for name in values})
-    payload: dict[str, Any] = {
+    rare = {"pending": pending, "unreadable": unreadable}
+    return {
         "trials": [trial.id for trial in trials],
         "metrics": {name: [values.get(name) for values in metrics] for name in names},
+        **(_order_of(trials, names) if trials else {}),
+        **{name: value for name, value in rare.items() if value},
+        **(_state_of(statuses) if statuses else {}),
     }
-    if trials:
-        returns = known_returns(names)
-        payload["main"] = main = [*returns, *(name for name in main_metrics(names) if name not in returns)]
-        scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
-        payload["params"] = by_importance(shown_params(trials), [trial.config for trial in trials], scores)
-        payload["newest"] = max(trial.results_version[1] if trial.results_version else 0 for trial in trials) / 1e9
-    if pending:
-        payload["pending"] = pending
-    if unreadable:
-        payload["unreadable"] = unreadable
-    if statuses:
-        payload["status"] = [[status.word, status.error] for status in statuses]
-        ends = {status.iterations for status in statuses if status.word in UNENDED}
-        if len(ends) == 1 and None not in ends:
-            payload["iterations"] = ends.pop()
-    return payload
+
+
+def _order_of(trials: Sequence[TrialFiles], names: Sequence[str]) -> dict[str, Any]:
+    """Return which metrics and hyperparameters matter most, and when the last result was written."""
+    returns = known_returns(names)
+    main = [*returns, *(name for name in main_metrics(names) if name not in returns)]
+    scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
+    return {
+        "main": main,
+        "params": by_importance(shown_params(trials), [trial.config for trial in trials], scores),
+        "newest": max(trial.results_version[1] if trial.results_version else 0 for trial in trials) / 1e9,
+    }
+
+
+def _state_of(statuses: Sequence[TrialStatus]) -> dict[str, Any]:
+    """Return what became of each trial, and the iteration at which all end that have not, if there is one."""
+    state: dict[str, Any] = {"status": [[status.word, status.error] for status in statuses]}
+    ends = {status.iterations for status in statuses if status.word in UNENDED}
+    return {**state, "iterations": ends.pop()} if len(ends) == 1 and None not in ends else state
 
 
 def configurations_payload(

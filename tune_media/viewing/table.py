@@ -121,17 +121,28 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     counting = [[by_name[n] for n in row["trials"] if n not in row["left_out"]] for _, row in table.iterrows()]
     rates = [success_over_runs(trials) for trials in counting]
     tells = any(rates)
-    lines = [[*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]]
-    lines[0] += ["success", ""] if tells else [""]
+    head = [*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
+    lines = [[*head, *(["success"] if tells else []), ""]]
     for (_, row), rate in zip(table.iterrows(), rates, strict=True):
-        left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
-        told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_surely_worse"])
-        interval = f"{row['low']:.4g} .. {row['high']:.4g}" if row["n"] and not math.isnan(row["low"]) else ""
         values = [_shown(name, row[f"config/{name}"]) for name in names]
-        shown = [short(row["mean"]), interval, short(row["iqm"])] if row["n"] else ["", "", ""]
-        shown += [with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""] if tells else []
-        lines.append([*values, str(row["n"]), *shown, ", ".join(filter(None, [told, left_out]))])
+        success = with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""
+        lines.append([*values, *_numbers(row), *([success] if tells else []), _remark(row)])
     return lines
+
+
+def _numbers(row: pd.Series[Any]) -> list[str]:
+    """Return how many runs of a configuration count, and their mean, interval and IQM."""
+    if not row["n"]:
+        return ["0", "", "", ""]
+    interval = "" if math.isnan(row["low"]) else f"{row['low']:.4g} .. {row['high']:.4g}"
+    return [str(row["n"]), short(row["mean"]), interval, short(row["iqm"])]
+
+
+def _remark(row: pd.Series[Any]) -> str:
+    """Return whether a configuration is the best one or may be, and how many of its trials do not count."""
+    told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_surely_worse"])
+    left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
+    return ", ".join(filter(None, [told, left_out]))
 
 
 def _shown(name: str, value: Any) -> str:
@@ -221,13 +232,11 @@ def laid_out(
     least = [max([*map(cell_width, _pieces(head)), *map(_least, cells)]) for head, *cells in columns]
     left_out = []
     for name, needed in [(uncut, widths), *((name, least) for name in optional)]:
-        if name is not None and name in lines[0] and sum(needed) + 2 * (len(needed) - 1) > space:
+        if name is not None and name in lines[0] and not _fit(needed, space):
             at = [head for head, *_ in columns].index(printable(name))
             del columns[at], widths[at], least[at]
             left_out += [name] if needed is least else []
-    while sum(widths) + 2 * (len(widths) - 1) > space and widths != least:
-        _, at = max((wide, at) for at, wide in enumerate(widths) if wide > least[at])
-        widths[at] -= 1
+    _narrow(widths, least, space)
     heads = [_wrapped(head, width) for (head, *_), width in zip(columns, widths, strict=True)]
     height = max(map(len, heads), default=0)
     laid = [
@@ -238,6 +247,17 @@ def laid_out(
     if left_out:
         rows.append(in_lines(f"No room for {name_some(left_out)}; a wider terminal or `| cat` shows all.", space))
     return "\n".join(rows)
+
+
+def _fit(widths: Sequence[int], space: float) -> bool:
+    return sum(widths) + 2 * (len(widths) - 1) <= space
+
+
+def _narrow(widths: list[int], least: Sequence[int], space: float) -> None:
+    """Take from the widest column until all fit, or none can be narrower."""
+    while not _fit(widths, space) and widths != least:
+        _, at = max((wide, at) for at, wide in enumerate(widths) if wide > least[at])
+        widths[at] -= 1
 
 
 def in_lines(text: str, width: float | None = None) -> str:
