@@ -128,8 +128,8 @@ class Recording:
             return
         with self.recorder.guard(index, "the start of an episode"):
             inner = sub_env(self._env, index)
-            given, on_tape = seeded(inner), self._replays.on_tape(inner)
-            given_seed = given.last if given else on_tape.tape.seed if on_tape is not None else seed
+            wrapper, on_tape = seeded(inner), self._replays.on_tape(inner)
+            given_seed = wrapper.last if wrapper else on_tape.tape.seed if on_tape is not None else seed
             render = self._replays.watched(index, inner, functools.partial(self._renderer.frames, index))
             self._renders[index] = render
             start = EpisodeStart(
@@ -323,14 +323,14 @@ class Recording:
             self._folder.write(index, name, Video.from_encoded(clip), whole=whole, running=running)
 
     @contextlib.contextmanager
-    def _guard(self, what: str, consequence: str = "no clip", *, lost: int = 1) -> Iterator[None]:
+    def _guard(self, subject: str, consequence: str = "no clip", *, lost: int = 1) -> Iterator[None]:
         """Turn an exception of a user's function or env into a warning; the user's loop continues."""
         try:
             yield
         except Exception as error:
             if self._plan.strict:
                 raise
-            self.recorder.problems.report_error(what, error, consequence, lost=lost)
+            self.recorder.problems.report_error(subject, error, consequence, lost=lost)
 
 
 class RecordingWrapper:

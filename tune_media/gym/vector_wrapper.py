@@ -49,10 +49,10 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
     """
 
     @takes_arguments
-    def __init__(self, env: gym.vector.VectorEnv, given: Arguments) -> None:
+    def __init__(self, env: gym.vector.VectorEnv, arguments: Arguments) -> None:
         check_is_env(type(self).__name__, env, gym.vector.VectorEnv)
         gym.vector.VectorWrapper.__init__(self, env)
-        self._recording = Recording(env, env.num_envs, given)
+        self._recording = Recording(env, env.num_envs, arguments)
         self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
         self._autoreset = Autoreset(env, self._recording.recorder.problems)
 

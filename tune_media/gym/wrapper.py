@@ -109,11 +109,11 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         return RecordVectorEpisodes(env, *args, **options)
 
     @takes_arguments
-    def __init__(self, env: gym.Env[Any, Any], given: Arguments) -> None:
-        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **given.given())
+    def __init__(self, env: gym.Env[Any, Any], arguments: Arguments) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments.given())
         check_is_env(type(self).__name__, env, gym.Env)
         gym.Wrapper.__init__(self, env)
-        self._recording = Recording(env, 1, given)
+        self._recording = Recording(env, 1, arguments)
         self._resets_itself = any(isinstance(wrapper, gym.wrappers.Autoreset) for wrapper in inside(env))
         if self._resets_itself:
             self._recording.resets_itself()

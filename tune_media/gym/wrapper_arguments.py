@@ -194,31 +194,31 @@ _TAKES = {
 }
 
 
-def _check_types(given: Arguments) -> None:
-    check_each("RecordEpisodes", vars(given), _TAKES)
-    check_encodes("RecordEpisodes(name_prefix=...)", given.name_prefix)
-    if not {"/", "\\", "\0"}.isdisjoint(given.name_prefix):
+def _check_types(arguments: Arguments) -> None:
+    check_each("RecordEpisodes", vars(arguments), _TAKES)
+    check_encodes("RecordEpisodes(name_prefix=...)", arguments.name_prefix)
+    if not {"/", "\\", "\0"}.isdisjoint(arguments.name_prefix):
         raise ValueError(
-            f"RecordEpisodes(name_prefix=...) is part of a file name, got {given.name_prefix!r}; "
+            f"RecordEpisodes(name_prefix=...) is part of a file name, got {arguments.name_prefix!r}; "
             "pass folders as video_folder=."
         )
 
-    if given.params is not None and given.video_folder is None:
+    if arguments.params is not None and arguments.video_folder is None:
         raise ValueError(
             "RecordEpisodes(params=...) are kept in the video_folder: pass one, or leave params out in a trial of Tune."
         )
 
 
-def _check_replay(given: Arguments) -> None:
+def _check_replay(arguments: Arguments) -> None:
     """Refuse a replay that cannot be."""
-    if given.env_fn is None:
+    if arguments.env_fn is None:
         raise TypeError(
-            f"RecordEpisodes(render={given.render!r}) plays the chosen episodes again in another process: pass "
+            f"RecordEpisodes(render={arguments.render!r}) plays the chosen episodes again in another process: pass "
             f"env_fn=, a function that makes an env like this one, for example env_fn=lambda: {GYM_EXAMPLE}."
         )
-    if given.video_folder is not None:
+    if arguments.video_folder is not None:
         raise ValueError(
-            f"RecordEpisodes(render={given.render!r}) renders the episodes that take() chooses, and a video_folder "
+            f"RecordEpisodes(render={arguments.render!r}) renders the episodes that take() chooses, and a video_folder "
             "gets all: leave one of them out."
         )
 
@@ -233,18 +233,18 @@ def _with_fps(video: VideoOptions | None, fps: Any) -> VideoOptions:
     return replace(video, fps=float(fps))
 
 
-def _check_fixed_length(given: Arguments) -> None:
+def _check_fixed_length(arguments: Arguments) -> None:
     """Refuse the options that only clips of whole episodes can have."""
-    if given.video_folder is None:
+    if arguments.video_folder is None:
         raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) writes files: pass a video_folder.")
-    if isinstance(given.episode_trigger, RenderBudget):
+    if isinstance(arguments.episode_trigger, RenderBudget):
         raise ValueError("RecordEpisodes: a RenderBudget is for whole episodes; leave video_length out.")
-    if isinstance(given.frame, Mapping):
+    if isinstance(arguments.frame, Mapping):
         raise ValueError("RecordEpisodes: several views are for whole episodes; leave video_length out.")
-    if given.video is None:
+    if arguments.video is None:
         raise ValueError("RecordEpisodes(step_trigger=..., video_length=...) makes clips, and video=None wants none.")
-    if given.video.overlay:
+    if arguments.video.overlay:
         raise ValueError("RecordEpisodes draws overlays into clips of whole episodes only; leave one of them out.")
-    most = given.video.max_frames
-    if most is not None and most < given.video_length:
-        raise ValueError(f"VideoOptions(max_frames={most}) is less than video_length={given.video_length}.")
+    most = arguments.video.max_frames
+    if most is not None and most < arguments.video_length:
+        raise ValueError(f"VideoOptions(max_frames={most}) is less than video_length={arguments.video_length}.")

@@ -69,10 +69,10 @@ def first_names(names: Sequence[str], most: int = 5, *, count: int | None = None
     return ", ".join(names[:most]) + (", ..." if (len(names) if count is None else count) > most else "")
 
 
-def check_names(function: str, given: Iterable[str], arguments: Iterable[str]) -> None:
+def check_names(function: str, names: Iterable[str], arguments: Iterable[str]) -> None:
     """Raise a TypeError that names the argument that was meant if one of those that a user passed is unknown."""
     arguments = list(arguments)
-    for name in given:
+    for name in names:
         if name not in arguments:
             hint = did_you_mean(name, arguments, "it takes")
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; {hint}")
@@ -130,10 +130,10 @@ class Takes:
         raise (ValueError if is_kind else TypeError)(f"{argument} takes {takes}, got {as_shown(value)}.")
 
 
-def check_each(function: str, given: Mapping[str, Any], table: Mapping[str, Takes]) -> None:
+def check_each(function: str, values: Mapping[str, Any], table: Mapping[str, Takes]) -> None:
     """Check the arguments of a function by a table of what each takes. Raises TypeError or ValueError."""
     for name, takes in table.items():
-        takes.check(f"{function}({name}=...)", given[name])
+        takes.check(f"{function}({name}=...)", values[name])
 
 
 FLAG = Takes("True or False", lambda value: isinstance(value, bool))
@@ -150,14 +150,14 @@ def an_instance(words: str, kind: type | tuple[type, ...], *, example: str = "")
     return Takes(words, lambda value: isinstance(value, kind), or_none=True, example=example)
 
 
-def a_function(given: str, *, or_none: bool = False) -> Takes:
+def a_function(argument: str, *, or_none: bool = False) -> Takes:
     """Return the row of an argument that is a function of one argument.
 
     >>> a_function("the step").check("collect=", 3)
     Traceback (most recent call last):
     TypeError: collect= takes a function that is called with one argument, the step, got 3.
     """
-    words = f"a function that is called with one argument, {given}"
+    words = f"a function that is called with one argument, {argument}"
     return Takes(words, lambda value: callable(value) and _takes_one(value), or_none=or_none)
 
 

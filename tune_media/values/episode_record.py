@@ -125,8 +125,8 @@ class EpisodeRecord(Medium):
 
     @override
     def facts(self) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in _FACTS if getattr(self, name) is not None}
-        return given | ({"metrics": dict(self.metrics)} if self.metrics else {})
+        facts = {name: getattr(self, name) for name in _FACTS if getattr(self, name) is not None}
+        return facts | ({"metrics": dict(self.metrics)} if self.metrics else {})
 
 
 def _plain(name: str, kind: str, value: Any, as_kind: Callable[[Any], float]) -> float:

@@ -158,18 +158,18 @@ class Histogram(Medium):
         return f"Histogram({self.count} values in {len(self.counts)} bins)"
 
 
-def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
+def _numbers(expected: str, values: Any) -> npt.NDArray[np.float64]:
     try:
         if values is None:
             raise TypeError
         return np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError):
-        raise TypeError(f"{what}, any shape with rows of equal length; got {as_shown(values)}.") from None
+        raise TypeError(f"{expected}, any shape with rows of equal length; got {as_shown(values)}.") from None
 
 
-def _check_heights(what: str, heights: npt.NDArray[np.float64]) -> None:
+def _check_heights(kind: str, heights: npt.NDArray[np.float64]) -> None:
     if not np.all(np.isfinite(heights) & (heights >= 0)):
-        raise ValueError(f"A Histogram takes finite {what} from 0, got {as_shown(heights)}.")
+        raise ValueError(f"A Histogram takes finite {kind} from 0, got {as_shown(heights)}.")
 
 
 def _check_bins(bins: Any) -> None:

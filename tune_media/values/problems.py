@@ -71,10 +71,10 @@ class Problems:
         text = f"{consequence}: {redacted(without_address(reason))}"
         self.add(Problem(text, lost), (consequence, kind) if kind else None)
 
-    def report_error(self, what: str, error: Exception, consequence: str = "no clip", *, lost: int = 0) -> None:
+    def report_error(self, subject: str, error: Exception, consequence: str = "no clip", *, lost: int = 0) -> None:
         """Count an exception of a user's function or env; those of one type raised by one thing are one problem."""
-        kind = "" if isinstance(error, FrameError) else f"{what} {type(error).__name__}"
-        self.report(explained(what, error), consequence, kind=kind, lost=lost)
+        kind = "" if isinstance(error, FrameError) else f"{subject} {type(error).__name__}"
+        self.report(explained(subject, error), consequence, kind=kind, lost=lost)
 
     def take(self) -> list[Problem]:
         """Return the problems that are new or have cost further episodes since the last call."""
@@ -88,9 +88,9 @@ class Problems:
         return iter(list(self._all.values()))
 
 
-def explained(what: str, error: Exception) -> str:
+def explained(subject: str, error: Exception) -> str:
     """Return an exception as the reason of a problem."""
-    return str(error) if isinstance(error, FrameError) else f"{what} raised {error_text(error)}"
+    return str(error) if isinstance(error, FrameError) else f"{subject} raised {error_text(error)}"
 
 
 def pending(result: Mapping[Any, Any]) -> dict[str, int]:

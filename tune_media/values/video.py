@@ -177,16 +177,16 @@ class Video(Medium):
 
 def is_whole_mp4(data: bytes) -> bool:
     """Return whether an mp4 is complete, judged by its boxes: its header and its pictures are there, in full."""
-    at = 0
+    start = 0
     kinds: set[bytes] = set()
-    while at + 8 <= len(data) and not {b"moov", b"mdat"} <= kinds:
-        size, kind, head = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8], 8
+    while start + 8 <= len(data) and not {b"moov", b"mdat"} <= kinds:
+        size, kind, head = int.from_bytes(data[start : start + 4], "big"), data[start + 4 : start + 8], 8
         if size == 1:  # the real size follows the kind
-            size, head = int.from_bytes(data[at + 8 : at + 16], "big"), 16
+            size, head = int.from_bytes(data[start + 8 : start + 16], "big"), 16
         elif size == 0:  # this box reaches to the end
-            size = len(data) - at
-        if size < head or at + size > len(data) or (at == 0 and kind != b"ftyp"):
+            size = len(data) - start
+        if size < head or start + size > len(data) or (start == 0 and kind != b"ftyp"):
             return False
         kinds.add(kind)
-        at += size
+        start += size
     return {b"moov", b"mdat"} <= kinds

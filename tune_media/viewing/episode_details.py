@@ -87,14 +87,14 @@ def values_at(details: Mapping[str, Any], step: int | None) -> dict[str, Any]:
     found, length, every = {}, details["record"].get("episode_length"), details.get("every", {})
     for name, values in details.get("series", {}).items():
         stride = every.get(name, 1)
-        at, rest = divmod(step - (stride == 1 and len(values) == length), stride)
-        if rest == 0 and 0 <= at < len(values):
-            found[name] = values[at]
+        place, rest = divmod(step - (stride == 1 and len(values) == length), stride)
+        if rest == 0 and 0 <= place < len(values):
+            found[name] = values[place]
     columns = details.get("steps", {})
     kept = {name: values for name, values in columns.items() if name.split("/")[0] in (_REWARD, _ACTION)}
     rows = columns.get("episode_step", ())
-    for of_steps, at in ((details.get("actions", {}), step - 1), (kept, rows.index(step) if step in rows else -1)):
-        found |= {name: values[at] for name, values in of_steps.items() if step and 0 <= at < len(values)}
+    for of_steps, place in ((details.get("actions", {}), step - 1), (kept, rows.index(step) if step in rows else -1)):
+        found |= {name: values[place] for name, values in of_steps.items() if step and 0 <= place < len(values)}
     return found
 
 

@@ -133,14 +133,14 @@ class EpisodeFiles:
         yield part
 
     def _take(self, part: list[tuple[TrialFiles, Any, list[str]]], tables: Sequence[pa.Table | None]) -> None:
-        at = 0
+        number = 0
         taken = []
         for trial, state, paths in part:
             for path in paths:
                 number = self._episodes.new_file(path)
                 self._files[trial.path][path] = number
-                table = tables[at]
-                at += 1
+                table = tables[number]
+                number += 1
                 if table is not None:
                     taken.append((trial.path, number, table))
             if state is not None:
@@ -270,7 +270,9 @@ class _Episodes:
         self, notes: npt.NDArray[np.int32], path: npt.NDArray[np.int32], trials: Sequence[TrialFiles | None]
     ) -> npt.NDArray[np.int32]:
         """Return the notes of the episodes, with the reason why a clip that was chosen has no file."""
-        missing = {(at, line["path"]): line for at, trial in enumerate(trials) if trial for line in trial.missing}
+        missing = {
+            (number, line["path"]): line for number, trial in enumerate(trials) if trial for line in trial.missing
+        }
         if not missing:
             return notes
         notes, texts = notes.copy(), [*self._texts["note"], None]  # -1: no note

@@ -210,23 +210,23 @@ class EpisodeTable:
             "columns": self.names,
             "rows": [list(row) for row in zip(*columns, strict=True)],
             "places": [
-                [trial, self.clips.get(at), self._tape(at)] for trial, at in zip(trials, found.tolist(), strict=True)
+                [trial, self.clips.get(row), self._tape(row)] for trial, row in zip(trials, found.tolist(), strict=True)
             ],
         }
 
 
-def trial_names(at: npt.NDArray[np.int32], names: Sequence[str]) -> Texts:
+def trial_names(trials: npt.NDArray[np.int32], names: Sequence[str]) -> Texts:
     """Return the column of the trials, which may be called by the names that the page shows, too.
 
     Args:
-        at: For each row the number of its trial.
+        trials: For each row the number of its trial.
 
     >>> column = trial_names(np.array([0, 1], np.int32), ["PPO_a1b2c_00000_0_lr=0.1_2026-11-26", "other"])
     >>> [column.equal(name).tolist() for name in ("a1b2c_00000", "PPO_a1b2c_00000", "other")]
     [[True, False], [True, False], [False, True]]
     """
     shown = [pa.array(column, pa.string()) for column in zip(*map(shown_names, names), strict=True)]
-    return Texts(at, pa.array(names, pa.string()), shown=shown)
+    return Texts(trials, pa.array(names, pa.string()), shown=shown)
 
 
 def robust_z(values: Numbers) -> Numbers:

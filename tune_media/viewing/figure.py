@@ -112,9 +112,9 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
     axes.set_xlabel("step", color=_INK)
     axes.set_ylabel(label, color=_INK, parse_math=False)
     axes.set_title(title, loc="left", fontsize=_TEXT, color=_INK)
-    looks = [(_COLORS[at % len(_COLORS)], _STYLES[at // len(_COLORS) % len(_STYLES)]) for at in range(len(lines))]
-    for at, (line, (color, style)) in enumerate(zip(lines, looks, strict=True)):
-        above = 3 + len(lines) - at  # the best one is drawn last
+    looks = [(_COLORS[rank % len(_COLORS)], _STYLES[rank // len(_COLORS) % len(_STYLES)]) for rank in range(len(lines))]
+    for rank, (line, (color, style)) in enumerate(zip(lines, looks, strict=True)):
+        above = 3 + len(lines) - rank  # the best one is drawn last
         look = {"color": color, "ls": style, "lw": 1.6, "marker": "o", "ms": 3, "markevery": [-1], "clip_on": False}
         axes.plot(line.step, [mean.value for mean in line.mean], zorder=above, **look)
         if len(line.runs) > 1:
@@ -141,15 +141,15 @@ def spread(places: Sequence[float], apart: float, height: float) -> list[float]:
     >>> spread([5, 5, 100], apart=10, height=100), spread([100, 100], apart=10, height=100)
     ([10.0, 0.0, 100.0], [100.0, 90.0])
     """
-    order = sorted(range(len(places)), key=lambda at: (places[at], -at))  # of two equal ones the best is above
+    order = sorted(range(len(places)), key=lambda line: (places[line], -line))  # of two equal ones the best is above
     blocks: list[tuple[float, int]] = []  # names that touch each other: where the first of them is at best
-    for number, at in enumerate(order):
-        start, count = places[at] - number * apart, 1
+    for number, line in enumerate(order):
+        start, count = places[line] - number * apart, 1
         while blocks and blocks[-1][0] >= start:
             before, names = blocks.pop()
             start, count = (before * names + start * count) / (names + count), names + count
         blocks.append((start, count))
     most = height - (len(places) - 1) * apart
     starts = [min(max(start, 0.0), most) for start, count in blocks for _ in range(count)]
-    found = {at: start + number * apart for number, (at, start) in enumerate(zip(order, starts, strict=True))}
-    return [float(found[at]) for at in range(len(places))]
+    found = {line: start + number * apart for number, (line, start) in enumerate(zip(order, starts, strict=True))}
+    return [float(found[line]) for line in range(len(places))]

@@ -91,7 +91,7 @@ def frame_numbers(strip: Strip, frames: int, width: int) -> list[int]:
     from tune_media.encoding import probe_video
 
     count, most = probe_video(strip.content, strip.name).frames, _in_a_row(frames, width)
-    return sorted({round(at * (count - 1) / max(1, most - 1)) for at in range(most)})
+    return sorted({round(number * (count - 1) / max(1, most - 1)) for number in range(most)})
 
 
 def _in_a_row(frames: int, width: int) -> int:

@@ -45,13 +45,13 @@ def forks_in(trials: Sequence[TrialFiles]) -> dict[str, dict[str, Any]]:
     facts_files: dict[tuple[int, str], Mapping[str, Any]] = {}
     forks = {}
     for trial in trials:
-        at, place = trial.config.get(FORKED_AT), (id(trial.filesystem), trial.experiment)
-        if not isinstance(at, int):
+        step, place = trial.config.get(FORKED_AT), (id(trial.filesystem), trial.experiment)
+        if not isinstance(step, int):
             continue
         if place not in facts_files:
             facts_files[place] = json_file(trial.filesystem, posixpath.join(trial.experiment, FACTS_FILE))
         episode = facts_files[place].get("forked_from")
         if isinstance(episode, str):
             is_original = posixpath.basename(trial.path.rstrip("/")) == ORIGINAL
-            forks[trial.id] = {"from": episode, "at": None if is_original else at}
+            forks[trial.id] = {"from": episode, "at": None if is_original else step}
     return forks

@@ -150,8 +150,8 @@ class _Player:
     @property
     def problem(self) -> str:
         """A sentence about the error, or nothing if there is none."""
-        what = f"stops at frame {self._at + 1}" if self.can_play else "is left out"
-        return f"A clip {what}: {self.error}" if self.error else ""
+        fate = f"stops at frame {self._at + 1}" if self.can_play else "is left out"
+        return f"A clip {fate}: {self.error}" if self.error else ""
 
     def new_frame(self, seconds: float) -> _Picture | None:
         """Return the frame at a time if it is another than the last one; None if not, or if the clip is over."""

@@ -50,9 +50,9 @@ def _fitting_title(text: str, fits: Callable[[str], bool]) -> str:
     """
     pairs = [part.rpartition("=") for part in text.split("  ")]
     while not fits(text) and max(len(name) for name, _, _ in pairs) > 2:
-        at = max(range(len(pairs)), key=lambda number: len(pairs[number][0]))
-        name, equals, value = pairs[at]
-        pairs[at] = f"{name.rstrip('…')[: len(name) - 2]}…", equals, value
+        longest = max(range(len(pairs)), key=lambda number: len(pairs[number][0]))
+        name, equals, value = pairs[longest]
+        pairs[longest] = f"{name.rstrip('…')[: len(name) - 2]}…", equals, value
         text = "  ".join(map("".join, pairs))
     return text
 

@@ -23,13 +23,13 @@ _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textas
 _SPECIAL |= {c: rf"\{c}" for c in "&%$#_{}"}
 
 
-def as_csv(catalog: Catalog, of: str) -> str:
+def as_csv(catalog: Catalog, rows: str) -> str:
     """Return a table as CSV, with all digits; a list of names is one text with semicolons between them.
 
     Args:
         of: What one line is: ``trials``, ``configurations`` or ``media``.
     """
-    frame = _without_secrets(catalog.to_pandas()) if of == MEDIA else _frame(catalog, of)
+    frame = _without_secrets(catalog.to_pandas()) if rows == MEDIA else _frame(catalog, rows)
     for name in ("trials", "left_out"):
         if name in frame:
             frame[name] = [";".join(names) for names in frame[name]]
@@ -37,26 +37,26 @@ def as_csv(catalog: Catalog, of: str) -> str:
     return text.rstrip("\n")
 
 
-def as_json(catalog: Catalog, of: str, *, with_config: bool = False) -> Iterator[dict[str, Any]]:
+def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterator[dict[str, Any]]:
     """Yield a table as objects for JSON, one a line.
 
     Args:
         of: As in ``as_csv``.
         with_config: Whether a medium has the whole config of its trial.
     """
-    if of == MEDIA:
+    if rows == MEDIA:
         for row in catalog:
             line = {**row, "config": row.config} if with_config else dict(row)
             for settings in line.keys() & {"params", "config"}:
                 line[settings] = {name: without_secret(name, value) for name, value in line[settings].items()}
             yield line
         return
-    for record in _frame(catalog, of).to_dict("records"):
+    for record in _frame(catalog, rows).to_dict("records"):
         yield {str(name): _plain(value) for name, value in record.items()}
 
 
-def _frame(catalog: Catalog, of: str) -> pd.DataFrame:
-    return _without_secrets(catalog.compare() if of == CONFIGURATIONS else _of_trials(catalog))
+def _frame(catalog: Catalog, rows: str) -> pd.DataFrame:
+    return _without_secrets(catalog.compare() if rows == CONFIGURATIONS else _of_trials(catalog))
 
 
 def _without_secrets(frame: pd.DataFrame) -> pd.DataFrame:

@@ -314,7 +314,7 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
                 f"{which!r} is neither best, worst, last or waiting, nor a condition such as 'return < 20', "
                 "nor the id of one episode with a tape. `tune-media list --json` shows the ids of episodes with clips."
             ) from error
-    return [episodes[at] for at in EpisodeTable.of_rows([episode.row for episode in episodes]).found(which)]
+    return [episodes[number] for number in EpisodeTable.of_rows([episode.row for episode in episodes]).found(which)]
 
 
 def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:

@@ -172,8 +172,8 @@ class ViewerApp:
                 page["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
         except ValueError as error:
             raise BadRequest(str(error)) from error
-        at = page["columns"].index("episode_id") if page["rows"] else 0
-        ids = [row[at] for row in page["rows"]]
+        column = page["columns"].index("episode_id") if page["rows"] else 0
+        ids = [row[column] for row in page["rows"]]
         page["places"] = [
             [name, _clip_of(trials[name], id, clip), tape]
             for (name, clip, tape), id in zip(page["places"], ids, strict=True)
