@@ -133,14 +133,13 @@ class EpisodeFiles:
         yield part
 
     def _take(self, part: list[tuple[TrialFiles, Any, list[str]]], tables: Sequence[pa.Table | None]) -> None:
-        number = 0
+        unread = iter(tables)
         taken = []
         for trial, state, paths in part:
             for path in paths:
                 number = self._episodes.new_file(path)
                 self._files[trial.path][path] = number
-                table = tables[number]
-                number += 1
+                table = next(unread)
                 if table is not None:
                     taken.append((trial.path, number, table))
             if state is not None:
