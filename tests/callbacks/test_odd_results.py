@@ -2,7 +2,6 @@ import enum
 import functools
 import json
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import tune_media as tm
 from tests.support.experiment import tensorboard_events
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.pictures import clip
-from tune_media.storage.trial_folder import plain_config
 
 
 class Kind(enum.Enum):
@@ -23,79 +21,6 @@ class NoText:
         raise RuntimeError("no text")
 
     __repr__ = __str__
-
-
-class NoItems(dict):
-    def items(self):
-        raise RuntimeError("no items")
-
-    keys = values = __iter__ = __len__ = items
-
-
-class NoList(list):
-    def __iter__(self):
-        raise RuntimeError("no items")
-
-    __len__ = __getitem__ = __iter__
-
-
-class OnlyOnce(list):
-    """A list that can be read once."""
-
-    def __iter__(self):
-        if self.__dict__.setdefault("reads", 0):
-            raise RuntimeError("read again")
-        self.reads = 1
-        return super().__iter__()
-
-
-class NoClass:
-    @property
-    def __class__(self):
-        raise RuntimeError("no class")
-
-
-class SaysDict:
-    __class__ = dict
-
-
-class OddNumber(float):
-    def __float__(self):
-        raise RuntimeError("no number")
-
-    __repr__ = __str__ = __eq__ = __gt__ = __abs__ = __float__
-    __hash__ = None
-
-
-class OddCount(int):
-    def bit_length(self):
-        raise RuntimeError("no length")
-
-    __abs__ = __int__ = __index__ = __repr__ = __str__ = bit_length
-
-
-class OddText(str):
-    def __str__(self):
-        raise RuntimeError("no text")
-
-    __repr__ = encode = isascii = __str__
-
-
-class OddArray(np.ndarray):
-    @property
-    def shape(self):
-        raise RuntimeError("no shape")
-
-    ndim = dtype = size = shape
-
-
-class OddMapping(Mapping):
-    """What is no dict, and raises."""
-
-    def __iter__(self):
-        raise RuntimeError("no items")
-
-    __getitem__ = __len__ = __iter__
 
 
 def shared(levels):
@@ -129,19 +54,6 @@ ODD = {
     "shared": shared(9),
     "deep": deep(900),
     "large number": 10**5000,
-    "no class": NoClass(),
-    "says that it is a dict": SaysDict(),
-    "no class in a list": [1.0, NoClass()],
-}
-OF_OWN_CLASSES = {  # with what is logged
-    "dict": (NoItems(a=1.0, b=NoItems(c=2.0)), {"a": 1.0, "b": {"c": 2.0}}),
-    "list": (NoList([1.0, 2.0]), [1.0, 2.0]),
-    "list that can be read once": (OnlyOnce([1.0, 2.0]), [1.0, 2.0]),
-    "number": (OddNumber(1.5), 1.5),
-    "count": (OddCount(3), 3),
-    "text": (OddText("abc"), "abc"),
-    "array": (np.arange(3.0).view(OddArray), [0.0, 1.0, 2.0]),
-    "mapping": (OddMapping(), None),
 }
 
 
@@ -196,36 +108,6 @@ def test_whole_numbers_as_keys_and_other_ordinary_results_are_not_counted(tmp_pa
     events = tensorboard_events(tmp_path / "driver/staging/t1")
     assert [events.Scalars(f"ray/tune/{name}")[0].value for name in ("1", "null", "NaN", "größe")] == [2, 3, 4, 5]
     assert "fault" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", OF_OWN_CLASSES)
-def test_the_content_of_a_users_class_is_logged_whatever_it_overrides(tmp_path, name):
-    """The check read such values in its own way, and what raised in a logger cost the whole result."""
-    own = Own()
-    value, logged = OF_OWN_CLASSES[name]
-    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.MediaLoggerCallback(own)]
-    results = [{"before": 1.0, "of": {"odd": value}, "score": 2.0, "rollout": clip()}, {"score": 3.0}]
-    run(callbacks, FakeTrial(tmp_path), results)
-    lines = [json.loads(line) for line in (tmp_path / "driver/staging/t1/result.json").read_text().splitlines()]
-    assert [line["score"] for line in lines] == [2.0, 3.0]
-    if logged is not None:
-        assert lines[0]["of"]["odd"] == logged
-    assert lines[0]["rollout"].endswith(".mp4")
-    assert [flat["score"] for flat in own.flat] == [2.0, 3.0]
-    events = tensorboard_events(tmp_path / "driver/staging/t1")
-    assert [event.value for event in events.Scalars("ray/tune/score")] == [2.0, 3.0]
-
-
-def test_hyperparameters_of_a_users_class_cost_no_result(tmp_path):
-    own = Own()
-    config = {"env": NoItems(a=2), "odd": NoClass(), "text": OddText("x"), "items": NoList([1])}
-    plain = plain_config(config)
-    assert (plain["env"], plain["items"], plain["text"]) == ({"a": 2}, [1], "<OddText>")
-    callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(), tm.MediaLoggerCallback(own)]
-    run(callbacks, FakeTrial(tmp_path), [{"score": 1.0, "config": {"lr": 0.1}}, {"score": 2.0, "config": config}])
-    assert [flat["score"] for flat in own.flat] == [1.0, 2.0]
-    events = tensorboard_events(tmp_path / "driver/staging/t1")
-    assert [event.value for event in events.Scalars("ray/tune/score")] == [1.0, 2.0]
 
 
 def test_print_options_and_replaced_functions_of_json_change_nothing_that_is_logged(tmp_path, monkeypatch):

@@ -21,7 +21,6 @@ from tune_media.ray_compat import unresolved_config
 from tune_media.storage.filesystem import as_argument
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_folder import plain_config
-from tune_media.values.foreign import items_of
 from tune_media.values.options import MediaOptions
 
 if TYPE_CHECKING:
@@ -143,6 +142,6 @@ def hyperparameters(trial: Trial, config: Any) -> tuple[dict[str, Any], dict[str
         config: Its hyperparameters; those of a result, if PBT has changed them.
     """
     chosen = nested_choice(trial.evaluated_params, unresolved_config(trial))
-    values = {name: value for name, value in items_of(config or {}) if name != "callbacks"}
+    values = {name: value for name, value in dict(config or {}).items() if name != "callbacks"}
     plain: dict[str, Any] = plain_config(values, chosen)
     return plain, searched_params(plain, chosen)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import deque
 from collections.abc import Callable
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from tune_media.values.convert import is_of_known_library
-from tune_media.values.foreign import is_a, is_readable, items_of, members_of, shown, whole_characters
+from tune_media.values.foreign import is_a, is_readable, shown, whole_characters
 from tune_media.values.medium import Medium
 from tune_media.values.strict_json import MAX_INT_BITS
 
@@ -20,16 +19,6 @@ _MAX_CONTAINERS = 100_000  # of a result, each counted wherever it is
 _PLAIN = frozenset({str, float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
 _JSON_KEYS = (bool, int, float, type(None))  # become text without a word
 _SEQUENCES = (list, tuple, set, frozenset, deque)
-_CONTAINERS = (dict, *_SEQUENCES)
-_AS_THEY_ARE = frozenset(
-    {int, OrderedDict, defaultdict, Counter, *_CONTAINERS, np.ndarray, np.ma.MaskedArray, np.matrix}
-)
-_CONTENT: dict[type, Callable[[Any], Any]] = {
-    str: str.__str__,
-    bytes: bytes.__bytes__,
-    float: float.__float__,
-    int: int.__int__,
-}
 
 
 def clean_result(result: dict[str, Any], report: Callable[[str, str], None] = lambda place, reason: None) -> None:
@@ -60,16 +49,15 @@ class _Cleaner:
         if kind in _PLAIN or is_a(value, Medium):
             return value
         try:
-            plain = value if kind in _AS_THEY_ARE else _plain_copy(value)
-            if type(plain) is int:
-                is_large = plain.bit_length() > MAX_INT_BITS
-                return self._replaced(value, at, "is too large a number") if is_large else plain
-            if is_a(plain, Enum) or not is_a(plain, (np.ndarray, *_CONTAINERS)):
+            if kind is int:
+                is_large = value.bit_length() > MAX_INT_BITS
+                return self._replaced(value, at, "is too large a number") if is_large else value
+            if not is_a(value, (dict, np.ndarray, *_SEQUENCES)):
                 # Text of a tensor or table takes long; if it cannot be converted, the reader looks at its text.
-                is_text = is_of_known_library(plain) or is_readable(plain)
-                return plain if is_text else self._replaced(value, at, "raises when it is turned into text")
-            if is_a(plain, np.ndarray) and not plain.dtype.hasobject:
-                return plain
+                is_text = is_of_known_library(value) or is_readable(value)
+                return value if is_text else self._replaced(value, at, "raises when it is turned into text")
+            if is_a(value, np.ndarray) and not value.dtype.hasobject:
+                return value
             if id(value) in around:
                 return self._replaced("<contains itself>", at, "contains itself")
             self._containers += 1
@@ -77,9 +65,9 @@ class _Cleaner:
                 return self._replaced("<too deep>", at, f"is more than {_MAX_DEPTH} levels down")
             if self._containers > _MAX_CONTAINERS:
                 return self._replaced("<too many>", at, f"comes after {_MAX_CONTAINERS} other lists and dicts")
-            clean = self._dict if is_a(plain, dict) else self._sequence
-            return clean(plain, at, (*around, id(value)))
-        except Exception as error:  # the user's code raises when the value is read, SystemExit, too
+            clean = self._dict if is_a(value, dict) else self._sequence
+            return clean(value, at, (*around, id(value)))
+        except Exception as error:  # a container that raises when it is read
             return self._replaced(value, at, f"cannot be read ({type(error).__name__})")
 
     def _dict(self, mapping: Any, at: str, around: tuple[int, ...]) -> Any:
@@ -126,26 +114,6 @@ class _Cleaner:
     def _replaced(self, value: Any, at: str, reason: str) -> str:
         self._report(at, reason)
         return value if type(value) is str else f"<{type(value).__name__}>"
-
-
-def _plain_copy(value: Any) -> Any:
-    """Return the content of a value of a user's class that is a number, text or a container, or says so.
-
-    Loggers read such a value more than once, and each in its own way; what its class overrides may raise.
-    """
-    if is_a(value, Enum):
-        return value
-    if is_a(value, np.ndarray):
-        return np.asarray(value)
-    for kind, content in _CONTENT.items():
-        if isinstance(value, kind):
-            return content(value) if is_a(value, kind) else kind(value)
-    if isinstance(value, dict):
-        return dict(items_of(value))
-    for kind in _SEQUENCES:
-        if isinstance(value, kind):
-            return members_of(value, kind)
-    return value
 
 
 def _key_text(key: Any) -> str:

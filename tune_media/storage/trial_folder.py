@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tune_media.values.foreign import is_a, items_of, members_of, shown, whole_characters, without_address
+from tune_media.values.foreign import is_a, shown, whole_characters, without_address
 from tune_media.values.plain import pack
 
 PARAMS, RESULTS = "params.json", "result.json"
@@ -22,12 +22,11 @@ def plain_config(config: Any, chosen: Any = None) -> Any:
     the object (``nested_choice``): it is the same in all trials, trackers and readers, also after a restore.
     """
     if is_a(config, dict):
-        named = ((whole_characters(shown(key, str)), value) for key, value in items_of(config))
+        named = ((whole_characters(shown(key, str)), value) for key, value in config.items())
         return {name: plain_config(value, value_at(chosen, name)) for name, value in named}
     if is_a(config, (list, tuple)):
-        values = members_of(config, tuple if is_a(config, tuple) else list)
         kind = tuple if type(config) is tuple else list
-        return kind(plain_config(value, value_at(chosen, number)) for number, value in enumerate(values))
+        return kind(plain_config(value, value_at(chosen, number)) for number, value in enumerate(config))
     if is_a(config, str):
         text = whole_characters(shown(config, str))
         return _object_text(text, chosen) if is_object(chosen) else text

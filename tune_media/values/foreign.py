@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 
@@ -36,35 +36,9 @@ def of_type(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def items_of(mapping: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
-    """Return the items of a mapping as loggers read them; those of the dict itself if its own ``items()`` raises.
-
-    Any other mapping may raise.
-    """
-    if type(mapping) is dict:
-        return list(mapping.items())
-    try:
-        return [(key, value) for key, value in mapping.items()]
-    except Exception:
-        if not is_a(mapping, dict):
-            raise
-        return list(dict.items(mapping))  # type: ignore[arg-type]
-
-
-def members_of(values: Any, kind: Any) -> Any:
-    """Return the values in a list, tuple, set or deque as one of this ``kind``, as ``items_of`` reads a dict."""
-    try:
-        return kind(values)
-    except Exception:
-        if not is_a(values, kind):
-            raise
-        return kind(kind.__iter__(values))
-
-
 def is_readable(value: Any) -> bool:
-    """Return whether loggers can ask a value for its class and its text, as ``str`` and as ``repr``."""
+    """Return whether loggers can turn a value into text, as ``str`` and as ``repr``."""
     try:
-        isinstance(value, str)  # asks for __class__
         return str(value) is not None and repr(value) is not None
     except Exception:
         return False

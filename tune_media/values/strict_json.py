@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from tune_media.values.convert import converted
-from tune_media.values.foreign import is_a, items_of, of_type, shown
+from tune_media.values.foreign import is_a, of_type, shown
 from tune_media.values.secrets import error_text
 
 _MAX_LEVELS, _MAX_NAME = 64, 100
@@ -89,7 +89,7 @@ def _container(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
             is_plain = name is not None and value.dtype.kind in "biufUS"
             return value.tolist() if is_plain else _plain(value.tolist(), name, inside)
         if is_a(value, Mapping):
-            named = ((key if type(key) is str else shown(key, str), item) for key, item in items_of(value))
+            named = ((key if type(key) is str else shown(key, str), item) for key, item in value.items())
             return {key: _plain(item, None if name is None else f"{name}/{key}", inside) for key, item in named}
         return [_plain(item, None if name is None else f"{name}/{i}", inside) for i, item in enumerate(value)]
     except Exception as error:  # the container raises when it is read
