@@ -20,7 +20,6 @@ from tune_media.callbacks.tensorboard.caption import caption_of
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.checks import a_text, suggests_names
 from tune_media.values.episodes import EpisodeBatch
-from tune_media.values.foreign import whole_characters
 from tune_media.values.histogram import Histogram
 from tune_media.values.options import MediaOptions
 
@@ -113,7 +112,8 @@ class TrackioBackend(Backend):
                     yield tag, trackio.Histogram(np_histogram=(histogram.counts, histogram.edges))._to_dict()
         if isinstance(medium, EpisodeBatch):
             episodes = [episode.record.facts() for episode in medium.episodes]
-            rows = [{**_plain(row), **_plain(row.get("metrics", {}))} for row in episodes]
+            flat = [{name: v for name, v in row.items() if not isinstance(v, Mapping)} for row in episodes]
+            rows = [{**fields, **row.get("metrics", {})} for fields, row in zip(flat, episodes, strict=True)]
             yield entry.tag, trackio.Table(data=rows)._to_dict(*place)
         if medium.kind in ("video", "image"):
             facts = medium.facts()
@@ -167,21 +167,5 @@ class TrackioBackend(Backend):
 def _config_row(trial: TrialInfo, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return hyperparameters as Trackio's page shows them, and the facts of a run that it reads there."""
     flat = flatten_dict(dict(config), delimiter="/")
-    plain = _plain({name: value if isinstance(value, int | float) else str(value) for name, value in flat.items()})
+    plain = {name: value if isinstance(value, int | float) else str(value) for name, value in flat.items()}
     return {**plain, "_Group": trial.experiment, "_Created": datetime.fromtimestamp(trial.time, UTC).isoformat()}
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers and texts of a row as Trackio's JSON takes them: integers of 64 bits, whole characters.
-
-    >>> _plain({"seed": 2**70, "metrics": {}})
-    {'seed': '1180591620717411303424'}
-    """
-    plain = {}
-    for name, value in row.items():
-        is_large = isinstance(value, int) and not -(2**63) <= value < 2**63
-        if is_large or isinstance(value, str):
-            plain[whole_characters(name)] = whole_characters(str(value))
-        elif not isinstance(value, Mapping):
-            plain[whole_characters(name)] = value
-    return plain
