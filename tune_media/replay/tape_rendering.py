@@ -11,7 +11,7 @@ from tune_media.recording.episode_clips import Clips
 from tune_media.recording.pictures import Pictures
 from tune_media.recording.rendering import Renderer
 from tune_media.replay.generators import RenderGuard
-from tune_media.replay.player import ReplayDiffers, recorder_on, replay
+from tune_media.replay.player import ReplayDiffers, ReplayedStep, recorder_on, replay
 from tune_media.replay.tape import Tape
 from tune_media.steps import StepFacts
 from tune_media.values.medium import joined
@@ -41,10 +41,7 @@ def render_tape(
     try:
         for step in replay(renderer.env, tape):
             shown.is_old()
-            if tape.rewards is not None and step.step:
-                reward = tape.rewards[step.step - 1]  # a wrapper with running means would give others
-            else:
-                reward = float(sum(step.reward.values()) if isinstance(step.reward, Mapping) else step.reward)
+            reward = _reward(tape, step)
             total += reward
             is_due = step.step % tape.every == 0 or step.step == len(tape)
             if step.step in compared:
@@ -67,6 +64,12 @@ def render_tape(
         return finished
     note = f"render() was called at every {tape.every}th step while it was recorded: frames may have looked different"
     return {view: replace(clip, note=joined(clip.note, note)) for view, clip in finished.items()}
+
+
+def _reward(tape: Tape, step: ReplayedStep) -> float:
+    if tape.rewards is not None and step.step:
+        return float(tape.rewards[step.step - 1])  # a wrapper with running means would give others
+    return float(sum(step.reward.values()) if isinstance(step.reward, Mapping) else step.reward)
 
 
 def frames_at(

@@ -135,9 +135,7 @@ class Curves:
         most = max(_FEWEST_STEPS, min(_MOST_STEPS, budget // max(1, len(ranking))))
         found = []
         for configuration, runs in ranking:
-            columns = [[column[number] for number in runs] for column in (curves, *ends)]
-            has_ends = all(steps for column in columns for steps, _ in column)
-            found.append(_mean_curve(configuration, runs, columns if has_ends else columns[:1], most, iqm=iqm))
+            found.append(_mean_curve(configuration, runs, [curves, *ends], most, iqm=iqm))
         return found
 
     def each(self, trials: Sequence[TrialFiles], metric: str) -> list[Curve]:
@@ -170,9 +168,12 @@ class Curves:
 
 
 def _mean_curve(
-    configuration: Configuration, runs: Sequence[int], columns: Sequence[Sequence[Curve]], most: int, *, iqm: bool
+    configuration: Configuration, runs: Sequence[int], each: Sequence[Sequence[Curve]], most: int, *, iqm: bool
 ) -> MeanCurve:
-    """Return the mean over runs; ``columns`` has their curves, and those of the ends of their intervals if known."""
+    """Return the mean over runs; ``each`` has the curves of all trials, then those of the ends of their intervals."""
+    columns = [[column[number] for number in runs] for column in each]
+    if not all(steps for column in columns for steps, _ in column):
+        columns = columns[:1]  # not all runs have the ends
     steps, values = _aligned([curve for column in columns for curve in column], most)
     tables = values.reshape(len(columns), len(runs), -1)
     means = [interquartile(scores) if iqm else estimate(scores) for scores in tables[0].T]

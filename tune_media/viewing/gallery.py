@@ -6,7 +6,7 @@ import contextlib
 import logging
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,22 +179,26 @@ class Gallery:
             for name in returns
         }
         yield "curves", json_content(of_returns)
-        sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
-        names = sorted({name for trial_metrics in metrics for name in trial_metrics}.difference(returns))
-        others = names if len(names) * len(self.trials) <= _MAX_JUDGED else []
-        wanted = [(name, "") for name in (*returns, *others)] + [(CLIP, section) for section in sections]
-        judged = {
-            configurations_key(name, section, sign): configurations_payload(
-                self.trials, self.statuses, name, section, sign=sign
-            )
-            for name, section in wanted
-            for sign in (1, -1)
-        }
-        yield "configurations", json_content(judged)
+        yield "configurations", json_content(self._judged(metrics))
         for trial in self.trials:
             clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
             details = {"curves": self._curves(trial), "config": config_payload(trial), "clips": clips}
             yield f"trial-{trial.id}", json_content(details)
+
+    def _judged(self, metrics: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+        """Return the configurations by each score and its better end; of too many trials, by returns and clips only."""
+        all_names = {name for trial_metrics in metrics for name in trial_metrics}
+        returns = known_returns(all_names)
+        others = sorted(all_names.difference(returns))
+        names = [*returns, *(others if len(others) * len(self.trials) <= _MAX_JUDGED else ())]
+        sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
+        return {
+            configurations_key(name, section, sign): configurations_payload(
+                self.trials, self.statuses, name, section, sign=sign
+            )
+            for name, section in [*((name, "") for name in names), *((CLIP, section) for section in sections)]
+            for sign in (1, -1)
+        }
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
         if trial.id not in self.lines:

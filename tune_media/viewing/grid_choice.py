@@ -85,12 +85,12 @@ def choose_tiles(
         chosen = _evenly(rows)
         marked, mark = max(chosen, key=clip_rank), "best"
     else:
-        order = {trial.name: place for place, trial in enumerate(catalog.winner_first())}
-        chosen = sorted(_one_each(rows, key, step), key=lambda row: order[row["trial"]])
-        winner = catalog.winner
-        marked, mark = chosen[0], "winner" if winner is not None and chosen[0]["trial"] == winner.name else ""
-    tiles = [(row, _title(row, catalog, over_training)) for row in chosen[:MAX_TILES]]
-    return [Tile(row, title, mark if row is marked and len(chosen) > 1 else "") for row, title in tiles]
+        chosen, mark = _winner_first(catalog, _one_each(rows, key, step))
+        marked = chosen[0]
+    return [
+        Tile(row, _title(row, catalog, over_training), mark if row is marked and len(chosen) > 1 else "")
+        for row in chosen[:MAX_TILES]
+    ]
 
 
 def _keys(clips: Catalog) -> list[str]:
@@ -130,6 +130,13 @@ def _one_each(rows: Sequence[CatalogRow], key: str, step: str | int) -> list[Cat
         there = f"the only one is at step {first}" if first == last else f"they are at the steps {first} to {last}"
         raise ValueError(f"There is no clip with key {key!r} up to step {step}; {there}.")
     return list(chosen.values())
+
+
+def _winner_first(catalog: Catalog, clips: Sequence[CatalogRow]) -> tuple[list[CatalogRow], str]:
+    """Return one clip of each trial, the highest score first, and the mark of the first one."""
+    order = {trial.name: place for place, trial in enumerate(catalog.winner_first())}
+    ranked, winner = sorted(clips, key=lambda row: order[row["trial"]]), catalog.winner
+    return ranked, "winner" if winner is not None and ranked[0]["trial"] == winner.name else ""
 
 
 def _evenly(clips: Sequence[CatalogRow]) -> Sequence[CatalogRow]:

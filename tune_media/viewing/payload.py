@@ -65,18 +65,6 @@ def index_payload(
     """
     params, forks = shown_params(trials), forks_in(trials)
     param = ShownParams()
-    rows = [(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]
-    lines = [line for _, line in rows]
-    clips: dict[str, Any] = {
-        "count": len(rows),
-        "trial": column([number for number, _ in rows]),
-        "folder": column([posixpath.dirname(line["path"]) for line in lines]),
-        "file": column([posixpath.basename(line["path"]) for line in lines]),
-        "suffix": column([posixpath.splitext(line["path"])[1] for line in lines]),
-        "rolled_back": column([bool(line.get("rolled_back")) for line in lines]),
-    }
-    clips |= {name: column([_text(line.get(name)) for line in lines]) for name in _TEXTS}
-    clips |= {name: column([_number(line.get(field)) for line in lines]) for name, field in _NUMBERS.items()}
     return {
         "title": title,
         "verdicts": _verdicts(trials),
@@ -94,7 +82,22 @@ def index_payload(
             }
             for trial in trials
         ],
-        "clips": clips,
+        "clips": _clips([(number, line) for number, trial in enumerate(trials) for line in lines_of(trial)]),
+    }
+
+
+def _clips(rows: Sequence[tuple[int, Line]]) -> dict[str, Any]:
+    """Return clips as columns; a row is the number of the trial and an index line."""
+    lines = [line for _, line in rows]
+    return {
+        "count": len(rows),
+        "trial": column([number for number, _ in rows]),
+        "folder": column([posixpath.dirname(line["path"]) for line in lines]),
+        "file": column([posixpath.basename(line["path"]) for line in lines]),
+        "suffix": column([posixpath.splitext(line["path"])[1] for line in lines]),
+        "rolled_back": column([bool(line.get("rolled_back")) for line in lines]),
+        **{name: column([_text(line.get(name)) for line in lines]) for name in _TEXTS},
+        **{name: column([_number(line.get(field)) for line in lines]) for name, field in _NUMBERS.items()},
     }
 
 
