@@ -18,7 +18,7 @@ BELOW = {  # wing: the wings that it may import
     "steps": {"values"},
     "selection": {"values", "steps", "triggers"},
     "triggers": {"values"},
-    "ray_compat": set(),
+    "ray_compat": {"values"},
     "recording": {"values", "encoding", "selection", "steps"},
     "replay": {"recording", "values", "encoding", "selection", "steps", "ray_compat"},
     "results": {"values"},

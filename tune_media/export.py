@@ -13,6 +13,7 @@ from tune_media.experiment.state import Snapshots
 from tune_media.ray_compat import check_ray
 from tune_media.values.checks import as_shown
 from tune_media.values.options import MediaOptions
+from tune_media.values.problems import argument
 from tune_media.values.secrets import error_text
 from tune_media.viewing.catalog import load
 
@@ -99,7 +100,9 @@ def to_tensorboard(
         raise TypeError(f"to_tensorboard(output=...) takes the path of a folder, got {as_shown(output)}.")
     folder = Path(output).expanduser()
     if folder.is_file():
-        raise FileExistsError(f"to_tensorboard(output=...) takes a folder, and {str(folder)!r} is a file.")
+        raise FileExistsError(
+            argument("to_tensorboard(output=...)") + f" takes a folder, and {str(folder)!r} is a file."
+        )
     return _export(path, filesystem, TensorBoardFolder(folder), options or MediaOptions(), progress)
 
 

@@ -16,6 +16,8 @@ import sys
 import uuid
 from typing import Any
 
+from tune_media.values.problems import remedy
+
 OLDEST = (2, 50, 1)
 
 
@@ -30,7 +32,7 @@ def check_ray(needing: str, install: str = "ray[tune]") -> None:
         import ray
     except ImportError as error:
         raise ImportError(
-            f"{needing} needs Ray, which cannot be imported ({error}): pip install {install!r}"
+            needing + f" needs Ray, which cannot be imported ({error}): " + remedy(f"pip install {install!r}")
         ) from error
 
     found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:3])
@@ -38,7 +40,7 @@ def check_ray(needing: str, install: str = "ray[tune]") -> None:
         oldest = ".".join(map(str, OLDEST))
         raise ImportError(
             f"tune_media needs Ray {oldest} or later, and Ray {ray.__version__} is installed: "
-            f"pip install -U 'ray[tune]>={oldest}'"
+            + remedy(f"pip install -U 'ray[tune]>={oldest}'")
         )
 
 

@@ -108,7 +108,7 @@ def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
         ("export {exp} --to tensorboard -o {exp}/trial_0/params.json", "-o takes a folder, and"),
         ("gallery {exp} -o {exp}_out --only best --only bset", "key or section 'bset'; did you mean 'best'?"),
         ("evaluate {exp} --trials best:0", "--trials takes a number after best:, such as best:5, got 'best:0'"),
-        ("evaluate {exp} --until-idle 9", "--until-idle says when following ends: pass follow=True, or --follow."),
+        ("evaluate {exp} --until-idle 9", "--until-idle says when following ends: pass --follow."),
         ("evaluate {exp}:trial_0 --trials best:2", "names a trial: leave out --trials."),
         ("filmstrip s3://bucket/a.mp4 -o {exp}/x.png", "pass a clip on this machine, or an experiment."),
         ("evaluate {exp} --trials nobody", "There is no trial 'nobody'; the trials are 'trial_0', 'trial_1'."),

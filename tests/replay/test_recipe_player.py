@@ -14,6 +14,7 @@ from tune_media.replay.recipe import Recipe
 from tune_media.replay.recipe_player import RecipePlayer
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import Message
 
 STEPS_OF_ONE = 5  # each episode of the odd envs
 
@@ -169,7 +170,7 @@ def test_the_remedy_of_a_missing_library_is_told_once():
     RecipePlayer(Recipe.of(odd_envs.Plain, {}).content, None, breaks).answer(
         {"do": "render", **request}, lambda *contents, **facts: told.update(facts)
     )
-    assert told["error"].count("Install it:") == 1
+    assert Message(*told["error"]).count("Install it:") == 1
 
 
 @pytest.mark.parametrize("do", ["prove", "render"])

@@ -1,4 +1,17 @@
-from tune_media.values.problems import FrameError, Problem, Problems, take_problems
+import json
+import pickle
+
+from tune_media.values.problems import (
+    FrameError,
+    Message,
+    Problem,
+    Problems,
+    argument,
+    message_of,
+    parts_of,
+    remedy,
+    take_problems,
+)
 
 
 def test_what_an_error_costs_is_counted_under_its_first_text_which_is_told_once():
@@ -54,3 +67,23 @@ def test_a_users_own_key_of_that_name_is_left_alone():
     result = {"problems": ("mine", 3), "deep": {"problems": "text"}, "more": {"problems": ()}}
     assert take_problems(result) == []
     assert result == {"problems": ("mine", 3), "deep": {"problems": "text"}, "more": {"problems": ()}}
+
+
+def test_a_message_names_arguments_in_the_words_of_python_or_of_a_command():
+    message = "'a=b' is a file: " + remedy(
+        "pass " + argument("gate(policy=...)") + " and " + argument("env=, or --env")
+    )
+    in_shell = message.with_options({"policy": "--policy", "env": "--env", "a": "--a"})
+    assert message == "'a=b' is a file: pass gate(policy=...) and env=, or --env"
+    assert message.remedy == "pass gate(policy=...) and env=, or --env"
+    assert (in_shell, in_shell.remedy) == ("'a=b' is a file: pass --policy and --env", "pass --policy and --env")
+
+
+def test_an_error_keeps_its_remedy_on_the_way_to_another_process():
+    error = ValueError(argument("seeds=") + " is {empty}; " + remedy("leave it out."))
+    pickled = message_of(pickle.loads(pickle.dumps(error)))
+    of_json = Message(*json.loads(json.dumps(parts_of(message_of(error)))))
+    for message in (pickled, of_json):
+        told = message.with_options({"seeds": "--seeds"})
+        assert (told, told.remedy) == ("--seeds is {empty}; leave it out.", "leave it out.")
+    assert message_of(OSError("gone")).remedy == ""

@@ -22,6 +22,7 @@ from tune_media.values.checks import a_text, suggests_names
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.histogram import Histogram
 from tune_media.values.options import MediaOptions
+from tune_media.values.problems import remedy
 
 
 @suggests_names
@@ -52,7 +53,9 @@ class TrackioMediaLoggerCallback(MediaLoggerCallback):
     def __init__(self, project: str | None = None, media: MediaOptions | None = None) -> None:
         a_text("'walkers'", or_none=True).check("TrackioMediaLoggerCallback(project=...)", project)
         if importlib.util.find_spec("trackio") is None:
-            raise ImportError("TrackioMediaLoggerCallback needs Trackio: pip install 'tune-media[trackio]'")
+            raise ImportError(
+                "TrackioMediaLoggerCallback needs Trackio: " + remedy("pip install 'tune-media[trackio]'")
+            )
         super().__init__(TrackioBackend(project), media)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,16 +13,15 @@ import click
 from typing_extensions import override
 
 from tune_media.cli.standard_streams import output_alone
+from tune_media.values.problems import Message, message_of, remedy
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.strict_json import json_bytes
 
 _VERSION = 1  # of the JSON, unless a command's facts have one; ``tune_media/skill/json.md`` describes it
 _IS_JSON = "tune_media.is_json"
-_DO = "add|choose|install|leave|name|pass|pip install|restore|run|use|wait|did you mean"
-_REMEDY = re.compile(rf"(?:^|[.:;] )((?:if [^.:;]*, )?(?:{_DO})\b.*)", re.IGNORECASE | re.DOTALL)
 _CLIP = ("trial", "section", "key", "step", "episode_id", "episode_return", "episode_length", "seed", "file")
 
-INTERRUPTED = "it was interrupted; run it again, and it goes on"
+INTERRUPTED = "it was interrupted; " + remedy("run it again, and it goes on")
 EXIT_CODES_HELP = """\b
 Exit codes:
   0  it worked
@@ -72,7 +70,7 @@ class Command(click.Command):
             with output_alone() if is_json else contextlib.nullcontext() as output:
                 outcome: Outcome = super().invoke(context)
                 if is_json:
-                    problem = _error_facts(outcome.problem) if outcome.problem else {}
+                    problem = _error_facts(outcome.problem, outcome.problem) if outcome.problem else {}
                     several = [outcome.facts] if isinstance(outcome.facts, Mapping) else outcome.facts
                     for facts in several:
                         _print_json(context.info_name, {**facts, **problem}, output)
@@ -108,14 +106,14 @@ class Program(click.Group):
             sys.exit(super().main(args, *more, **{**options, "standalone_mode": False}))
         except click.ClickException as error:
             context = error.ctx if isinstance(error, click.UsageError) else None
-            see = f"see `{context.command_path} --help`" if context else None
-            _print_json(name, _error_facts(error.format_message(), see))
+            see = f"see `{context.command_path} --help`" if context else ""
+            _print_json(name, _error_facts(error.format_message(), error.message, see))
             sys.exit(error.exit_code)
         except click.Abort:
-            _print_json(name, _error_facts("it was interrupted"))
+            _print_json(name, _error_facts("it was interrupted", ""))
             sys.exit(1)
         except Exception as error:  # a bug: the traceback follows
-            _print_json(name, _error_facts(error_text(error)))
+            _print_json(name, _error_facts(error_text(error), ""))
             raise
 
 
@@ -130,18 +128,10 @@ def clip_facts(row: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {name: facts.get(name) for name in _CLIP}
 
 
-def remedy_in(message: str) -> str | None:
-    """Return the end of a message from the first clause on that begins with what to do; None if none does.
-
-    >>> remedy_in("There is no folder 'x'; pass the experiment's folder."), remedy_in("There is no clip in x.")
-    ("pass the experiment's folder.", None)
-    """
-    match = _REMEDY.search(message)
-    return match and match[1]
-
-
-def _error_facts(message: str, remedy: str | None = None) -> dict[str, Any]:
-    return {"error": message, "remedy": remedy_in(message) or remedy}
+def _error_facts(error: str, message: str, otherwise: str = "") -> dict[str, Any]:
+    """Return an error as it is printed, and the remedy of its message."""
+    found = message.remedy if isinstance(message, Message) else ""
+    return {"error": error, "remedy": found or otherwise or None}
 
 
 def _print_json(command: str | None, facts: Mapping[str, Any], file: Any = None) -> None:
@@ -155,26 +145,22 @@ class Failure(click.ClickException):
 
     def __init__(self, error: BaseException) -> None:
         text = in_shell(INTERRUPTED if isinstance(error, KeyboardInterrupt) else plain_text(error))
-        is_viewers = isinstance(error, ImportError) and str(error.name).startswith("werkzeug")
-        super().__init__(f"{text}. Install it: pip install 'tune-media[viewer]'" if is_viewers else text)
+        if isinstance(error, ImportError) and str(error.name).startswith("werkzeug"):
+            text = f"{text}. " + remedy("Install it: pip install 'tune-media[viewer]'")
+        super().__init__(text)
 
 
 def plain_text(error: BaseException) -> str:
     """Return an error as text; of the system's, the file and the reason."""
     is_systems = isinstance(error, OSError) and error.filename is not None and error.strerror
-    return f"{error.filename}: {error.strerror}" if is_systems else str(error)  # type: ignore[attr-defined]
+    return f"{error.filename}: {error.strerror}" if is_systems else message_of(error)  # type: ignore[attr-defined]
 
 
 def in_shell(text: str) -> str:
-    """Return the text of an error with the options of the command in place of arguments of Python functions.
-
-    The error says ``evaluate(seeds=...) takes seeds``, or ``pass env=, a function``; the command has ``--seeds``.
-    """
+    """Return the text of an error with the options of the command in place of arguments of Python functions."""
     parameters = click.get_current_context().command.params
     options = {option.name: option.opts[-1] for option in parameters if isinstance(option, click.Option)}
-    text = re.sub(r"\b\w+\((\w+)=[^()]*\)", lambda match: options.get(match[1], match[0]), text)
-    text = re.sub(r"\b(\w+)=(?![\w.'\"\[{(])", lambda match: options.get(match[1], match[0]), text)
-    return re.sub(r"(--[\w-]+), or (?=\1(?![\w-]))", "", text)  # it names both: "env=, or --env"
+    return text.with_options(options) if isinstance(text, Message) else text
 
 
 def shell_word(path: str, *given: str | None) -> str:

@@ -8,6 +8,7 @@ import click
 
 from tune_media.cli.command import Command, Outcome, UsersCommand, clip_facts, nothing_recorded
 from tune_media.values.number import counted
+from tune_media.values.problems import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +92,9 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
         clips = load(source).clips
         best = clips.best()
         if best is None and len(clips):
-            raise ValueError(f"None of the clips in {place.path} has a return, by which one is the best: pass a file.")
+            raise ValueError(
+                f"None of the clips in {place.path} has a return, by which one is the best: " + remedy("pass a file.")
+            )
         if best is None:
             raise ValueError(nothing_recorded(place.path, "No clip"))
         path, which = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"

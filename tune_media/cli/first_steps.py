@@ -10,6 +10,7 @@ import click
 from tune_media.cli.command import Command, Failure, Outcome, clip_facts
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
+from tune_media.values.problems import remedy
 
 
 @click.command(cls=Command, short_help="Run a real sweep, and see what is recorded.")
@@ -47,7 +48,9 @@ def demo(storage: str, iterations: int) -> Outcome:
     best, watch = catalog.clips.best(), watch_command(catalog.path)
     facts = {"path": catalog.path, "media": len(catalog), "best": best and clip_facts(best), "watch": watch}
     if best is None:
-        return Outcome(facts, lines, problem="the demo recorded no clip; run `tune-media doctor CartPole-v1`.")
+        return Outcome(
+            facts, lines, problem="the demo recorded no clip; " + remedy("run `tune-media doctor CartPole-v1`.")
+        )
     if (said := catalog.verdict) is not None:
         lines.append(f"\n{in_lines(said.sentence)}")
     lines.append(f"{in_lines('See the four trials side by side, the best first:')}\n")

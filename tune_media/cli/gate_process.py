@@ -20,6 +20,7 @@ from typing import Any
 
 from tune_media.cli.command import plain_text
 from tune_media.cli.standard_streams import drop_what_nobody_reads
+from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
 
 _START_SECONDS = 600.0  # to import what plays
@@ -90,7 +91,8 @@ def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[d
         elif limit is not None and time.monotonic() - since > limit:
             _kill_group(process.pid)
             raise GateError(
-                f"no episode was over in {limit:g} s: a policy or an env hangs. If one may take longer, pass --timeout."
+                f"no episode was over in {limit:g} s: a policy or an env hangs. "
+                + remedy("If one may take longer, pass --timeout.")
             )
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)

@@ -9,6 +9,7 @@ import click
 from tune_media.cli.command import Command, Outcome, is_json, nothing_recorded
 from tune_media.cli.options import chooses_trials, names_columns, trial_names
 from tune_media.values.number import counted
+from tune_media.values.problems import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,7 @@ def _rows(every: bool, rows: str | None, with_config: bool, csv: bool) -> str:
         raise click.UsageError("--csv and --json exclude each other.")
     of = rows or ("media" if every or is_json() else "trials")
     if with_config and not is_json():
-        raise click.UsageError("--config adds the whole config to the lines of --json: pass both.")
+        raise click.UsageError("--config adds the whole config to the lines of --json: " + remedy("pass both."))
     if with_config and of != "media":
         raise click.UsageError(f"--config is for media, and --rows {rows} wants others.")
     if every and of != "media":

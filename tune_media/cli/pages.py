@@ -10,6 +10,7 @@ from tune_media.cli.command import Command, Outcome, clip_facts, is_json, nothin
 from tune_media.cli.options import names_columns
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
+from tune_media.values.problems import remedy
 
 _MUCH = 10**9  # bytes that are copied only after a question
 
@@ -66,14 +67,14 @@ def gallery(
     if not made.count and not only:
         raise click.ClickException(nothing_recorded(experiment, "No clip or picture"))
     for name, hint in made.unknown.items():
-        raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; {hint}")
+        raise click.ClickException(f"Nothing in {experiment} has the key or section {name!r}; " + hint)
     if not made.count:
         raise click.ClickException(f"No clip or picture in {experiment} is of {', '.join(only)}.")
     folder = local_path("-o", output) if output else default_folder(made.title)
     media = f"{counted(made.count, 'medium', 'media')} of {counted(len(made.trials), 'trial')}"
     click.echo(f"{media}, {human_size(made.nbytes)}, {'goes' if made.count == 1 else 'go'} to {folder}")
     if made.nbytes > _MUCH and not yes and is_json():
-        raise click.UsageError("That is more than a gigabyte: pass --yes.")
+        raise click.UsageError("That is more than a gigabyte: " + remedy("pass --yes."))
     if made.nbytes > _MUCH and not yes:
         click.confirm("Copy them?", abort=True)
     with click.progressbar(length=made.count, label="Copying") as bar:

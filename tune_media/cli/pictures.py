@@ -11,6 +11,7 @@ import click
 from tune_media.cli.command import Command, Outcome, clip_facts, is_json
 from tune_media.cli.options import chooses_trials, file_to_write, options, trial_names
 from tune_media.values.number import counted
+from tune_media.values.problems import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +108,7 @@ def filmstrip(clip_or_experiment: str, output: str, frames: int, width: int, **c
         if any(choice.values()):
             raise click.UsageError(f"{clip_or_experiment} is one clip; clips are chosen from an experiment.")
         if "://" in clip_or_experiment:
-            raise click.UsageError(f"{clip_or_experiment}: pass a clip on this machine, or an experiment.")
+            raise click.UsageError(f"{clip_or_experiment}: " + remedy("pass a clip on this machine, or an experiment."))
         file = Path(clip_or_experiment).expanduser()
         catalog = catalog_of_file(file)
         strips = [strip_of_file(file, catalog)]

@@ -17,6 +17,7 @@ from tune_media.experiment.places import Folder, find_folders, folder_at
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.values.checks import name_some
+from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import name_digest
 from tune_media.viewing.catalog import Catalog, load
 
@@ -61,14 +62,15 @@ def find_sources(
         is_there, is_file = folder.is_there, folder.is_file  # each asks the storage
         if is_file and not is_foreign:
             raise FileNotFoundError(
-                f"{text!r} is a file; pass {WANTED}. If it holds the policy of another library, pass policy= and env=, "
-                "too."
+                f"{text!r} is a file; "
+                + remedy(f"pass {WANTED}. If it holds the policy of another library, pass ")
+                + remedy(argument("policy=") + " and " + argument("env=") + ", too.")
             )
         is_one = is_file or (is_there and checkpoint_at(folder.filesystem, folder.path) is not None)
         names_trial = not is_one and not is_there and ":" in pattern
         if (is_one or names_trial) and not has_all:
             what = "is one checkpoint" if is_one else "names a trial"
-            raise ValueError(f"{text!r} {what}: leave out trials=, or --trials.")
+            raise ValueError(f"{text!r} {what}: " + remedy("leave out " + argument("trials=, or --trials") + "."))
         if is_one:
             return _of_one(text, filesystem, is_foreign=is_foreign)
         if names_trial:
@@ -104,7 +106,9 @@ def chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialFi
             chosen += there
         elif kind == "best" and not any(trial.name == name for trial in there):
             if count and not (count.isdecimal() and int(count)):
-                raise ValueError(f"evaluate(trials=...) takes a number after best:, such as best:5, got {name!r}.")
+                raise ValueError(
+                    argument("evaluate(trials=...)") + f" takes a number after best:, such as best:5, got {name!r}."
+                )
             ranked = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
             chosen += ranked[: int(count or 1)]
         else:

@@ -24,6 +24,7 @@ from tune_media.storage.filesystem import folders_in, local_path, read_if_there
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.foreign import of_type
 from tune_media.values.number import whole_number
+from tune_media.values.problems import remedy
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
 
@@ -111,12 +112,12 @@ class CheckpointSeries:
         for one, other in itertools.pairwise(stored):
             if one.number == other.number:
                 endings = [posixpath.splitext(checkpoint.name)[1] for checkpoint in (one, other)]
-                remedy = (
+                what_to_do = remedy(
                     f"pass a pattern that only policies match, such as {posixpath.join(trial.path, '*' + endings[1])!r}"
                 )
                 if endings[0] == endings[1]:
-                    remedy = "the last number in a name is its step: choose names in which it differs"
-                raise ValueError(f"{one.name!r} and {other.name!r} in {trial.path!r} have one number: {remedy}")
+                    what_to_do = "the last number in a name is its step: " + remedy("choose names in which it differs")
+                raise ValueError(f"{one.name!r} and {other.name!r} in {trial.path!r} have one number: " + what_to_do)
         return stored
 
     def chosen(self, which: str) -> list[StoredCheckpoint]:

@@ -28,6 +28,7 @@ from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import FLAG, SECONDS, a_count, check_each, name_some, suggests_names
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.strict_json import json_bytes
 from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
 
@@ -128,21 +129,36 @@ def evaluate(
     follows = {"follow": follow, "until_idle": until_idle}
     check_each("evaluate", follows, {"follow": FLAG, "until_idle": dataclasses.replace(SECONDS, or_none=True)})
     if until_idle is not None and not follow:
-        raise ValueError("evaluate(until_idle=...) says when following ends: pass follow=True, or --follow.")
+        raise ValueError(
+            argument("evaluate(until_idle=...)")
+            + " says when following ends: "
+            + remedy("pass " + argument("follow=True, or --follow") + ".")
+        )
     if follow and checkpoint not in (LAST, ALL):
-        raise ValueError("evaluate(follow=True), or --follow, plays all checkpoints: leave out checkpoint=.")
+        raise ValueError(
+            argument("evaluate(follow=True), or --follow")
+            + ", plays all checkpoints: "
+            + remedy("leave out " + argument("checkpoint=") + ".")
+        )
     request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     selectors = () if clips is None or clips == () else as_selectors(clips)
     if len(request.seeds) == 1:  # one episode is the best, the worst and the median
         selectors = selectors[:1]
     a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     if follow and workers:
-        raise ValueError("evaluate(follow=True) plays in this process: leave out workers=, or --workers.")
+        raise ValueError(
+            argument("evaluate(follow=True)")
+            + " plays in this process: "
+            + remedy("leave out " + argument("workers=, or --workers") + ".")
+        )
     of_source = functools.partial(find_sources, source, trials, request.checkpoint, filesystem)
     find = functools.partial(of_source, is_foreign=policy is not None, waits=follow)
     sources = find()
     if follow and sources.digest:
-        raise ValueError(f"{str(source)!r} is one checkpoint: follow=True, or --follow, takes a folder that gets more.")
+        raise ValueError(
+            f"{str(source)!r} is one checkpoint: " + argument("follow=True, or --follow") + ", takes a folder "
+            "that gets more."
+        )
     request = dataclasses.replace(request, only=sources.digest or None)
     name = check_name(request.default_name if name is None else name)
     place = sources.folder
@@ -251,20 +267,20 @@ def _note_request(evaluation: Evaluation, request: Request) -> None:
             changes = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
             raise ValueError(
                 f"there is an evaluation {evaluation.name!r} with other arguments ({changes}); "
-                "pass another name=, or --name."
+                + remedy("pass another " + argument("name=, or --name") + ".")
             )
         return
     write_atomically(evaluation.filesystem, path, json_bytes({"v": _VERSION, **facts}) + b"\n")
 
 
-def function_named(caller: str, argument: str, value: Any) -> Any:
+def function_named(caller: str, name: str, value: Any) -> Any:
     """Return the function that an argument of ``caller`` names; any other value as it is. Raises ValueError."""
     if not isinstance(value, str):
         return value
     try:
         return named_function(value)
     except ValueError as error:
-        raise ValueError(f"{caller}({argument}=...): {error}") from error
+        raise ValueError(argument(f"{caller}({name}=...)") + ": " + message_of(error)) from error
 
 
 def _short(value: Any) -> str:

@@ -18,6 +18,7 @@ from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.selection import as_selectors
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import new_id
+from tune_media.values.problems import argument
 
 _NAME, _SLOT = "episodes", 0
 
@@ -34,7 +35,9 @@ class ForeignPolicyPlayer:
         self._policy = load(str(checkpoint))
         if not callable(self._policy):
             raise CheckpointError(
-                "the function of policy= must return a function from an observation to an action, and returned "
+                "the function of "
+                + argument("policy=")
+                + " must return a function from an observation to an action, and returned "
                 f"{type(self._policy).__name__}"
             )
         self._prefix: Prefix | None = None

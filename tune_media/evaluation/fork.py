@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import math
 import posixpath
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +44,7 @@ from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.rates import wilson
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
@@ -58,7 +58,6 @@ from tune_media.viewing.wording import with_interval
 VERSION = 1
 _CLIPS = 5
 _SELECTOR = "fork"
-_NUMBER = re.compile(r"^seed \d+: ")  # of a continuation, in the error of a job
 
 
 @dataclass(frozen=True)
@@ -287,11 +286,13 @@ def _policy_side(
     """Return who takes over, and its checkpoint. Raises FileNotFoundError, ValueError, OSError."""
     side = side_of(candidate, as_checkpoint(checkpoint), filesystem, is_foreign=load_policy is not None)
     if side.checkpoint is None:
-        raise ValueError(f"{side.name!r} is an evaluation: name the checkpoint that takes over, or its experiment.")
+        raise ValueError(
+            f"{side.name!r} is an evaluation: " + remedy("name the checkpoint that takes over, or its experiment.")
+        )
     if not side.is_rllib and load_policy is None:
         raise ValueError(
-            f"{side.checkpoint.path!r} is no checkpoint of RLlib's. Pass a function that loads the policy: "
-            "policy=, or --policy module:function"
+            f"{side.checkpoint.path!r} is no checkpoint of RLlib's. "
+            + remedy("Pass a function that loads the policy: " + argument("policy=, or --policy") + " module:function")
         )
     return side, side.checkpoint
 
@@ -324,11 +325,13 @@ class ForkPlayer:
             self._taped = Tape.unpacked(self._tape)
             self._recipe = _recipe(episode, request.make)
         except Exception as error:  # of the user's code, too, which a recipe runs
-            reason = str(error) if isinstance(error, (RenderError, ValueError)) else error_text(error)
-            raise ValueError(f"episode {episode.id} cannot be continued: {reason}") from error
+            reason = message_of(error) if isinstance(error, (RenderError, ValueError)) else error_text(error)
+            raise ValueError(f"episode {episode.id} cannot be continued: " + reason) from error
         at, steps = request.at, len(self._taped)
         if at >= steps:
-            raise ValueError(f"fork(at=...) takes less than the {steps} steps of the episode, got {as_shown(at)}.")
+            raise ValueError(
+                argument("fork(at=...)") + f" takes less than the {steps} steps of the episode, got {as_shown(at)}."
+            )
         self.original = Continuations(steps, (float(row["episode_return"]),), (steps,), (row["success"],), distinct=1)
         name = f"fork-{short_id(episode.id)}-at-{at}-{name_digest(str(self._facts()))[:6]}"
         self.path = posixpath.join(evaluations_of(episode.trial.experiment), name)
@@ -425,7 +428,7 @@ class ForkPlayer:
                 if batch.error is not None:
                     raise ValueError(
                         f"episode {episode.id} cannot be continued from step {request.at} by {request.side.name}: "
-                        f"{_NUMBER.sub('', batch.error)}"
+                        + batch.error
                     )
                 done.append(batch)
         whole = joined_batches(done)

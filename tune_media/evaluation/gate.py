@@ -33,6 +33,7 @@ from tune_media.values.checks import a_count, suggests_names
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import argument, remedy
 from tune_media.viewing.statistics import Estimate
 from tune_media.viewing.wording import ahead, decided, with_interval
 
@@ -275,7 +276,9 @@ def gate(
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds, at_least)
     if candidate is None and at_least is None:
-        raise ValueError("gate() takes a base and a candidate, or one policy and at_least=, a floor of its mean.")
+        raise ValueError(
+            "gate() takes a base and a candidate, or one policy and " + argument("at_least=") + ", a floor of its mean."
+        )
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     given = [base] if candidate is None else [base, candidate]
@@ -360,7 +363,7 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     standing, floor = verdict.standing, verdict.at_least
     if verdict.error is not None:
         end = "" if verdict.error.endswith((".", "?")) else "."
-        return f"It cannot be decided: {verdict.error}{end}"
+        return "It cannot be decided: " + verdict.error + end
     after = f"after {counted(standing.seeds, 'seed')}"
     is_worse = {WORSE: True, PASS: False}.get(verdict.verdict)
     if floor is not None:
@@ -402,7 +405,10 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     notes = pairs.notes
     if measure.bounds is None and standing.verdict != UNDECIDED:
         what = "gain" if standing.verdict == WORSE else "lose"
-        notes.append(f"this is sure unless one seed can {what} more than {standing.cost:.5g}; if one can, pass bounds=")
+        notes.append(
+            f"this is sure unless one seed can {what} more than {standing.cost:.5g}; "
+            + remedy("if one can, pass " + argument("bounds="))
+        )
     name = standing.verdict if pairs.error is None else ERROR
     base, candidate = measure.sign * standing.base, measure.sign * standing.candidate
     floor = measure.floor if of_floor else None

@@ -16,6 +16,7 @@ from tune_media.experiment.places import Folder, folder_at
 from tune_media.storage.episode_files import RECIPE_FOLDER
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.checks import name_some
+from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import safe_name
 from tune_media.values.strict_json import json_bytes
 
@@ -67,13 +68,14 @@ class GateFolder:
         others = [info.base_name for info in there if not info.base_name.startswith(f"{_FILE}.")]  # of a killed process
         if _FILE in others:
             raise ValueError(
-                f"{self.place.path!r} holds a gate; pass another folder: output=, or -o; or empty it first: anew=, or "
-                "--anew."
+                f"{self.place.path!r} holds a gate; "
+                + remedy("pass another folder: " + argument("output=, or -o") + "; ")
+                + remedy("or empty it first: " + argument("anew=, or --anew") + ".")
             )
         if others:  # an experiment's trials, or episodes of unknown policies
             raise ValueError(
                 f"{self.place.path!r} has files of no gate ({name_some(sorted(others))}); "
-                "pass another folder: output=, or -o."
+                + remedy("pass another folder: " + argument("output=, or -o") + ".")
             )
 
     def _path(self, name: str) -> str:

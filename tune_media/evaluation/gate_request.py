@@ -14,6 +14,7 @@ from tune_media.evaluation.pairs import ROLES
 from tune_media.evaluation.request import EnvCondition, Request
 from tune_media.evaluation.sides import Side, check_same_env
 from tune_media.experiment.places import Folder
+from tune_media.values.problems import argument
 from tune_media.values.safe_names import name_digest
 
 _SEEDS = "0:200"
@@ -35,7 +36,8 @@ class GateRequest:
         conditions = self.request.conditions
         if any(side.checkpoint is None for side in self.sides) and conditions != (EnvCondition(),):
             raise ValueError(
-                "gate(env_config=...) takes nothing if a side is an evaluation: that has its own conditions."
+                argument("gate(env_config=...)")
+                + " takes nothing if a side is an evaluation: that has its own conditions."
             )
         is_given = self.request.env is not None
         for condition in conditions if self.request.policy is None else ():

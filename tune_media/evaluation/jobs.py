@@ -18,6 +18,7 @@ from tune_media.ray_compat import check_ray, start_ray
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.playing import CheckpointError, PlayedAs, PlayerSettings, same_process_state
 from tune_media.values.episodes import EpisodeData
+from tune_media.values.problems import argument, message_of
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
@@ -72,7 +73,7 @@ def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, Non
 
     Ray is started on this machine unless the process is connected to a cluster, or ``RAY_ADDRESS`` names one.
     """
-    check_ray("Playing in tasks (workers=)")
+    check_ray("Playing in tasks (" + argument("workers=") + ")")
     import ray
 
     running: dict[Any, Job] = {}
@@ -180,7 +181,8 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
                 episodes.append(player.play(seed))
             except (Exception, SystemExit) as error:
                 logger.info("tune_media: an episode of %s failed", job.checkpoint.path, exc_info=True)
-                error_of_episode = f"seed {seed}: {_reason(error)}"
+                which = "" if job.settings.fork else f"seed {seed}: "  # of a fork, it is the number of a continuation
+                error_of_episode = which + _reason(error)
                 break
             now = time.monotonic()
             if now - since > max(SOONEST, SHARE_OF_TIME * (now - began)):
@@ -194,4 +196,4 @@ def _reason(error: BaseException) -> str:
     """Return an error as text; one that we raise is a whole sentence."""
     if isinstance(error, SystemExit):
         return f"the code of the policy or of the env called sys.exit({error.code!r})"
-    return str(error) if isinstance(error, (CheckpointError, ReplayDiffers)) else error_text(error)
+    return message_of(error) if isinstance(error, (CheckpointError, ReplayDiffers)) else error_text(error)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tune_media.evaluation.sequential import Margin, Standing, floor_standing, standing
 from tune_media.values.checks import a_text, as_shown, did_you_mean, number_range, one_of
+from tune_media.values.problems import argument, remedy
 
 RETURN, SUCCESS, LENGTH = "return", "success", "length"
 _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*%\s*")
@@ -38,17 +39,20 @@ class Measure:
         one_of("max", "min").check("gate(mode=...)", mode)
         sign, allowed = (1 if mode == "max" else -1), _margin(margin)
         if metric == SUCCESS and bounds is not None:
-            raise ValueError("gate(bounds=...) of success are 0 and 1: leave it out.")
+            raise ValueError(argument("gate(bounds=...)") + " of success are 0 and 1: " + remedy("leave it out."))
         if metric == SUCCESS:  # per cent are percentage points
             bounds, allowed = (0.0, 1.0), Margin(allowed.amount)
         bounds = number_range("gate(bounds=...)", bounds)
         if bounds is not None and not all(map(math.isfinite, bounds)):
-            raise ValueError(f"gate(bounds=...) takes two finite numbers, got {as_shown(bounds)}; or leave it out.")
+            raise ValueError(
+                argument("gate(bounds=...)") + f" takes two finite numbers, got {as_shown(bounds)}; or leave it out."
+            )
         if bounds is not None:
             bounds = (float(bounds[0]), float(bounds[1])) if sign > 0 else (-float(bounds[1]), -float(bounds[0]))
         if bounds is not None and not allowed.is_share and not allowed.amount < (bounds[1] - bounds[0]) / 2:
             raise ValueError(
-                f"gate(margin=...) takes less than half of the range {bounds[1] - bounds[0]:g} of the metric, got "
+                argument("gate(margin=...)")
+                + f" takes less than half of the range {bounds[1] - bounds[0]:g} of the metric, got "
                 f"{as_shown(margin)}."
             )
         return cls(metric, sign, allowed, bounds, _floor(at_least, sign, bounds))
@@ -71,12 +75,12 @@ class Measure:
         metrics = dict(row["metrics"])
         scores = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
         if self.metric not in scores:
-            raise ValueError(f"the episodes have no metric {self.metric!r}; {did_you_mean(self.metric, scores)}")
+            raise ValueError(f"the episodes have no metric {self.metric!r}; " + did_you_mean(self.metric, scores))
         value = scores[self.metric]
         if value is None and self.metric == SUCCESS:
             raise ValueError(
-                f"nobody knows whether the episode of seed {row['seed']} succeeded: its env says nothing in info; pass "
-                "the name of the value that does, success=, or --success"
+                f"nobody knows whether the episode of seed {row['seed']} succeeded: its env says nothing in info; "
+                + remedy("pass the name of the value that does, " + argument("success=, or --success"))
             )
         score = self.sign * float(value)
         if not math.isfinite(score):
@@ -91,13 +95,18 @@ def _floor(value: Any, sign: int, bounds: tuple[float, float] | None) -> float |
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise TypeError(f"gate(at_least=...) takes a finite number, such as 450, got {as_shown(value)}.")
+        raise TypeError(argument("gate(at_least=...)") + f" takes a finite number, such as 450, got {as_shown(value)}.")
     if sign < 0:
-        raise ValueError("gate(at_least=...) is for a metric of which more is better: leave out mode='min'.")
+        raise ValueError(
+            argument("gate(at_least=...)")
+            + " is for a metric of which more is better: "
+            + remedy("leave out mode='min'.")
+        )
     if bounds is not None and not bounds[0] < value < bounds[1]:
         raise ValueError(
-            f"gate(at_least=...) takes a number between {bounds[0]:g} and {bounds[1]:g}, the bounds of the metric, and "
-            f"neither of them: no number of episodes could prove it; got {as_shown(value)}."
+            argument("gate(at_least=...)")
+            + f" takes a number between {bounds[0]:g} and {bounds[1]:g}, the bounds of the metric, and neither "
+            f"of them: no number of episodes could prove it; got {as_shown(value)}."
         )
     return float(value)
 
@@ -114,5 +123,7 @@ def _margin(value: Any) -> Margin:
     except (TypeError, ValueError):
         amount = -1.0
     if isinstance(value, bool) or not 0 <= amount < math.inf or (share and amount >= 1):
-        raise ValueError(f"gate(margin=...) takes '5%', below 100 %, or a number from 0 on, got {as_shown(value)}.")
+        raise ValueError(
+            argument("gate(margin=...)") + f" takes '5%', below 100 %, or a number from 0 on, got {as_shown(value)}."
+        )
     return Margin(amount, share is not None)

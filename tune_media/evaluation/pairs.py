@@ -15,6 +15,7 @@ from tune_media.evaluation.sequential import UNDECIDED, Standing
 from tune_media.evaluation.sides import envs_differ
 from tune_media.storage.episode_files import recipe_name
 from tune_media.storage.filesystem import read_if_there
+from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.secrets import error_text
 
 BASE, CANDIDATE = ROLES = ("base", "candidate")
@@ -57,7 +58,7 @@ class Pairs:
             self._look()
             if batch.error is not None and not self._has_enough:
                 role = ROLES[batch.part - len(self._parts)]
-                self.error = self.error or f"the {role} cannot be played: {batch.error}"
+                self.error = self.error or f"the {role} cannot be played: " + batch.error
             yield
 
     @property
@@ -96,7 +97,7 @@ class Pairs:
             self._check_alike([of[seed]["recipe"] for seed in common for of in rows])
             scores = [tuple(self._measure.value(of[seed]) for of in rows) for seed in common]
         except ValueError as error:
-            self.error = str(error)
+            self.error = message_of(error)
             return
         for of_floor, before in self.standings.items():
             if before.verdict == UNDECIDED:
@@ -118,10 +119,13 @@ class Pairs:
         ``recipes`` are hashes of what makes the envs, the base's and the candidate's for each seed.
         """
         base, candidate = self._parts[0].played_as, self._parts[-1].played_as
-        for name, how in (("explore", "explore=, or --explore or --no-explore"), ("connectors", "connectors=")):
+        for name, words in (("explore", "explore=, or --explore or --no-explore"), ("connectors", "connectors=")):
             ours, theirs = getattr(base, name, None), getattr(candidate, name, None)
             if None not in (ours, theirs) and ours != theirs:
-                raise ValueError(f"the base plays with {name}={ours!r}, and the candidate with {theirs!r}; pass {how}")
+                raise ValueError(
+                    f"the base plays with {name}={ours!r}, and the candidate with {theirs!r}; "
+                    + remedy("pass " + argument(words))
+                )
         self._recipes = self._recipes or {recipes[0]}
         for number, hash in enumerate(recipes):
             if hash in self._recipes:
@@ -138,7 +142,10 @@ class Pairs:
             if why is not None and number % sides:
                 raise ValueError(f"the base and the candidate play in different envs; they differ in {why}")
             if why is not None:
-                raise ValueError(f"the env has changed since the first seed was played, in {why}; pass another output=")
+                raise ValueError(
+                    f"the env has changed since the first seed was played, in {why}; "
+                    + remedy("pass another " + argument("output="))
+                )
             self._recipes.add(hash)
 
     def _recipe(self, side: int, hash: Any) -> Any:

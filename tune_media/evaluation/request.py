@@ -17,6 +17,7 @@ from tune_media.replay.own_code import facts_of_code
 from tune_media.replay.playing import CONNECTORS, PlayerSettings
 from tune_media.values.checks import FLAG, as_shown, check_each, one_of
 from tune_media.values.foreign import without_address
+from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import name_digest, safe_name
 from tune_media.values.secrets import HIDDEN, without_secret
 
@@ -87,7 +88,12 @@ class Request:
         if policy is None:
             check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
         elif env is None:
-            raise ValueError("evaluate(policy=...) needs env=, a function of the env_config that makes the env.")
+            raise ValueError(
+                argument("evaluate(policy=...)")
+                + " needs "
+                + argument("env=")
+                + ", a function of the env_config that makes the env."
+            )
         check_success(success)
         check_each("evaluate", {"explore": explore, "connectors": connectors}, HOW)
         return cls(
@@ -148,7 +154,8 @@ def as_checkpoint(value: Any) -> str:
     if text in WHICH or (text.isdecimal() and not isinstance(value, bool)):
         return text if text in WHICH else str(int(text))
     raise ValueError(
-        f"evaluate(checkpoint=...) takes 'last', 'best', 'all' or the number of a checkpoint, got {as_shown(value)}."
+        argument("evaluate(checkpoint=...)")
+        + f" takes 'last', 'best', 'all' or the number of a checkpoint, got {as_shown(value)}."
     )
 
 
@@ -160,8 +167,9 @@ def evaluation_seeds(seeds: Any) -> tuple[int, ...]:
     """
     if isinstance(seeds, str) and seeds.strip().isdecimal():  # a number that is no text means the first ones
         raise ValueError(
-            f"evaluate(seeds=...) takes {as_shown(seeds)} neither as seed {seeds} nor as the first {seeds} seeds: "
-            f"pass '{seeds}:{int(seeds) + 1}' for the one, or '0:{seeds}' for the others."
+            argument("evaluate(seeds=...)")
+            + f" takes {as_shown(seeds)} neither as seed {seeds} nor as the first {seeds} seeds: "
+            + remedy(f"pass '{seeds}:{int(seeds) + 1}' for the one, or '0:{seeds}' for the others.")
         )
     several = seeds if isinstance(seeds, Iterable) else []
     items = [seeds] if isinstance(seeds, (str, bool)) else list(itertools.islice(several, MAX_SEEDS + 1))
@@ -173,9 +181,13 @@ def evaluation_seeds(seeds: Any) -> tuple[int, ...]:
             numbers += _seeds_of(part, seeds)
     numbers = list(dict.fromkeys(numbers))
     if not numbers:
-        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got {as_shown(seeds)}.")
+        raise ValueError(
+            argument("evaluate(seeds=...)") + f" takes seeds such as '0:40', '3,7' or [7], got {as_shown(seeds)}."
+        )
     if len(numbers) > MAX_SEEDS:
-        raise ValueError(f"evaluate(seeds=...) takes at most {MAX_SEEDS:,} seeds, got {as_shown(seeds)}.")
+        raise ValueError(
+            argument("evaluate(seeds=...)") + f" takes at most {MAX_SEEDS:,} seeds, got {as_shown(seeds)}."
+        )
     return tuple(numbers)
 
 
@@ -188,7 +200,9 @@ def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, .
     if not env_config:
         return (EnvCondition(),)
     if not isinstance(env_config, Mapping):
-        raise TypeError(f"evaluate(env_config=...) takes a dict of keys and values, got {as_shown(env_config)}.")
+        raise TypeError(
+            argument("evaluate(env_config=...)") + f" takes a dict of keys and values, got {as_shown(env_config)}."
+        )
     choices = [
         [(str(name), value) for value in (values if isinstance(values, (list, tuple)) else [values])]
         for name, values in env_config.items()
@@ -206,7 +220,7 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, sign, values = text.partition("=")
         if not sign or not name:
-            raise ValueError(f"evaluate(env_config=...) takes key=value or key=a,b,c, got {text!r}.")
+            raise ValueError(argument("evaluate(env_config=...)") + f" takes key=value or key=a,b,c, got {text!r}.")
         whole = _value(values)
         config[name] = [whole] if not isinstance(whole, str) else [_value(value) for value in values.split(",")]
     return config
@@ -215,7 +229,9 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
 def check_name(name: str) -> str:
     """Return the name of an evaluation, which becomes that of a folder. Raises ValueError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"evaluate(name=...) takes letters, digits and '_.=,+-', at most 100, got {as_shown(name)}.")
+        raise ValueError(
+            argument("evaluate(name=...)") + f" takes letters, digits and '_.=,+-', at most 100, got {as_shown(name)}."
+        )
     return name
 
 
@@ -229,7 +245,9 @@ def _seeds_of(part: Any, given: Any) -> list[int]:
     except (TypeError, ValueError):
         seeds = [-1]
     if isinstance(part, (bool, float)) or any(seed < 0 for seed in seeds):
-        raise ValueError(f"evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got {as_shown(given)}.")
+        raise ValueError(
+            argument("evaluate(seeds=...)") + f" takes seeds such as '0:40', '3,7' or [7], got {as_shown(given)}."
+        )
     return seeds
 
 

@@ -19,6 +19,7 @@ from tune_media.storage.episode_files import FOLDER, RECIPE_FOLDER
 from tune_media.storage.trial_folder import PARAMS
 from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
+from tune_media.values.problems import argument, remedy
 from tune_media.viewing.catalog import load
 from tune_media.viewing.forks import EVALUATIONS
 from tune_media.viewing.taped_episodes import TapedEpisode
@@ -53,7 +54,7 @@ class Side:
         if len(iterations) != 1:
             raise ValueError(
                 f"trial {self.trial.name} of the evaluation {self.name!r} has episodes of {len(iterations)} "
-                "checkpoints, and one can be compared: name a checkpoint's folder instead."
+                "checkpoints, and one can be compared: " + remedy("name a checkpoint's folder instead.")
             )
         return sorted(row["seed"] for row in rows)
 
@@ -89,13 +90,16 @@ def side_of(
         is_foreign: Whether checkpoints are of another library: then any file or folder can be one.
     """
     if which == ALL:
-        raise ValueError("checkpoint= takes 'last', 'best' or the number of one checkpoint, got 'all'.")
+        raise ValueError(argument("checkpoint=") + " takes 'last', 'best' or the number of one checkpoint, got 'all'.")
     text, name = str(source), ""
     folder = folder_at(text, filesystem)
     if is_foreign and folder.is_file:
         return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
     if folder.is_file:
-        raise ValueError(f"{text!r} is a file; pass policy= and env= if it holds the policy of another library.")
+        files = (
+            "pass " + argument("policy=") + " and " + argument("env=") + " if it holds the policy of another library."
+        )
+        raise ValueError(f"{text!r} is a file; " + remedy(files))
     if not folder.is_there and ":" in posixpath.basename(text):
         before, _, name = text.rpartition(":")
         folder = folder_at(before, filesystem)
@@ -114,7 +118,9 @@ def side_of(
     if posixpath.basename(posixpath.dirname(folder.path.rstrip("/"))) == EVALUATIONS:
         if len(trials) > 1 and not name:
             there = name_some(trial.name for trial in trials)
-            raise ValueError(f"the evaluation {text!r} has {len(trials)} trials ({there}): name one, {text}:TRIAL.")
+            raise ValueError(
+                f"the evaluation {text!r} has {len(trials)} trials ({there}): " + remedy(f"name one, {text}:TRIAL.")
+            )
         return Side(text, chosen, None)
     checkpoints = checkpoints_of(chosen, which)
     if not checkpoints:
@@ -132,7 +138,8 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
     if not is_given and None not in (ours, theirs) and ours != theirs:
         raise ValueError(
             f"the base was trained in the env {ours!r}, and the candidate in {theirs!r}: returns of two envs cannot be "
-            "compared. If both can play in one env, pass a function that makes it: env=, or --env."
+            "compared. "
+            + remedy("If both can play in one env, pass a function that makes it: " + argument("env=, or --env") + ".")
         )
     configs = [of if isinstance(of := config.get("env_config"), dict) else {} for config in params]
     for key in dict.fromkeys(key for config in configs for key in config if key != "render_mode"):
@@ -140,7 +147,7 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
         if key not in overrides and value != other_value:
             raise ValueError(
                 f"the base plays with {key}={value!r} in its env_config, and the candidate with {other_value!r}: "
-                f"pass one value for both, env_config={{{key!r}: ...}}, or --env-config {key}=..."
+                + remedy(f"pass one value for both, env_config={{{key!r}: ...}}, or --env-config {key}=...")
             )
 
 

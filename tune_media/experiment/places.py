@@ -17,6 +17,7 @@ from tune_media.experiment.state import Listings
 from tune_media.experiment.trial_folders import is_trial
 from tune_media.storage.filesystem import at_uri
 from tune_media.values.checks import local_path
+from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import redacted
 
 CHECKPOINT = re.compile(r"checkpoint_\d+$")
@@ -97,7 +98,7 @@ def find_folders(
             raise _unreadable(source, error) from error
         if not is_there:
             wrong = f"{folder.path!r} is a file" if folder.is_file else f"There is no folder {folder.path!r}"
-            raise FileNotFoundError(f"{wrong}; pass {wanted}.")
+            raise FileNotFoundError(f"{wrong}; " + remedy(f"pass {wanted}."))
         return [folder]
     path = getattr(source, "experiment_path", None)
     if isinstance(path, str):  # a ResultGrid
@@ -149,9 +150,9 @@ def no_experiment(folder: Folder) -> ValueError:
     "'/tmp' is not an experiment:"
     """
     return ValueError(
-        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or clips of "
-        "another recorder (.mp4, .webm or .gif). Pass the experiment's folder, which tuner.fit() prints, or the folder "
-        "of the clips."
+        f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or "
+        "clips of another recorder (.mp4, .webm or .gif). "
+        + remedy("Pass the experiment's folder, which tuner.fit() prints, or the folder of the clips.")
     )
 
 
@@ -185,7 +186,9 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
     """
     text = str(path)
     if not text.strip():
-        raise FileNotFoundError("There is no folder ''; pass the experiment's folder, which tuner.fit() prints.")
+        raise FileNotFoundError(
+            "There is no folder ''; " + remedy("pass the experiment's folder, which tuner.fit() prints.")
+        )
     if filesystem is not None:
         return Folder(filesystem, text)
     if "://" in text:
@@ -194,8 +197,11 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
             return Folder(*at_uri(text))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
             raise ValueError(
-                f"load() cannot open {redacted(text)!r} ({redacted(str(error))}): pass a local path, a URI such as "
-                "'s3://bucket/experiment' or 'gs://bucket/experiment', or a path and filesystem=, a pyarrow filesystem."
+                f"load() cannot open {redacted(text)!r} ({redacted(str(error))}): "
+                + remedy(
+                    "pass a local path, a URI such as 's3://bucket/experiment' or 'gs://bucket/experiment', or a "
+                    "path and " + argument("filesystem=") + ", a pyarrow filesystem."
+                )
             ) from error
         except OSError as error:  # S3 is asked for the bucket's region
             raise _unreadable(text, error) from error

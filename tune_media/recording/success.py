@@ -9,6 +9,7 @@ from typing import Any
 from tune_media.recording.collector import COMMON
 from tune_media.values.checks import a_function, as_shown, did_you_mean
 from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.problems import argument
 
 NAMES = ("success", "is_success")
 """The names that envs have for it in their infos: Meta-World's, and that of Gymnasium-Robotics."""
@@ -23,7 +24,8 @@ def check_success(success: Any) -> None:
         return
     if not callable(success):
         raise TypeError(
-            "success= takes the name of a value in info, such as 'is_success' or 'data/solved', or a function of the "
+            argument("success=")
+            + " takes the name of a value in info, such as 'is_success' or 'data/solved', or a function of the "
             f"episode's record, such as lambda episode: episode.episode_return > 200; got {as_shown(success)}."
         )
     a_function("the episode's record").check("success=", success)

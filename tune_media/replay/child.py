@@ -21,6 +21,7 @@ from tune_media.replay.child_processes import all_children
 from tune_media.replay.forks import may_fork
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
+from tune_media.values.problems import message_of, parts_of
 
 _WATCH_SECONDS = 1.0
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
@@ -75,7 +76,7 @@ def main() -> None:
 
     while (request := _received(requests)) is not None:
         if isinstance(player, RenderError):
-            tell(error=str(player), at=player.step)
+            tell(error=parts_of(message_of(player)), at=player.step)
         elif may_fork():
             _answer_in_fork(player, request, tell)
         else:

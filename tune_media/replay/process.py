@@ -28,6 +28,7 @@ from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Creator
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import Message, argument, remedy
 from tune_media.values.secrets import error_text, redacted
 
 _LOG_TAIL = 2000  # characters of the log of a process that died, in the message
@@ -53,7 +54,9 @@ class RenderProcess:
         niceness: int = 0,
     ) -> None:
         if recipe is None and env is None:
-            raise ValueError("it is not known how the env is made: pass a function that makes it, env=")
+            raise ValueError(
+                "it is not known how the env is made: " + remedy("pass a function that makes it, " + argument("env="))
+            )
         self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
         self._variables = _BACKGROUND if niceness else {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -177,7 +180,7 @@ class RenderProcess:
         self._told_at = time.monotonic()
         if "error" in answer:
             has_died = bool(answer.get("has_died"))
-            text = f"{answer['error']}{self._log_tail() * has_died}"
+            text = Message(*answer["error"]) + self._log_tail() * has_died
             raise RenderError(text, answer["at"], has_died=has_died, is_of_env=answer.get("is_of_env"))
         return answer
 

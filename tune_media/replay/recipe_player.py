@@ -28,7 +28,7 @@ from tune_media.replay.tape_rendering import frames_at, raise_if_other, render_t
 from tune_media.values.medium import joined
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
-from tune_media.values.problems import FrameError
+from tune_media.values.problems import FrameError, argument, message_of, parts_of
 from tune_media.values.secrets import error_text
 
 _DARK_STEPS = 10
@@ -82,9 +82,9 @@ class RecipePlayer:
                 contents = [clip.data for clip in clips.values()]
                 tell(*contents, clips=facts, nbytes=list(map(len, contents)))
         except RenderError as error:
-            tell(error=str(error), at=error.step, is_of_env=error.is_of_env)
+            tell(error=parts_of(message_of(error)), at=error.step, is_of_env=error.is_of_env)
         except Exception as error:
-            tell(error=_told(error), at=None)
+            tell(error=parts_of(_told(error)), at=None)
 
     def render(
         self,
@@ -241,7 +241,7 @@ class RecipePlayer:
 
     def _why(self, error: ReplayDiffers) -> str:
         if self._is_own:
-            return f"{error}: the env that env= makes does not play this episode"
+            return f"{error}: the env that " + argument("env=") + " makes does not play this episode"
         changed = [*differences(self._recipe.facts, facts_here()), *filter(None, [self._edited])]
         return f"{error}; {'; '.join(changed) if changed else _NOT_THE_EPISODE}"
 

@@ -46,6 +46,7 @@ from tune_media.values.episodes import EpisodeData
 from tune_media.values.foreign import of_type
 from tune_media.values.medium import joined
 from tune_media.values.number import counted
+from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
 
@@ -123,7 +124,8 @@ class NewStackPlayer(CheckpointPlayer):
         if not isinstance(made_by, dict):
             raise CheckpointError(
                 f"{file.name} of the checkpoint holds {of_type(made_by)}, not what makes an env runner: it is "
-                "damaged. Copy the checkpoint again, or evaluate another one: checkpoint=, or --checkpoint"
+                "damaged. Copy the checkpoint again, or evaluate another one: "
+                + argument("checkpoint=, or --checkpoint")
             )
         before = ray_names.config_of_env_runner(made_by)
         config = _for_one_env(before, settings)
@@ -166,7 +168,8 @@ class OldStackPlayer(CheckpointPlayer):
     def __init__(self, checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> None:
         if settings.connectors == EVALUATED:
             raise CheckpointError(
-                "a checkpoint of the old API stack has no filters of the evaluation workers; pass connectors='training'"
+                "a checkpoint of the old API stack has no filters of the evaluation workers; "
+                + remedy("pass connectors='training'")
             )
         state = ray_names.old_stack_state(checkpoint)
         config = _for_one_env(state["config"].get_evaluation_config_object() or state["config"], settings)
@@ -195,10 +198,11 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
         saved_by = _ray_version(checkpoint)
         if saved_by in (None, ray.__version__):
             raise
-        why = str(error) if isinstance(error, CheckpointError) else error_text(error)
+        why = message_of(error) if isinstance(error, CheckpointError) else error_text(error)
         raise CheckpointError(
-            f"{why}. Ray {saved_by} has saved it, and this is Ray {ray.__version__}: if that is the reason, install "
-            f"ray=={saved_by}"
+            why
+            + f". Ray {saved_by} has saved it, and this is Ray {ray.__version__}: "
+            + remedy(f"if that is the reason, install ray=={saved_by}")
         ) from error
 
 
@@ -213,8 +217,10 @@ def _player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int])
             )
         return OldStackPlayer(checkpoint, settings, seeds)
     raise CheckpointError(
-        f"{checkpoint.name} is no checkpoint of RLlib's: it has neither {_MODULES} nor policies. For other libraries, "
-        "pass a function that loads the policy: policy=, or --policy module:function"
+        f"{checkpoint.name} is no checkpoint of RLlib's: it has neither {_MODULES} nor policies. For "
+        "other libraries, pass a function that loads the policy: "
+        + argument("policy=, or --policy")
+        + " module:function"
     )
 
 
@@ -277,8 +283,10 @@ def _check_env(env: Any) -> None:
         gym.spec(env)
     except (gym.error.Error, ImportError) as error:
         raise CheckpointError(
-            f"the env {env!r} was registered by the training script, and is not known here ({error}). Pass a function "
-            "of the env_config that makes it: env=, or --env module:function"
+            f"the env {env!r} was registered by the training script, and is not known here ({error}). "
+            + remedy(
+                "Pass a function of the env_config that makes it: " + argument("env=, or --env") + " module:function"
+            )
         ) from error
 
 
@@ -292,7 +300,8 @@ def _connectors_of(checkpoint: Path, wanted: str | None) -> str:
         )
     if wanted is not None and wanted not in there:
         raise CheckpointError(
-            f"{checkpoint.name} has no connectors of the {wanted} env runner; pass connectors={there[0]!r}"
+            f"{checkpoint.name} has no connectors of the {wanted} env runner; "
+            + remedy(f"pass connectors={there[0]!r}")
         )
     return wanted or there[0]
 
@@ -334,11 +343,12 @@ def _unpickled(file: Path) -> Any:
             return pickle.load(opened)
     except ImportError as error:
         raise CheckpointError(
-            f"the checkpoint needs a module that is not here ({error}); run where the training script's modules can be "
-            "imported, for example in its folder"
+            f"the checkpoint needs a module that is not here ({error}); "
+            + remedy("run where the training script's modules can be imported, for example in its folder")
         ) from error
     except Exception as error:
         raise CheckpointError(
-            f"{file.name} of the checkpoint cannot be read ({error_text(error)}): it is damaged, or of another release "
-            "of Ray. Copy the checkpoint again, or evaluate another one: checkpoint=, or --checkpoint"
+            f"{file.name} of the checkpoint cannot be read ({error_text(error)}): it is damaged, or of "
+            "another release of Ray. Copy the checkpoint again, or evaluate another one: "
+            + argument("checkpoint=, or --checkpoint")
         ) from error

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tune_media.values import problems
 from tune_media.values.foreign import shown
 
 _MAX_SHOWN = 80  # characters of a value in a message
@@ -49,7 +50,7 @@ def did_you_mean(name: object, choices: Iterable[str], there_are: str = "there a
         or difflib.get_close_matches(text, names, 1, _SIMILAR)
     )
     if near:
-        return f"did you mean {near[0]!r}?"
+        return problems.remedy(f"did you mean {near[0]!r}?")
     return f"{there_are} {name_some(names)}." if names else "there are none."
 
 
@@ -127,7 +128,9 @@ class Takes:
             return
         takes = f"{self.text}{' or None' if self.or_none else ''}"
         takes += f", for example {self.example}" if self.example else ""
-        raise (ValueError if is_kind else TypeError)(f"{argument} takes {takes}, got {as_shown(value)}.")
+        raise (ValueError if is_kind else TypeError)(
+            problems.argument(argument) + f" takes {takes}, got {as_shown(value)}."
+        )
 
 
 def check_each(function: str, values: Mapping[str, Any], table: Mapping[str, Takes]) -> None:
@@ -261,6 +264,8 @@ def number_range(argument: str, value: Any) -> tuple[float, float] | None:
         first = last = None
     if is_number(first) and is_number(last):
         if not first <= last:
-            raise ValueError(f"{argument} takes the first and the last of a range, got {as_shown(value)}.")
+            raise ValueError(
+                problems.argument(argument) + f" takes the first and the last of a range, got {as_shown(value)}."
+            )
         return first, last
-    raise TypeError(f"{argument} takes a number, or the first and the last, got {as_shown(value)}.")
+    raise TypeError(problems.argument(argument) + f" takes a number, or the first and the last, got {as_shown(value)}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
 
 
@@ -21,7 +22,9 @@ def named_function(place: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{place!r} names no function: pass module:function ({error_text(error)})") from error
+        raise ValueError(
+            f"{place!r} names no function: " + remedy(f"pass module:function ({error_text(error)})")
+        ) from error
     except SystemExit as error:  # a script that trains when it is imported
         raise ValueError(f"{place!r}: importing {module} called sys.exit({error.code!r})") from error
     except Exception as error:  # a syntax error

@@ -7,9 +7,11 @@ other loggers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+from typing_extensions import override
 
 from tune_media.values.foreign import without_address
 from tune_media.values.number import counted
@@ -21,6 +23,74 @@ NUM_PENDING = "num_pending"
 """The key of the number of training episodes that RLlib counts so far and that are to come with a later result."""
 NUM_UNANSWERED = "num_unanswered"
 """The key of the number of env runners whose episodes of an evaluation are to come with a later result."""
+
+
+class _Part(NamedTuple):
+    text: str
+    argument: str = ""  # that the text names, in the words of Python
+    is_remedy: bool = False
+
+
+class Message(str):
+    """The text of an error or a note, which keeps the names of arguments in it, and its remedy; ``+`` joins texts.
+
+    >>> message = "no metric 'x'; " + remedy("pass " + argument("gate(metric=...)") + ", or leave mode= out.")
+    >>> message
+    "no metric 'x'; pass gate(metric=...), or leave mode= out."
+    >>> message.with_options({"metric": "--metric"}).remedy
+    'pass --metric, or leave mode= out.'
+    """
+
+    _parts: tuple[_Part, ...]
+
+    def __new__(cls, *parts: Iterable[Any]) -> Message:  # noqa: D102 - of ``parts_of``, also as JSON has them
+        message = super().__new__(cls, "".join(text for text, *_ in parts))
+        message._parts = tuple(_Part(*part) for part in parts)
+        return message
+
+    def __getnewargs__(self) -> Any:  # to pickle it
+        return self._parts
+
+    @override
+    def __add__(self, text: str) -> Message:
+        return Message(*self._parts, *parts_of(text))
+
+    def __radd__(self, text: str) -> Message:
+        return Message(*parts_of(text), *self._parts)
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it; empty if the message does not say."""
+        return "".join(part.text for part in self._parts if part.is_remedy)
+
+    def with_options(self, options: Mapping[str, str]) -> Message:
+        """Return the message as a command says it, which has these options for arguments."""
+        return Message(*(part._replace(text=options.get(part.argument, part.text)) for part in self._parts))
+
+    def redacted(self) -> Message:
+        """Return the message without secrets."""
+        return Message(*(part._replace(text=redacted(part.text)) for part in self._parts))
+
+
+def parts_of(text: str) -> tuple[_Part, ...]:
+    """Return what ``Message`` makes a text of again, in another process."""
+    return text._parts if isinstance(text, Message) else (_Part(text),)
+
+
+def argument(words: str) -> Message:
+    """Return the words of Python for an argument, such as ``gate(seeds=...)`` or ``env=``, as a part of a message."""
+    name, sign, _ = words.partition("=")
+    return Message(_Part(words, name.rpartition("(")[2] if sign else ""))
+
+
+def remedy(text: str) -> Message:
+    """Return what to do about an error, as the end of its message."""
+    return Message(*(part._replace(is_remedy=True) for part in parts_of(text)))
+
+
+def message_of(error: BaseException) -> Message:
+    """Return the message of an error."""
+    return Message(*parts_of(error.args[0] if error.args and isinstance(error.args[0], Message) else str(error)))
 
 
 class FrameError(ValueError):

@@ -53,7 +53,7 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     if all(value is None for value in values):
         names = [name for trial in trials for name in trial.last_metrics]
         names = [*main_metrics(names), *names]
-        raise ValueError(f"no trial has the metric {metric!r}; {did_you_mean(metric, names)}")
+        raise ValueError(f"no trial has the metric {metric!r}; " + did_you_mean(metric, names))
     return values
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tune_media.experiment.params import comparable, differing
 from tune_media.values.checks import did_you_mean
+from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.statistics import FEWEST_EQUAL, Estimate, Runs, Scores, common_seeds, differences, estimate
@@ -107,14 +108,14 @@ def is_seed(name: str) -> bool:
 
 
 def configurations(
-    params: Sequence[Mapping[str, Any]], by: Sequence[str] | None = None, argument: str = "by="
+    params: Sequence[Mapping[str, Any]], by: Sequence[str] | None = None, words: str = "by="
 ) -> list[Configuration]:
     """Group trials into configurations, in the order of their first trials.
 
     Args:
         by: The hyperparameters that make a configuration; the last part of a name is enough. None: all that differ
             between the trials but for training seeds.
-        argument: What the user calls ``by``.
+        words: What the user calls ``by``.
 
     Raises:
         ValueError: No trial has such a hyperparameter.
@@ -123,9 +124,7 @@ def configurations(
     >>> [(one.params, one.trials) for one in found]
     [({'lr': 1}, [0, 2]), ({'lr': 2}, [1])]
     """
-    names = (
-        [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(argument, params, by)
-    )
+    names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(words, params, by)
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, config in enumerate(params):
         groups.setdefault(tuple(comparable(config.get(name)) for name in names), []).append(number)
@@ -240,12 +239,14 @@ def _title(params: Mapping[str, Any], as_text: Callable[[Any], str]) -> str:
     return " · ".join(settings) or "all trials"
 
 
-def _full_names(argument: str, params: Sequence[Mapping[str, Any]], wanted_names: Sequence[str]) -> list[str]:
+def _full_names(words: str, params: Sequence[Mapping[str, Any]], wanted_names: Sequence[str]) -> list[str]:
     known = dict.fromkeys([*differing(params), *(name for config in params for name in config)])
     names = []
     for wanted in wanted_names:
         full = full_name(wanted, known) or full_name(wanted.removeprefix("config/"), known)
         if full is None:
-            raise ValueError(f"{argument} has {wanted!r}, which is no hyperparameter; {did_you_mean(wanted, known)}")
+            raise ValueError(
+                argument(words) + f" has {wanted!r}, which is no hyperparameter; " + did_you_mean(wanted, known)
+            )
         names.append(full)
     return names

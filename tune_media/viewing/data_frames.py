@@ -155,7 +155,7 @@ def _number_named(rows: Sequence[dict[str, Any]], name: str) -> str:
             f"compare(by={name!r}) ranks its values."
         )
     if found is None:
-        raise ValueError(f"best: no row has {name!r}; {did_you_mean(name, numbers, 'the fields are')}")
+        raise ValueError(f"best: no row has {name!r}; " + did_you_mean(name, numbers, "the fields are"))
     if any(isinstance(field_of(row, found), (str, Mapping, Sequence)) for row in rows):
         raise ValueError(f"best: {name!r} is no number; the numbers are {name_some(numbers)}.")
     return found

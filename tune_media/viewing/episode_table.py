@@ -154,7 +154,7 @@ class EpisodeTable:
                 return full
         shorter = [short for short, full in SHORT.items() if full in self.names]
         known = [*shorter, *(full.removeprefix("metrics/").removeprefix("values/") for full in self.names)]
-        raise ValueError(f"there is no column {name!r}; {did_you_mean(name, known)}")
+        raise ValueError(f"there is no column {name!r}; " + did_you_mean(name, known))
 
     def column(self, name: str) -> Numbers | Texts:
         """Return a column.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_media.values.number import counted
+from tune_media.values.problems import argument, remedy
 from tune_media.values.score import RETURNS, known_returns
 from tune_media.viewing.comparison import metric_named, scores_by
 from tune_media.viewing.configurations import titles
@@ -65,10 +66,14 @@ def write_figure(
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("The figure is drawn with matplotlib: pip install 'tune-media[figure]'") from error
+        raise ImportError(
+            "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
+        ) from error
     returns = known_returns(name for trial in catalog.trials for name in trial.last_metrics)
     if metric is None and not returns:
-        raise ValueError("No trial reports a mean return: pass metric=, the name of a metric.")
+        raise ValueError(
+            "No trial reports a mean return: " + remedy("pass " + argument("metric=") + ", the name of a metric.")
+        )
     name = returns[0] if metric is None else metric_named(catalog.trials, metric)
     scores_by(catalog.trials, name)  # or it says which metrics there are
     found = Curves().means(catalog.trials, catalog.statuses, name, by=by, iqm=iqm)

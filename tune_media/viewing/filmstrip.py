@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tune_media.values.checks import above_0, check_each
 from tune_media.values.image import Image
+from tune_media.values.problems import argument, remedy
 from tune_media.viewing.labels import LINE, PALE, PAPER, Color, label
 
 _Picture = npt.NDArray[np.uint8]
@@ -55,15 +56,15 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
         raise ValueError("A filmstrip needs at least one clip.")
     check_each("filmstrip", {"frames": frames, "width": width}, dict.fromkeys(("frames", "width"), above_0(whole=True)))
     if width < _NARROWEST_ROW:
-        raise ValueError(f"filmstrip(width=...) takes at least {_NARROWEST_ROW} pixels, got {width}.")
+        raise ValueError(argument("filmstrip(width=...)") + f" takes at least {_NARROWEST_ROW} pixels, got {width}.")
     frames = _in_a_row(frames, width)
     cell = (int(width) - _GAP) // frames - _GAP
     rows = [_row(strip, frames, cell, width) for strip in strips]
     height = sum(len(row) for row in rows)
     if width * height > _MOST_PIXELS:
         raise ValueError(
-            f"The filmstrip would have {width} x {height} pixels, and a picture has at most {_MOST_PIXELS:,}: choose a "
-            "smaller width=, more frames=, or fewer clips."
+            f"The filmstrip would have {width} x {height} pixels, and a picture has at most {_MOST_PIXELS:,}: "
+            + remedy("choose a smaller " + argument("width=") + ", more " + argument("frames=") + ", or fewer clips.")
         )
     return Image(np.concatenate(rows))
 

@@ -20,6 +20,7 @@ from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.trial_folder import RESULTS
 from tune_media.values.checks import did_you_mean
+from tune_media.values.problems import remedy
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
 from tune_media.viewing.curves import Curves
@@ -124,7 +125,9 @@ class Gallery:
             FileExistsError: The folder has files and is not a gallery.
         """
         if output.exists() and any(output.iterdir()) and not (output / _MARK).exists():
-            raise FileExistsError(f"{output} has files that are not a gallery's; name another folder with -o.")
+            raise FileExistsError(
+                f"{output} has files that are not a gallery's; " + remedy("name another folder with -o.")
+            )
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(lambda item: self._copy(output, *item), self.files.values()):
                 progress(1)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.values.problems import argument, remedy
 from tune_media.viewing.grid_choice import Tile
 from tune_media.viewing.labels import INK, LINE, PALE, PAPER, WINNER, label
 
@@ -98,8 +99,8 @@ class _Grid:
         size = (rows * step_y + _GAP, columns * step_x + _GAP, 3)
         if max(size) > _LARGEST:
             raise ValueError(
-                f"The grid would have {size[1]} x {size[0]} pixels; a side has at most {_LARGEST}. Choose another "
-                "width= or columns=, or fewer clips."
+                f"The grid would have {size[1]} x {size[0]} pixels; a side has at most {_LARGEST}. "
+                + remedy("Choose another " + argument("width=") + " or " + argument("columns=") + ", or fewer clips.")
             )
         self._canvas = np.full((size[0] + size[0] % 2, size[1] + size[1] % 2, 3), PAPER, np.uint8)
         self._players = []

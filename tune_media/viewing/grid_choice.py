@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tune_media.values.checks import name_some
 from tune_media.values.number import counted
+from tune_media.values.problems import remedy
 from tune_media.values.safe_names import full_name
 from tune_media.values.score import clip_rank, does_count
 from tune_media.viewing.catalog import Catalog, load, names_of_trials
@@ -72,7 +73,7 @@ def choose_tiles(
         ValueError: There is no such clip, or no such trial.
     """
     if over_training and (trials or step != "best"):
-        raise ValueError("--over-training shows all steps of one trial: leave --trials and --step out.")
+        raise ValueError("--over-training shows all steps of one trial: " + remedy("leave --trials and --step out."))
     names = names_of_trials(catalog, [over_training] if over_training else trials)
     clips = catalog.clips
     if not len(clips):

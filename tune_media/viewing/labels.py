@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tune_media.values.problems import remedy
+
 PAPER, INK, PALE, WINNER = (250, 250, 248), (25, 25, 30), (95, 95, 105), (0, 135, 90)
 LINE = 18
 """Height of a line, pixels."""
@@ -38,7 +40,7 @@ def _pillow() -> tuple[Any, Any, Any]:
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError as error:
-        raise ImportError("The labels are drawn with Pillow: pip install 'tune-media[overlay]'") from error
+        raise ImportError("The labels are drawn with Pillow: " + remedy("pip install 'tune-media[overlay]'")) from error
     return Image, ImageDraw, ImageFont.load_default(LINE - 4)
 
 

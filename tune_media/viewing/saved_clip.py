@@ -6,6 +6,7 @@ import posixpath
 from pathlib import Path
 
 from tune_media.values.checks import above_0, between, local_path
+from tune_media.values.problems import argument
 
 _FASTEST = 50  # frames per second: viewers show GIFs no faster
 _NO_LIMIT = 2**31
@@ -44,7 +45,10 @@ def save_medium(
         raise ValueError(f"A medium that is stored as {stored} is saved as {formats}, not as {path.name!r}.")
     elif width or fps:
         raise ValueError(
-            f"save(width=...) and save(fps=...) are for GIFs; {path.name!r} gets the clip as it is stored."
+            argument("save(width=...)")
+            + " and "
+            + argument("save(fps=...)")
+            + f" are for GIFs; {path.name!r} gets the clip as it is stored."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

@@ -24,8 +24,9 @@ from tune_media.storage.episode_files import parquet_name, recipe_name, record_o
 from tune_media.storage.filesystem import open_file, read_if_there
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.options import VideoOptions
+from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.score import does_count
-from tune_media.values.secrets import error_text, redacted
+from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 from tune_media.viewing.episode_table import EpisodeTable
 
@@ -115,8 +116,12 @@ class TapedEpisode:
             content = read_if_there(self.trial.media_filesystem, path)
         if content is None:
             raise RenderError(
-                f"how the env of episode {self.id} is made is not stored with it; pass a function that makes it: "
-                "env=, or `tune-media render --env module:function`"
+                f"how the env of episode {self.id} is made is not stored with it; "
+                + remedy(
+                    "pass a function that makes it: "
+                    + argument("env=")
+                    + ", or `tune-media render --env module:function`"
+                )
             )
         return content
 
@@ -263,7 +268,7 @@ def render_each(
             try:
                 recipe = recipe_of(of_recipe[0], options.env)
             except (RenderError, OSError) as error:  # the recipe is not there
-                yield from (Rendered(episode, problem=redacted(str(error))) for episode in of_recipe)
+                yield from (Rendered(episode, problem=message_of(error).redacted()) for episode in of_recipe)
                 continue
             render = functools.partial(pool.render, recipe, is_lenient=True)
             for episode in of_recipe:
@@ -379,7 +384,7 @@ def _rendered(
         clips = render(tape, video=options.video(tape), on_step=tell, **episode.place())
         rendered = Rendered(episode, episode.videos(clips))
     except (RenderError, OSError, KeyError, ValueError) as error:
-        rendered = Rendered(episode, problem=redacted(str(error)))
+        rendered = Rendered(episode, problem=message_of(error).redacted())
     progress(steps - done)
     return rendered
 

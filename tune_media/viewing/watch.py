@@ -15,6 +15,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
 from tune_media.experiment.places import find_folders, folder_at, holds_experiment, no_experiment
+from tune_media.values.problems import remedy
 from tune_media.values.threads import start_thread
 from tune_media.viewing.tape_player import TapePlayer
 from tune_media.viewing.trials import LogDirectory, Trials
@@ -68,8 +69,9 @@ def make_watch_server(
         listener = socket.create_server((host, port), family=family)  # werkzeug's own would print and exit
     except OSError as error:
         raise OSError(
-            f"The viewer cannot listen on {host}, port {port}: {(error.strerror or '').partition(' (while')[0]}. Pass "
-            "another --port (0 takes a free one) or --host."
+            f"The viewer cannot listen on {host}, port {port}: "
+            f"{(error.strerror or '').partition(' (while')[0]}. "
+            + remedy("Pass another --port (0 takes a free one) or --host.")
         ) from error
     with listener:  # the server has a copy
         server = make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tune_media.callbacks.mlflow import private_names
+from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.secrets import HIDDEN, redacted
 from tune_media.values.threads import start_thread
 
@@ -101,15 +102,23 @@ def find_experiment(client: Any, name: str | None) -> Any:
                 raise
             if name is None:
                 raise ValueError(
-                    f"MLflow has no experiment with the id {id} (MLFLOW_EXPERIMENT_ID), and no name is given. Pass "
-                    "experiment_name=, or set MLFLOW_EXPERIMENT_ID to the id of an experiment that exists."
+                    f"MLflow has no experiment with the id {id} (MLFLOW_EXPERIMENT_ID), and no name is given. "
+                    + remedy(
+                        "Pass "
+                        + argument("experiment_name=")
+                        + ", or set MLFLOW_EXPERIMENT_ID to the id of an experiment that exists."
+                    )
                 ) from None
     if experiment is None and name is not None:
         experiment = client.get_experiment_by_name(name)
     if experiment is not None and experiment.lifecycle_stage != "active":
         raise ValueError(
-            f"the MLflow experiment {experiment.name!r} (id {experiment.experiment_id}) is deleted. Pass another "
-            f"experiment_name=, or restore it: mlflow experiments restore --experiment-id {experiment.experiment_id}"
+            f"the MLflow experiment {experiment.name!r} (id {experiment.experiment_id}) is deleted. "
+            + remedy(
+                "Pass another "
+                + argument("experiment_name=")
+                + f", or restore it: mlflow experiments restore --experiment-id {experiment.experiment_id}"
+            )
         )
     return experiment
 
@@ -135,7 +144,7 @@ def check(
 
     start_thread("tune_media MLflow check", ask).join(seconds)
     if problems and isinstance(problems[0], _ExperimentError):
-        raise ValueError(f"MLflowMediaLoggerCallback: {problems[0]}") from None
+        raise ValueError("MLflowMediaLoggerCallback: " + message_of(problems[0])) from None
     if problems and not is_away(problems[0]):
         raise ValueError(_message(tracking_uri, problems[0])) from None
 
@@ -160,18 +169,19 @@ def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: st
     try:
         find_experiment(client, experiment_name)
     except ValueError as error:
-        raise _ExperimentError(str(error)) from None
+        raise _ExperimentError(message_of(error)) from None
 
 
 def _message(tracking_uri: str | None, error: Exception) -> str:
     text = textwrap.shorten(redacted(str(error)), _MAX_CHARACTERS, placeholder="")
-    remedy = (
+    what_to_do = (
         "Pass the address of a server, as in tracking_uri='http://localhost:5000', or of a database, as in "
         "tracking_uri='sqlite:////home/me/mlflow.db'."
     )
     if isinstance(error, ImportError):
-        remedy = f"Install the Python package {error.name!r}, which MLflow needs for this database."
+        what_to_do = f"Install the Python package {error.name!r}, which MLflow needs for this database."
     elif private_names.status_of(error) in _REFUSED:
-        remedy = "Pass tracking_token=, or set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
+        what_to_do = "Pass tracking_token=, or set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
     shown = redacted(repr(tracking_uri))
-    return f"MLflowMediaLoggerCallback(tracking_uri={shown}): MLflow cannot use this URI: {text.rstrip('.')}. {remedy}"
+    text = f"MLflowMediaLoggerCallback(tracking_uri={shown}): MLflow cannot use this URI: {text.rstrip('.')}. "
+    return text + remedy(what_to_do)
