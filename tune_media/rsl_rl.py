@@ -65,7 +65,7 @@ if not sys.stdin.read():
 
 @dataclasses.dataclass
 class _Sight:
-    """What the last call saw of an mp4."""
+    """The state of an mp4 at the last call."""
 
     iteration: int  # of the first call that saw it
     size: int

@@ -290,7 +290,7 @@ def as_result(
 
 
 def _remedy(item: Any) -> str:
-    """Return what to pass as ``keep`` instead of a function, as the end of a message; empty for other values."""
+    """Return the ``keep`` to pass instead of a function, as the end of a message; empty for other values."""
     if any(item is maker for maker in (best, worst, median, first, last, where, failures)):
         return f"; call it: tune_media.selection.{item.__name__}(...)"
     return "; a predicate needs tune_media.selection.where(predicate, name='chosen')" if callable(item) else ""

@@ -19,7 +19,7 @@ EPISODES = Takes(
     lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
     lambda value: bool(value > 0),
 )
-"""What a number of episodes to record or to choose takes."""
+"""The values that a number of episodes to record or to choose takes."""
 Trigger = Callable[[int], bool]
 """A function of the index of an episode on its sub-env (0, 1, ...) that returns whether to record the episode."""
 

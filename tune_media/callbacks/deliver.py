@@ -16,7 +16,7 @@ from tune_media.storage.filesystem import for_small_files, place_name
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of an outbox.
+    """The outcome of delivering an outbox.
 
     Attributes:
         line: What was stored, and what the storage did not take; empty if another process has the outbox.

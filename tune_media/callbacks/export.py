@@ -29,7 +29,7 @@ class AlreadyThereError(Exception):
 
 @dataclass
 class ExportSummary:
-    """What an export has logged.
+    """The numbers of an export, and its problems.
 
     Attributes:
         media: How many media: clips, pictures, histograms, files, reports of episodes.

@@ -52,7 +52,7 @@ class TrialIntake:
         members: The ids of the callbacks that have begun its last start.
         windows: The lists of its last result, of the old API stack.
         repeats: The places of its results that were a window of RLlib's.
-        config: Its last hyperparameters, as text; None: not compared yet.
+        config: Its last hyperparameters, as text, or None if not compared yet.
     """
 
     trial: Trial
@@ -70,7 +70,7 @@ class TrialIntake:
 
 @dataclass(eq=False)
 class ResultIntake:
-    """What a result held.
+    """The media, rows and problems of one result.
 
     Attributes:
         went_back: Whether the trial goes back with this result.

@@ -129,11 +129,11 @@ class Row:
     recipe: str
 
     def read(self, kind: type[AnyRow]) -> AnyRow:
-        """Return what it holds."""
+        """Return its content."""
         return read_row(kind, self.data)
 
     def media(self) -> MediumRow | EpisodesRow:
-        """Return what it holds, if its kind is ``media``, ``tape`` or ``episodes``."""
+        """Return its content, if its kind is ``media``, ``tape`` or ``episodes``."""
         return read_media_row(self.kind, self.data)
 
     def content(self) -> bytes | None:
@@ -485,7 +485,7 @@ class Outbox:
         return [trial for (trial,) in self._select(query, after, *kinds)]
 
     def _select(self, query: str, *values: Any) -> list[Any]:
-        """Return what a query finds; nothing if the outbox is closed: a thread that hung may outlive it."""
+        """Return the rows that a query finds; none if the outbox is closed: a thread that hung may outlive it."""
         with self._lock:
             return [] if self._is_closed else self._database.execute(query, values).fetchall()
 

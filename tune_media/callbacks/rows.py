@@ -1,4 +1,4 @@
-"""What the rows of the outbox hold: one class for each kind of row, which is made where its bytes come in."""
+"""The rows of the outbox: one class for each kind of row, which is made where its bytes come in."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ResultRow(PlainRow):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MediaRow(PlainRow):
-    """What rows of media have in common: the place of the media, and why they have no file.
+    """The common part of the rows of media: the place of the media, and why they have no file.
 
     Attributes:
         lost: The status of media that have no file, else None; ``note`` says why.

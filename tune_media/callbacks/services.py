@@ -44,7 +44,7 @@ class Services:
     """What the threads of one experiment share.
 
     Attributes:
-        staging: The experiment's folder on the driver; None: it is not known.
+        staging: The experiment's folder on the driver, or None if it is not known.
         options: The user's options: those of the first callback that was given any.
         unpackable: Values of results that only this process has, such as W&B's own classes, by the name in their rows.
         restored: Whether an earlier process began a trial, by its id.

@@ -125,7 +125,7 @@ without a clip).
         )
 
     def pending(self, trial_id: str, counts: Mapping[str, int]) -> None:
-        """Note what is to come with a later result of a trial; see ``problems.pending``."""
+        """Note the clips that come with a later result of a trial; see ``problems.pending``."""
         with self._lock:
             for key, count in counts.items():
                 of_key = self._pending.setdefault(key, {})

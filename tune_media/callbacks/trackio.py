@@ -105,7 +105,7 @@ class TrackioBackend(Backend):
             self._write(trial, row, entry.step, entry.time, f"{entry.medium.id} {entry.tag}")
 
     def _values(self, trial: TrialInfo, entry: MediaEntry) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what Trackio shows of a medium, by name, as its rows have it."""
+        """Yield the values that Trackio shows of a medium, by name, as its rows have them."""
         import trackio
 
         place, medium = (self._project_of(trial), trial.name, entry.step), entry.medium

@@ -41,7 +41,7 @@ _BYTES, _BYTES_PER_PIXEL, _LEAN_BYTES_PER_PIXEL = 2 * 2**20, 120, 30
 _READ = 1  # FFmpeg's AVIO_FLAG_READ
 
 SAME = "the same"
-"""What the frames of a still are that has a picture on it."""
+"""The name for the frames of a still that has a picture on it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class EncodedVideo:
     codec: str  # FFmpeg's name of the encoder
     note: str | None = None  # for the viewer, for example that the clip was cut
     frame_stride: int | None = None  # env steps per frame; the final frame of an episode may follow sooner
-    compared: str | None = None  # what of a replay was compared with its episode; None: it is no replay
+    compared: str | None = None  # what of a replay was compared with its episode, or None if it is no replay
     recipe_hash: str | None = None  # of the env in which the episode was replayed
     still: str | None = None  # if all frames are ``black``, ``of one colour``, or ``the same``
 
@@ -129,7 +129,7 @@ class VideoEncoder:
 
     @property
     def still(self) -> str | None:
-        """What all frames so far are, if there are several; see ``EncodedVideo``."""
+        """The one thing that all frames so far are, if there are several; see ``EncodedVideo``."""
         return None if self._first is None or self._frames < 2 else look_of(self._first)
 
     def feed(self, frame: npt.ArrayLike, undrawn: npt.ArrayLike | None = None) -> None:
@@ -290,7 +290,7 @@ def _close_cancelled(container: OutputContainer) -> None:
 
 
 def look_of(still: Frame) -> str:
-    """Return what all frames of a still are."""
+    """Return a word for the frames of a still: black, of one colour, or the same."""
     if (still != still[0, 0]).any():
         return SAME
     return "of one colour" if still.any() else "black"

@@ -122,7 +122,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
             self.closed = True  # CartPole's does not say so, and would be closed again while the interpreter ends
 
     def _seed_of(self, index: int, seed: int | Sequence[int | None] | None) -> int | None:
-        """Return the seed that a sub-env is reset with; None: not known.
+        """Return the seed that a sub-env is reset with, or None if not known.
 
         Only Gymnasium's own vector envs are known to make one for each sub-env of a single number.
         """

@@ -177,7 +177,7 @@ class _Reports:
         return is_late or len(self._episodes) >= _MOST_HELD or self._wrote == self._began
 
     def write(self) -> None:
-        """Write what is held as one report, if there is something; a forked process leaves that to its parent.
+        """Write the held episodes as one report, if there are any; a forked process leaves that to its parent.
 
         Raises OSError; what is held stays for the next time, unless it is too much.
         """

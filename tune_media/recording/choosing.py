@@ -26,7 +26,7 @@ NUM_LOST = "num_lost"
 RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS})
 """Names that no selector can have."""
 CHOOSES_NOTHING = "a selector chooses nothing"
-"""What a problem says of a selector that raised."""
+"""The consequence that a problem names if a selector raised."""
 
 Raised = list[tuple[Selector, Exception]]
 """The selectors that raised, which choose nothing."""

@@ -63,7 +63,7 @@ class OnTape:
     """An episode's tape, and what becomes of its frames."""
 
     tape: RunningTape
-    recipe: str | None = None  # the hash of the recipe that makes its env again; None: not known
+    recipe: str | None = None  # the hash of the recipe that makes its env again, or None if not known
     # its clips may be made of the tape after it has ended; if not, the tape is only kept
     is_rendered_later: bool = True
     # returns which of its frames are rendered while it runs; called if it is to be recorded
@@ -75,7 +75,7 @@ class EpisodeStart:
     """An episode that starts: its env has been reset."""
 
     episode_id: str
-    # returns the current frames; not called if the trigger declines the episode; None: no frames are wanted
+    # returns the current frames; not called if the trigger declines the episode, or None if no frames are wanted
     render: Render | None = None
     fps: float = 0.0  # unless the plan says otherwise
     env: Any = None  # its sub-env, for overlays and ``collect=``
@@ -99,7 +99,7 @@ class RunningEpisode:
     clips: Clips | None = None  # None: not all frames are rendered
     own_frames: OwnFrames | None = None  # the single frames that are rendered while it runs, if not all are
     next_place: int = NEVER  # the next step whose frame is one of these
-    steps: TrajectoryBuilder | None = None  # its trajectory so far; None: it is not kept
+    steps: TrajectoryBuilder | None = None  # its trajectory so far, or None if it is not kept
     values: EpisodeValues = field(default_factory=EpisodeValues)
     is_candidate: bool = True
     note: str | None = None  # why it has no clip

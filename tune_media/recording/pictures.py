@@ -61,7 +61,7 @@ class Pictures:
         return {step for step in shown_at if step <= length}
 
     def blocks(self) -> Blocks:
-        """Return what a tape holds of them."""
+        """Return them as a tape holds them."""
         by_view, size = dict(self._blocks), BLOCK if self.how == WHOLE else 1
         for view, (steps, checks) in self._seen.items():
             parts = [slice(start, start + size) for start in range(0, len(steps), size)]
@@ -74,11 +74,11 @@ class Pictures:
 
     @classmethod
     def unpacked(cls, packed: Mapping[str, Any]) -> Pictures:
-        """Return what ``packed`` was called on, as far as it was stored."""
+        """The inverse of ``packed``; fields that were not stored are None."""
         return cls(str(packed["how"]), bool(packed["are_all"]), _blocks=dict(packed["blocks"]))
 
     def difference(self, shown: Pictures, places: Collection[int]) -> tuple[int, str] | None:
-        """Return the first compared step at which a replay's frames differ, and where as text; None: nowhere."""
+        """Return the first compared step at which a replay's frames differ, and where as text, or None if nowhere."""
         if places and self.are_all and self.views != shown.views:
             names = [", ".join(map(repr, sorted(views))) for views in (shown.views, self.views)]
             return 0, f"which has the views {names[0]} instead of {names[1]}"

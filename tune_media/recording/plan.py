@@ -1,4 +1,4 @@
-"""What a recorder records: the arguments of ``record_episodes`` and ``RecordEpisodes`` as one frozen value."""
+"""The plan of a recorder: the arguments of ``record_episodes`` and ``RecordEpisodes`` as one frozen value."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tune_media.values.options import VideoOptions
 
 @dataclass(frozen=True)
 class Plan:
-    """What a recorder records. Raises ValueError, TypeError, or ImportError for overlays without Pillow."""
+    """The arguments of a recorder. Raises ValueError, TypeError, or ImportError for overlays without Pillow."""
 
     name: str  # the key under which its clips are filed
     selectors: tuple[Selector, ...]  # they choose the finished episodes that are kept
-    # decides which episodes are recorded, by their index on their sub-env; None: all
+    # decides which episodes are recorded, by their index on their sub-env, or all if None
     trigger: Trigger | RenderBudget | None = None
     video: VideoOptions | None = field(default_factory=VideoOptions)  # None: records only, no frames
     # the values to take from each step of all episodes; None: by the convention of ``info`` only

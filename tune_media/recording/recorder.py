@@ -32,7 +32,7 @@ from tune_media.values.secrets import error_text
 logger = logging.getLogger(__name__)
 
 NOT_RECORDED = "an episode is not recorded"
-"""What a problem says that costs the whole episode, its data included."""
+"""The consequence that a problem names if it costs the whole episode, its data included."""
 
 MAX_BYTES = 2**30
 """Memory that the clips and steps of one recorder take at the most: of running episodes, and of those that may still be

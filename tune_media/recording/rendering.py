@@ -230,7 +230,7 @@ class Renderer:
         return array
 
     def _mode_remedy(self, view: FrameFunction | str) -> str:
-        """Return what to do about an env that shows nothing, or many pictures at once."""
+        """Return the remedy for an env that shows nothing, or many pictures at once."""
         if not isinstance(view, str):
             return f"Let frame= return {_A_FRAME}"
         if view == "render" and getattr(sub_env(self.env, 0) or self.env, "render_mode", None) != FRAME_MODE:
@@ -239,7 +239,7 @@ class Renderer:
         return f"{has_mode} {view}() return {_A_FRAME}"
 
     def _remedy_of_inner_envs(self, view: FrameFunction | str) -> str:
-        """Return what to do about an env that asks several envs inside it for frames, which have no mode for them."""
+        """Return the remedy for an env that asks several envs inside it for frames, which have no mode for them."""
         envs = getattr(sub_env(self.env, 0), "envs", None)
         if view != "render" or not isinstance(envs, list) or not envs:
             return ""
@@ -258,7 +258,7 @@ class Renderer:
 
 
 def _shape_remedy(shape: tuple[int, ...], view: FrameFunction | str) -> str:
-    """Return what to do about an array whose shape is not that of a picture."""
+    """Return the remedy for an array whose shape is not that of a picture."""
     if 0 in shape:
         return "this one is empty, so nothing was drawn"
     if len(shape) == 4:
@@ -272,7 +272,7 @@ def _shape_remedy(shape: tuple[int, ...], view: FrameFunction | str) -> str:
 
 
 def _values_remedy(array: np.ndarray[Any, Any], view: FrameFunction | str) -> str:
-    """Return what to do about a picture whose values are not uint8."""
+    """Return the remedy for a picture whose values are not uint8."""
     if not np.isfinite(array).all():
         return "some of its values are NaN or infinite; let it return numbers"
     low, high = array.min(), array.max()

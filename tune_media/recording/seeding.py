@@ -50,7 +50,7 @@ class SeededResets:
     def __init__(self, env: Any, seeds: Sequence[int] | SeedTurns) -> None:
         self.turns = seeds if isinstance(seeds, SeedTurns) else SeedTurns(seeds)
         self.turns.go_on_with_new_env()
-        self.last: int | None = None  # the seed of the last reset; None: it was given none, or there was no reset
+        self.last: int | None = None  # the seed of the last reset, or None if it was given none, or there was no reset
         self._given: int | None = None
         self._reset = env.reset
         env.reset = self

@@ -41,7 +41,7 @@ def names_of(success: Success | None) -> tuple[str, ...]:
 
 
 def in_info(info: Any, names: tuple[str, ...], *, of_agents: bool = False) -> bool | None:
-    """Return what the info of an episode's last step says; None if it says nothing.
+    """Return whether an episode succeeded by the info of its last step; None if that says nothing.
 
     Of several agents (``of_agents``), the common info decides; else, all agents that say something must have succeeded.
     """

@@ -118,7 +118,7 @@ def _prctl(option: int, value: int = 1) -> None:
 
 
 def _received(stream: IO[bytes]) -> dict[str, Any] | None:
-    """Return the next message of the process that started this one; None: there are no more."""
+    """Return the next message of the process that started this one, or None if there are no more."""
     line = stream.readline()
     message: dict[str, Any] | None = pickle.loads(base64.b64decode(line)) if line else None
     return message

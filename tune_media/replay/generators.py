@@ -35,7 +35,7 @@ Path = tuple[Any, ...]
 """The number of a layer, or a class or a module, and the steps from there: attributes, indices, ``("key", key)``."""
 
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
-_NEW = "_np_random"  # where Gymnasium keeps the generator of an env or a space; None: it is not made yet
+_NEW = "_np_random"  # where Gymnasium keeps the generator of an env or a space, or None if it is not made yet
 _MOST_VALUES, _MOST_ITEMS, _MOST_DEPTH = 5000, 256, 8  # that a walk looks at
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, np.ndarray, np.dtype})
 _SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, types.MethodType, np.generic, property)
@@ -53,7 +53,7 @@ class GeneratorPlace:
 
     @property
     def generator(self) -> Any:
-        """The generator; None: it is not made yet."""
+        """The generator, or None if it is not made yet."""
         return _part_of(self.holder, self.step)
 
     def set(self, generator: Any) -> None:
@@ -340,7 +340,7 @@ def _is_space(kind: Hashable) -> bool:
 
 
 def _parts_of(owner: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield what an object holds, each part with the step that leads to it."""
+    """Yield the parts of an object, each with the step that leads to it."""
     if isinstance(owner, (list, tuple, deque)):
         if len(owner) <= _MOST_ITEMS:
             yield from enumerate(owner)

@@ -115,7 +115,7 @@ def code_hashes(classes: Iterable[type]) -> dict[str, str]:
 
 
 def facts_of_code(code: types.CodeType) -> Any:
-    """Return what a code object does, without its lines and its docstring; its ``repr`` is the same in every process.
+    """Return the instructions of a code object, without lines and docstring; the same ``repr`` in every process.
 
     >>> facts_of_code((lambda: 3).__code__) == facts_of_code((lambda: 4).__code__)
     False

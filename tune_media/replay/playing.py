@@ -42,10 +42,10 @@ class PlayerSettings:
 
 @dataclass(frozen=True)
 class PlayedAs:
-    """What was used to play a checkpoint."""
+    """The circumstances in which a checkpoint was played."""
 
     explore: bool | None  # None: not known, since it is not RLlib's
-    connectors: str | None  # ``evaluation`` or ``training``; None: it has none of RLlib's
+    connectors: str | None  # ``evaluation`` or ``training``, or None if it has none of RLlib's
     note: str | None = None  # why the trial's own numbers, or the policy as it was trained, may differ
 
 

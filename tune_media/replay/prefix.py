@@ -28,7 +28,7 @@ class ForkPoint:
 
     @property
     def env(self) -> EnvOfTape:
-        """What makes its env."""
+        """The recipe that makes its env."""
         return EnvOfTape(self.recipe, self.place)
 
 

@@ -101,7 +101,7 @@ class RenderProcess:
         return facts
 
     def check(self) -> str | None:
-        """Return why an env of the recipe shows no frame after a reset; None: it shows one. Raises RenderError."""
+        """Return why an env of the recipe shows no frame after a reset, or None if it shows one. Raises RenderError."""
         problem: str | None = self._asked({"do": "check"})["problem"]
         return problem
 

@@ -114,7 +114,7 @@ class LoadedRecipe:
     config: Mapping[str, Any]
     num_workers: int = 0  # the number of remote env runners
     frame: FrameSource = None  # the recorder's source of frames; None: ``render()``
-    video: VideoOptions | None = None  # of the recorder's clips; None: not known
+    video: VideoOptions | None = None  # of the recorder's clips, or None if not known
 
     @classmethod
     def of(cls, content: bytes, creator: Creator | None = None) -> LoadedRecipe:
@@ -155,7 +155,7 @@ class LoadedRecipe:
 
 
 def facts_here(env: Any = None) -> dict[str, Any]:
-    """Return what decides how an env plays and looks in this process: versions, CPU, operating system, rendering.
+    """Return the facts that decide how an env plays and looks in this process: versions, CPU, system, rendering.
 
     >>> sorted(facts_here())
     ['cpu', 'environment', 'libm', 'os', 'path', 'sources', 'versions', 'wrappers']
@@ -185,7 +185,7 @@ def facts_of_renderer() -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two places, as text, with what most likely changes how an env plays first."""
+    """Return the differences of two places as text, those first that most likely change how an env plays."""
     names = {"cpu": "CPU", "libm": "C library", "os": "operating system"}
     texts = [
         f"other {text} (then {then.get(name)}, now {now.get(name)})"

@@ -202,7 +202,7 @@ class RecipePlayer:
         return f"all steps are those of the episode, but its frames looked different, {difference[1]}{why}"
 
     def problem(self) -> str | None:
-        """Return why a new env shows no frame after a reset, or nothing on it; None: it shows something."""
+        """Return why a new env shows no frame after a reset, or nothing on it, or None if it shows something."""
         with _closing(self._recipe.make()) as env:
             return self._problem_of(env)
 

@@ -58,7 +58,7 @@ class RenderPool:
         return facts
 
     def _played(self, method: str, recipe: Recipe, tape: bytes, **how: Any) -> Any:
-        """Return what a method of ``RenderProcess`` returns; if the process dies of the tape, try once more."""
+        """Call a method of ``RenderProcess``, and once more if the process dies of the tape."""
         with self._lock:
             try:
                 return getattr(self._process_of(recipe), method)(tape, **how)
@@ -70,7 +70,7 @@ class RenderPool:
                 self._used_at = time.monotonic()
 
     def check(self, recipe: Recipe) -> str | None:
-        """Return why an env of a recipe shows no frame; None: it shows one, or cannot be made or reset here."""
+        """Return why an env of a recipe shows no frame, or None if it shows one, or cannot be made or reset here."""
         with self._lock:
             try:
                 return self._process_of(recipe).check()

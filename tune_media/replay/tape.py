@@ -109,7 +109,7 @@ class Actions:
         return flat[0] if isinstance(self._like, np.generic) else flat.reshape(self._like.shape).copy()
 
     def packed(self) -> tuple[Any, bytes]:
-        """Return what the header of a stored tape says of them, and their bytes."""
+        """Return their facts in the header of a stored tape, and their bytes."""
         if self._like is None:
             return {"count": self._count}, pack_exactly(self._each)
         return {"count": self._count, "like": self._like}, _transposed(self._packed, self._count)
@@ -194,7 +194,7 @@ class Checks:
 
     @classmethod
     def unpacked(cls, count: int, content: bytes) -> Checks:
-        """Return what ``packed`` was called on, as far as it was stored. Raises ValueError."""
+        """The inverse of ``packed``; fields that were not stored are None. Raises ValueError."""
         checks = cls()
         checks._are_whole, checks.values = False, array("I", list(content[:count]))
         steps = [step for step in range(count) if checks._is_whole(step)]
@@ -220,7 +220,7 @@ class Tape:
         self.options, self.task = dict(options or {}), task  # the task of its env (``set_task``), if it has one
         self.actions = Actions()  # as the env was given them
         self.checks = Checks()  # of everything that the env returned so far: after the reset, then after each step
-        # of each step, as the env returned it, summed over agents; None: one of them was no number
+        # of each step, as the env returned it, summed over agents, or None if one of them was no number
         self.rewards: array[float] | None = array("d")
         # every: the stride of the steps after which ``render()`` is called, from the reset on, and the last step;
         # calling it may change how the next frames look
@@ -230,7 +230,7 @@ class Tape:
         self._snapshot = generators
         self._states: States | None = None
         is_known = seed is not None or generators is not None
-        # why the episode cannot be replayed; None: it can
+        # why the episode cannot be replayed, or None if it can
         self.fault: str | None = None if is_known else "its reset was given no seed"
 
     def __len__(self) -> int:

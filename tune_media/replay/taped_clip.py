@@ -54,7 +54,7 @@ class TapedClip(Video):
         return {view: replace(clip, recipe_hash=self.recipe.hash) for view, clip in clips.items()}
 
     def compared_by(self, pool: RenderPool, *, is_first: bool = False) -> dict[str, Any]:
-        """Return what ``RenderProcess.prove`` finds if a pool's process compares a replay. Raises RenderError."""
+        """Have a pool's process compare a replay, see ``RenderProcess.prove``. Raises RenderError."""
         return pool.prove(self.recipe, self.tape, is_first=is_first, **self._place())
 
     def _place(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Taping:
         # ``direct``: frames are rendered while episodes run; ``replay``: of the tapes; ``auto``: as ``direct``, until
         # it is known whether the env repeats its episodes
         self.mode = self._first_mode
-        self.recipe: Recipe | None = None  # how the envs are made; None: not known, or not needed
+        self.recipe: Recipe | None = None  # how the envs are made, or None if not known, or not needed
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._guards: dict[int, tuple[Any, RenderGuard]] = {}  # by sub-env: the env, and what guards its frames
         self._frames = self._new_frame_plan()
@@ -112,7 +112,7 @@ class Taping:
         self._proofs.pop(id, None)
 
     def watched(self, index: int, env: Any, render: Render) -> Render:
-        """Return what renders a sub-env (None: out of reach), just reset, without moving a random generator."""
+        """Return a function that renders a sub-env, just reset, without moving a random generator; or None."""
         taping = tape_recorder_of(env)
         if index not in self._guards or self._guards[index][0] is not env:
             generators = None if env is None else EnvGenerators(env) if taping is None else taping.generators
@@ -166,7 +166,7 @@ class Taping:
         self._children = child_processes()
 
     def on_tape(self, env: Any) -> OnTape | None:
-        """Return the tape of the episode that starts on a sub-env, and what becomes of its frames; None: no tape."""
+        """Return the tape of the episode that starts on a sub-env, and the fate of its frames, or None for no tape."""
         if self._children is not None and self.mode != DIRECT:
             started, self._children = child_processes() - self._children, None
             if started:

@@ -1,4 +1,4 @@
-"""What is known of a recipe: whether the episodes of its env can be played again, pictures included.
+"""The knowledge of a recipe: whether the episodes of its env can be played again, pictures included.
 
 A verdict is held in Ray's own key-value store, so that every env runner of a job reads it: an experiment proves an env
 once, not each of its trials. That episodes cannot be played again is written once, under another name, and stays.
@@ -86,7 +86,7 @@ def is_first(question: str, recipe: str) -> bool:
 
 
 def note_renderer() -> None:
-    """Note what the clips of the Ray job are rendered with: packages, machine, and variables; the driver calls this.
+    """Note the packages, machine and variables that the clips of the Ray job are rendered with; the driver calls this.
 
     Without the note, no env runner compares itself with the driver; its own frames show a difference.
     """
@@ -97,7 +97,7 @@ def note_renderer() -> None:
 
 
 def differences_of_renderer() -> list[str]:
-    """Return what differs between this process and the driver, which renders; nothing if no driver does."""
+    """Return the differences of this process from the driver, which renders; none if no driver does."""
     try:
         stored = shared_value("renderer")
     except Exception:  # Ray's store does not answer; the frames are compared anyway

@@ -73,7 +73,7 @@ class CheckpointPlayer:
 
     @property
     def recipes(self) -> dict[str, bytes]:
-        """What makes the envs again, by its hash: the tapes of the episodes refer to it."""
+        """The recipe that makes the envs again, by its hash, to which the tapes of the episodes refer."""
         recipe = self._recording.replays.recipe
         return {} if recipe is None else {recipe.hash: recipe.content}
 

@@ -50,7 +50,7 @@ class _Running:
     rewards: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def step(self, last: Transition, env: Any, index: int) -> None:
-        """Note what its record will need of a step of the sub-env with this index."""
+        """Note the parts of a step of the sub-env with this index that its record will need."""
         if isinstance(last.reward, dict):
             for agent, reward in last.reward.items():
                 self.rewards[str(agent)] = self.rewards.get(str(agent), 0.0) + float(reward)

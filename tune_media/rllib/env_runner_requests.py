@@ -74,7 +74,7 @@ def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
 
 
 def before_training(env_runner: Any, name: str) -> FirstReply:
-    """Return what an env runner's recording reports before it plays."""
+    """Return the report of an env runner's recording before it plays."""
 
     def first_answer(recording: EnvRunnerRecording) -> FirstReply:
         recipe = recording.replays.recipe if recording.wants_frame_check else None

@@ -117,7 +117,7 @@ class EnvRunnerTaping(Taping):
         return {hash: recipe.content for hash, recipe in self.recipes.items() if hash in hashes}
 
     def _why_not_elsewhere(self, env_runner: Any, env: Any, children: Collection[int]) -> str | None:
-        """Return why no env like these is made in another process; None: it may be."""
+        """Return why no env like these is made in another process, or None if it may be."""
         id = env_runner.config.env
         if isinstance(id, str) and is_nondeterministic(id):  # RLlib replaces the spec of the env
             return f"the spec of env {id!r} says that it is nondeterministic"

@@ -79,7 +79,7 @@ class EnvTap:
     def __init__(self, env: Any) -> None:
         self.last: Transition | None = None  # None before the first reset
         self.is_batched = not isinstance(env, gym.Env)  # a vector env, so that transitions have a part for each sub-env
-        self.seed: Any = None  # of the last reset; None: it was given none
+        self.seed: Any = None  # of the last reset, or None if it was given none
         # the observation space of a sub-env, of a vector env of Gymnasium's
         self.space = getattr(env, "single_observation_space", None)
         # puts the steps of all sub-envs on their tapes; None: their tape recorders do

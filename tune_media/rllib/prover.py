@@ -76,7 +76,7 @@ class Prover:
             self._put(list(samples))
 
     def problems(self) -> list[str]:
-        """Return what was found since the last call, which waits for the frame check and for a first proof.
+        """Return the findings since the last call, which waits for the frame check and for a first proof.
 
         A short experiment might end before them otherwise.
         """

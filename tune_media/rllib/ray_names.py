@@ -201,7 +201,7 @@ def config_of_env_runner(constructor: Mapping[str, Any]) -> Any:
 
 
 def registered(env: Any) -> Any:
-    """Return what a configuration takes for an env: a function's name, as Ray 2.50 takes only names and classes."""
+    """Return an env as a configuration takes it: a function by its name, as Ray 2.50 takes only names and classes."""
     if not callable(env) or isinstance(env, type):
         return env
     from ray.tune import register_env

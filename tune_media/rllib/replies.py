@@ -1,4 +1,4 @@
-"""What an env runner answers to the Algorithm's requests."""
+"""The answers of an env runner to the Algorithm's requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EpisodesReply:
 
 @dataclass(frozen=True)
 class FirstReply:
-    """What an env runner reports before it plays."""
+    """The report of an env runner before it plays."""
 
     problems: list[Problem] = field(default_factory=list)
     recipe: Recipe | None = None  # how its envs are made, if a frame of one like them is to be rendered before training

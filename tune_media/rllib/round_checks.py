@@ -11,7 +11,7 @@ from tune_media.recording.collector import unmatched
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What an env runner has not got so far."""
+    """The data that an env runner has not seen so far."""
 
     longest: int = 0  # steps of the longest episode that still runs; 0: none runs
     unmatched: frozenset[str] = frozenset()  # paths of ``collect=`` that no step's info has had

@@ -28,9 +28,9 @@ class Round:
 
     section: str  # ``evaluation`` or ``train``
     iteration: int
-    env_steps: int | None = None  # the Algorithm's so far; None: not known
+    env_steps: int | None = None  # the Algorithm's so far, or None if not known
     on_old_stack: bool = False
-    timeout: float | None = None  # how long to wait for the env runners, seconds; None: no limit
+    timeout: float | None = None  # how long to wait for the env runners, seconds, or None for no limit
     reported: ReportedEpisodes = field(default_factory=ReportedEpisodes)  # the episodes that RLlib reports
     is_exact: bool = False  # RLlib counts the episodes that end on these env runners in this round, and no others
 
@@ -103,7 +103,7 @@ class RoundChoice:
         return RoundResult(self._numbers | chosen, batch.metrics(), problems, unfinished, matched, samples)
 
     def _taped_clip(self, id: str) -> TapedClip | None:
-        """Return the clip of an episode's tape, not rendered yet; None: the tape or its recipe is missing."""
+        """Return the clip of an episode's tape, not rendered yet, or None if the tape or its recipe is missing."""
         episode = self._episodes[id]
         if episode.recipe is None or episode.recipe not in self._recipes or not episode.tape:
             return None

@@ -278,7 +278,7 @@ class Rounds:
 
 
 def _timeout(algorithm: Any) -> float | None:
-    """Return how long an Algorithm waits for its env runners, seconds; None: as long as it takes."""
+    """Return how long an Algorithm waits for its env runners, seconds, or None for as long as it takes."""
     timeout = algorithm.config.evaluation_sample_timeout_s
     return None if timeout is None else float(timeout)
 

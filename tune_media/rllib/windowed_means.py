@@ -12,7 +12,7 @@ State = dict[str, dict[str, list[float]]]
 
 
 class WindowedMeans:
-    """The means of each section's custom metrics over its last ``length`` episodes; None: there are no means."""
+    """The means of each section's custom metrics over its last ``length`` episodes, or None if there are no means."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length

@@ -31,7 +31,7 @@ class MediumLine:
         id: The medium's id; with the section and the key it is unique in its trial.
         path: The file, relative to the trial's folder.
         row: The number that orders it.
-        status: One of those in ``storage.entry``; None: another program wrote the line.
+        status: One of those in ``storage.entry``, or None if another program wrote the line.
         lineage: The checkpoints that the trial descends from.
         tries: How often the medium was found without its file, or stored again after that.
         undone: The row at which the trial went back behind it; 0: it did not.

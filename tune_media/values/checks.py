@@ -110,7 +110,7 @@ def is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Takes:
-    """What an argument takes: one row of a table of options."""
+    """The values that an argument takes: one row of a table of options."""
 
     text: str  # what it takes, as a message says it
     # whether a value is of a type that can be; any other value is a ``TypeError``

@@ -69,8 +69,8 @@ class EpisodeData:
     # final values that are not numbers: text, arrays as nested lists, any JSON value
     values: Mapping[str, Any] = field(default_factory=dict)
     is_late: bool = False  # it ended after its evaluation was over, and counts in no mean
-    tape: bytes | None = None  # what it takes to play the episode again (``replay.tape``); None: it was not recorded
-    recipe: str | None = None  # the hash of its env's recipe, see ``EpisodeBatch.recipes``; None: not known
+    tape: bytes | None = None  # plays the episode again (``replay.tape``); or None if it was not recorded
+    recipe: str | None = None  # the hash of its env's recipe, see ``EpisodeBatch.recipes``, or None if not known
     # per step, summed over agents, with a clip; None: on its tape, or not known
     rewards: npt.NDArray[np.float64] | None = None
 

@@ -22,7 +22,7 @@ from tune_media.values.checks import (
 
 _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 OVERLAYS = ("step", "reward", "return", "action", "curve")
-"""What can be drawn into the frames of recorded episodes, besides the text of a function."""
+"""The values that can be drawn into the frames of recorded episodes, besides the text of a function."""
 
 _MOST_PIXELS, _MOST_FPS = 16384, 1000  # of H.264; more would be a mistake
 

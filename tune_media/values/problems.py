@@ -164,7 +164,7 @@ def explained(subject: str, error: Exception) -> str:
 
 
 def pending(result: Mapping[Any, Any]) -> dict[str, int]:
-    """Return what is to come with a later result, by its key, for each section that a result of RLlib has."""
+    """Return the clips that come with a later result, by their key, for each section that a result of RLlib has."""
     pending_counts = {}
     for key, holder in ((NUM_PENDING, result), (NUM_UNANSWERED, result.get("evaluation"))):
         env_runners = holder.get("env_runners") if isinstance(holder, Mapping) else None

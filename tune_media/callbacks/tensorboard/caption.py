@@ -15,7 +15,7 @@ _SHADES = np.array([[20], [98], [177], [255]], np.uint8).repeat(3, axis=1)
 
 
 def caption_of(facts: Mapping[str, Any], step: int) -> str:
-    """Return what the caption of a clip says.
+    """Return the text of a clip's caption.
 
     >>> caption_of({"episode_return": 231.0, "episode_length": 231}, step=4000)
     'return 231, length 231, step 4000'

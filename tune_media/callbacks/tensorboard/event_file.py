@@ -55,7 +55,7 @@ class EventFile:
         self._folder = Path(folder)
         self._name = f"{_BEGINNING}{time.time():017.6f}.{socket.gethostname()}.{uuid.uuid4().hex[:8]}"
         self._events: list[Event] = []
-        self._unwritten: bytes | None = None  # what the disk has not taken; None: the file has not begun
+        self._unwritten: bytes | None = None  # what the disk has not taken, or None if the file has not begun
         self.wall_time = 0.0
 
     def get_logdir(self) -> str:
@@ -76,7 +76,7 @@ class EventFile:
         return events
 
     def flush(self) -> None:
-        """Write what was added.
+        """Write the added events.
 
         Raises:
             OSError: The disk does not take it. It is written at the next ``flush``, unless 64 MiB wait already.
@@ -149,7 +149,7 @@ class MediaFile:
                 self._waiting.append((row, events[0].wall_time, _records(events)))
 
     def write(self) -> None:
-        """Write what was added. Only one thread may call it.
+        """Write the added events. Only one thread may call it.
 
         Raises:
             OSError: The storage does not take it; it is kept.
