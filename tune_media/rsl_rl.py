@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import hashlib
 import logging
-import os
 import re
 import subprocess
 import sys
@@ -22,19 +21,14 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.experiment.results import json_object, result_time
-from tune_media.experiment.status import ERRORS
+from tune_media.experiment.results import result_time
 from tune_media.storage.bare_clips import KEY, is_clip_name, section_of
-from tune_media.storage.entry import MediaEntry, file_set
-from tune_media.storage.filesystem import append_whole, read_if_there, write_atomically, write_once
-from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of, read_index
-from tune_media.storage.names import file_name, safe_key
-from tune_media.storage.trial_folder import PARAMS, RESULTS, plain_config
+from tune_media.storage.index_lines import MediumLine, read_index
+from tune_media.storage.trial_folder import ERRORS, TrialFolder
 from tune_media.values.metric_names import LENGTH_NAME, RETURN_NAMES
 from tune_media.values.number import whole_number
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import EVALUATION, TRAIN
-from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
 
 _Base: Any = object
@@ -96,8 +90,8 @@ class LogWriter(_Base):
 
     def __init__(self, log_dir: str) -> None:
         self._folder = Path(log_dir).absolute()
-        self._status_file = self._folder.with_name(f"experiment_state-{self._folder.name}.json")
-        (self._folder / INDEX_PATH).parent.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._trial = TrialFolder(_LOCAL, str(self._folder))
         self._steps = 0  # of an iteration, in each env; 0: not known
         self._start: int | None = None  # the first iteration of this process
         self._result: dict[str, Any] = {}  # of the iteration that is being logged
@@ -105,16 +99,13 @@ class LogWriter(_Base):
         self._sights: dict[str, _Sight] = {}
         stats = {path: path.stat() for path in self._folder.rglob("*.mp4") if path.is_file()}
         self._old = {(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
-        for name in (RESULTS, INDEX_PATH):  # a killed process may have left half a line
-            if not (read_if_there(_LOCAL, str(self._folder / name)) or b"\n").endswith(b"\n"):
-                append_whole(self._folder / name, b"\n")
         self._earlier = self._read_results()
         lines, _ = read_index(_LOCAL, str(self._folder))
         self._lines = {line.id: line for line in lines}
         self._watch: subprocess.Popen[bytes] | None = None
         with self._guard("the status"):
-            self._write_status("RUNNING")
-            told = [str(self._status_file), self._status("ERROR"), str(self._folder / ERRORS)]
+            self._trial.write_status("RUNNING")
+            told = [str(self._trial.status_file), self._trial.status_text("ERROR"), str(self._folder / ERRORS)]
             self._watch = subprocess.Popen(  # its input ends if this process is killed
                 [sys.executable, "-I", "-S", "-c", _WATCH, *told],
                 stdin=subprocess.PIPE,
@@ -127,9 +118,8 @@ class LogWriter(_Base):
         """Write the hyperparameters; a run that goes on keeps its first ones."""
         self._steps = whole_number(train_cfg.get("num_steps_per_env"))
         with self._guard("the config"):
-            if not (self._folder / PARAMS).exists():
-                config = {**_as_dict(train_cfg), "env": _as_dict(env_cfg)}
-                write_atomically(_LOCAL, str(self._folder / PARAMS), json_bytes(plain_config(config)))
+            if self._trial.params() is None:
+                self._trial.write_params({**_as_dict(train_cfg), "env": _as_dict(env_cfg)})
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int) -> None:
         """Add a metric to the result of an iteration, which is written when the next one begins."""
@@ -178,7 +168,7 @@ class LogWriter(_Base):
             self._result["done"], self._is_written = True, False
             self._write_result()
         with self._guard("the status"):
-            self._write_status("TERMINATED")
+            self._trial.write_status("TERMINATED")
             if self._watch is not None:
                 self._watch.communicate(b"end")
 
@@ -188,7 +178,7 @@ class LogWriter(_Base):
             self._start = iteration
             with self._guard("the restart"):
                 later = [line for line in self._lines.values() if (line.training_iteration or 0) > iteration]
-                self._list([dataclasses.replace(line, undone=_row()) for line in later])
+                self._roll_back(later)
         self._result = {
             "trial_id": self._folder.name,
             "timestamp": time.time(),
@@ -200,16 +190,14 @@ class LogWriter(_Base):
     def _write_result(self) -> None:
         with self._guard("a result"):
             if not self._is_written:
-                append_whole(self._folder / RESULTS, json_bytes(self._result) + b"\n")
+                self._trial.add_result(self._result)
         self._is_written = True
 
     def _read_results(self) -> list[tuple[float, int, int]]:
         """Return the time of each result of earlier processes, its iteration, and the first one of its process."""
-        results = map(json_object, (read_if_there(_LOCAL, str(self._folder / RESULTS)) or b"").splitlines())
         return [
             (result_time(result), iteration, iteration + 1 - whole_number(result.get("iterations_since_restore")))
-            for result in results
-            if result  # not half a line
+            for result in self._trial.results()
             for iteration in [whole_number(result.get("training_iteration"))]
         ]
 
@@ -231,30 +219,15 @@ class LogWriter(_Base):
             seen, first = before[-1] if before else (start, 0)
         step = _STEP.search(name) if is_clip_name(name) and self._steps else None
         iteration = min(seen, first + int(step[1]) // self._steps) if step else seen
-        path = f"media/{section}/{safe_key(KEY)}/{file_name(iteration, video)}"
-        entry = MediaEntry(video, section, KEY, path, iteration, iteration, seconds)
-        made = file_set([entry], self._folder.name, _row())
-        for file, content in made.files.items():
-            write_once(_LOCAL, str(self._folder / file), content)
-        undone = _row() + 1 if is_old and iteration > start else 0
-        self._list([dataclasses.replace(line, undone=undone) for line in made.lines])
+        (line,) = self._trial.add_clip(video, section, KEY, iteration, iteration, seconds).lines
+        self._lines[line.id] = line
+        if is_old and iteration > start:
+            self._roll_back([line])
 
-    def _list(self, lines: list[MediumLine]) -> None:
-        append_whole(self._folder / INDEX_PATH, content_of(lines))
-        self._lines |= {line.id: line for line in lines}
-
-    def _status(self, word: str) -> str:
-        """Return a snapshot as Tune writes it of an experiment, of this trial alone."""
-        name = self._folder.name
-        trial = json_bytes({"trial_id": name, "relative_logdir": name, "status": word}).decode()
-        return json_bytes({"trial_data": [[trial, "{}"]]}).decode()
-
-    def _write_status(self, word: str) -> None:
-        """Write the snapshot; its time is 1970: a newer one would say that runs beside it were abandoned."""
-        new = Path(f"{self._status_file}.new")
-        new.write_text(self._status(word))
-        os.utime(new, (1, 1))
-        new.replace(self._status_file)
+    def _roll_back(self, lines: list[MediumLine]) -> None:
+        undone = [dataclasses.replace(line, undone=self._trial.next_row()) for line in lines]
+        self._trial.add_lines(undone)
+        self._lines |= {line.id: line for line in undone}
 
     @contextlib.contextmanager
     def _guard(self, what: str) -> Iterator[None]:
@@ -274,8 +247,3 @@ def _as_dict(config: Any) -> Any:
     if not isinstance(config, Mapping):
         return config
     return {str(name): _as_dict(value) for name, value in config.items() if name not in _OF_ONE_RUN}
-
-
-def _row() -> int:
-    """Return a number that orders the lines of all processes."""
-    return int(time.time() * 1e6)

@@ -11,11 +11,11 @@ from typing import Any
 
 from tune_media.callbacks.backend import ROW_KINDS, STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
 from tune_media.experiment.params import searched_params
-from tune_media.experiment.results import json_object, result_step, result_time, results_of_trial, without_lists
+from tune_media.experiment.results import result_step, result_time, results_of_trial, without_lists
 from tune_media.experiment.state import ExperimentState, trial_name
 from tune_media.experiment.stored_media import entry_of_line
 from tune_media.experiment.trial_files import Line, TrialFiles
-from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.filesystem import json_object, read_if_there
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_folder import plain_config
 from tune_media.values.foreign import shown, without_address

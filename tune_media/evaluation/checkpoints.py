@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.evaluation.request import ALL, BEST, LAST
-from tune_media.experiment.results import finite_metrics, json_object, result_step, results_of_trial
+from tune_media.experiment.results import finite_metrics, result_step, results_of_trial
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.filesystem import folders_in, local_path, read_if_there
+from tune_media.storage.filesystem import folders_in, json_object, local_path, read_if_there
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.foreign import of_type
 from tune_media.values.number import whole_number

@@ -20,11 +20,10 @@ from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, stor
 from tune_media.evaluation.follow import Follower
 from tune_media.evaluation.jobs import Job, LoadPolicy, played
 from tune_media.evaluation.request import ALL, LAST, EnvCondition, Request, check_name
-from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success
 from tune_media.selection import Selector, as_selectors
-from tune_media.storage.filesystem import write_atomically
+from tune_media.storage.filesystem import json_file, write_atomically
 from tune_media.values.checks import FLAG, SECONDS, a_count, check_each, name_some, suggests_names
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions

@@ -10,25 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow.fs
+from typing_extensions import override
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, number_of
-from tune_media.experiment.results import json_file, json_object
 from tune_media.replay.playing import PlayedAs
-from tune_media.storage.entry import MediaEntry, file_set
 from tune_media.storage.episode_files import (
-    DATA_KEY,
     FOLDER,
-    EpisodeReport,
     RecorderEpisodes,
-    file_names,
     parquet_name,
     rows_of_parquet,
     steps_name,
 )
-from tune_media.storage.filesystem import read_if_there, write_atomically, write_once
-from tune_media.storage.index_lines import INDEX_PATH, Line, content_of, read_index
-from tune_media.storage.names import file_name, safe_key
-from tune_media.storage.trial_folder import PARAMS, RESULTS
+from tune_media.storage.filesystem import json_file, read_if_there, write_atomically
+from tune_media.storage.index_lines import Line, MediumLine, read_index
+from tune_media.storage.trial_folder import TrialFolder
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
 from tune_media.values.safe_names import name_digest
 from tune_media.values.strict_json import json_bytes
@@ -39,7 +34,7 @@ _PLAYED_AS = "played_as.json"
 _DATA_FILE = re.compile(r"data-\d{8,}(-\w+)?\.(json|parquet)")
 
 
-class EvaluatedTrial:
+class EvaluatedTrial(TrialFolder):
     """The folder of one trial under one condition. One process at a time may write it.
 
     A file is written before the index names it. Files of episodes that the index does not name are of a process that
@@ -47,13 +42,12 @@ class EvaluatedTrial:
     """
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, trial_id: str) -> None:
-        self.filesystem, self.folder, self._trial_id = filesystem, folder, trial_id
-        self._row = int(time.time() * 1000)
+        super().__init__(filesystem, folder, trial_id)
         self._lines, _ = read_index(filesystem, folder)
         self._remove_unlisted()
         self._rows: list[dict[str, Any]] = []
         for name in sorted({line.path for line in self._lines if line.facts.get("kind") == EpisodeBatch.kind}):
-            self._rows += rows_of_parquet(read_if_there(filesystem, self._path(parquet_name(name))) or b"")
+            self._rows += rows_of_parquet(read_if_there(filesystem, self.place(parquet_name(name))) or b"")
 
     def episodes(self, training_iteration: int) -> list[dict[str, Any]]:
         """Return the rows of the episodes of a checkpoint that are stored, without their tapes; metrics are pairs."""
@@ -66,53 +60,39 @@ class EvaluatedTrial:
 
     def result(self, training_iteration: int) -> dict[str, Any] | None:
         """Return the result of a checkpoint, which is written when all else is; None if there is none yet."""
-        results = [result for result in self._results() if result.get("training_iteration") == training_iteration]
+        results = [result for result in self.results() if result.get("training_iteration") == training_iteration]
         return results[-1] if results else None
 
     def checkpoints(self, folder: str) -> list[StoredCheckpoint]:
         """Return the checkpoints, once in this folder, whose episodes are all stored."""
         found = []
-        for result in self._results():
+        for result in self.results():
             iteration, path = int(result["training_iteration"]), posixpath.join(folder, str(result.get("checkpoint")))
             step = int(result.get("timesteps_total", iteration))
             found.append(StoredCheckpoint(self.filesystem, path, number_of(path), iteration, step))
         return found
 
-    def begin(self, params: Mapping[str, Any]) -> None:
-        """Write the hyperparameters, by which readers know the folder for a trial's."""
-        write_once(self.filesystem, self._path(PARAMS), json_bytes(params))
-
     def played_as(self, training_iteration: int) -> PlayedAs | None:
         """Return what the episodes of a checkpoint were played with; None if it has none."""
-        settings = json_file(self.filesystem, self._path(_PLAYED_AS)).get(str(training_iteration))
+        settings = json_file(self.filesystem, self.place(_PLAYED_AS)).get(str(training_iteration))
         return PlayedAs(**settings) if isinstance(settings, dict) else None
 
     def note_played_as(self, training_iteration: int, used: PlayedAs) -> None:
         """Write what the episodes of a checkpoint are played with, before the first of them."""
-        before = json_file(self.filesystem, self._path(_PLAYED_AS))
+        before = json_file(self.filesystem, self.place(_PLAYED_AS))
         changed = {**before, str(training_iteration): vars(used)}
         if changed != before:
-            write_atomically(self.filesystem, self._path(_PLAYED_AS), json_bytes(changed) + b"\n")
+            write_atomically(self.filesystem, self.place(_PLAYED_AS), json_bytes(changed) + b"\n")
 
-    def add_episodes(
+    def add_played(
         self, training_iteration: int, step: int, episodes: Sequence[EpisodeData], recipes: Mapping[str, bytes]
     ) -> None:
         """Store episodes of a checkpoint."""
         placed = with_progress(episodes, training_iteration, None)
         seeds = sorted(episode.record.seed or 0 for episode in placed)
-        path = file_names(step, name_digest(str(seeds)))
-        batch = EpisodeBatch(tuple(placed), recipes=recipes)
-        report = EpisodeReport(self._trial_id, training_iteration, step, [RecorderEpisodes(SECTION, RECORDER, batch)])
-        key = f"{RECORDER}{DATA_KEY}"
-        entry = MediaEntry(batch, SECTION, key, path, step, training_iteration, time.time(), report=report)
-        self._store(entry)
-        self._rows += rows_of_parquet(read_if_there(self.filesystem, self._path(parquet_name(path))) or b"")
-
-    def add_clip(self, training_iteration: int, step: int, name: str, video: Video) -> None:
-        """Store a clip, under the name of the selector that chose its episode."""
-        key = f"{RECORDER}/{name}"
-        path = posixpath.join("media", SECTION, safe_key(key), file_name(step, video))
-        self._store(MediaEntry(video, SECTION, key, path, step, training_iteration, time.time()))
+        part = RecorderEpisodes(SECTION, RECORDER, EpisodeBatch(tuple(placed), recipes=recipes))
+        made = self.add_episodes(part, step, training_iteration, name_digest(str(seeds)))
+        self._rows += rows_of_parquet(made.files[parquet_name(made.path)])
 
     def finish(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
         """Write the result of a checkpoint; the results stay in the order of their iterations."""
@@ -120,35 +100,25 @@ class EvaluatedTrial:
         result = {
             **facts,
             "training_iteration": training_iteration,
-            "trial_id": self._trial_id,
+            "trial_id": self.trial_id,
             "timestamp": int(now),
             "date": datetime.datetime.fromtimestamp(now).strftime("%Y-%m-%d_%H-%M-%S"),
             "done": True,
         }
-        others = [line for line in self._results() if line.get("training_iteration") != training_iteration]
-        ordered = sorted([*others, result], key=lambda line: line["training_iteration"])
-        write_atomically(self.filesystem, self._path(RESULTS), b"".join(json_bytes(line) + b"\n" for line in ordered))
+        others = [line for line in self.results() if line.get("training_iteration") != training_iteration]
+        self.replace_results(sorted([*others, result], key=lambda line: line["training_iteration"]))
 
-    def _results(self) -> list[dict[str, Any]]:
-        content = read_if_there(self.filesystem, self._path(RESULTS)) or b""
-        return [result for result in map(json_object, content.splitlines()) if result]
-
-    def _store(self, entry: MediaEntry) -> None:
-        self._row += 1
-        made = file_set([entry], self._trial_id, self._row)
-        for name, content in made.files.items():
-            write_once(self.filesystem, self._path(name), content)
-        self._lines += made.lines
-        write_atomically(self.filesystem, self._path(INDEX_PATH), content_of(self._lines))
+    @override
+    def add_lines(self, lines: Sequence[MediumLine]) -> None:
+        """List media, which are known from then on."""
+        super().add_lines(lines)
+        self._lines += lines
 
     def _remove_unlisted(self) -> None:
         """Remove the files of episodes that the index does not name."""
         named = {line.path for line in self._lines}
         named |= {parquet_name(path) for path in named} | {steps_name(path) for path in named}
-        selector = pyarrow.fs.FileSelector(self._path(FOLDER), allow_not_found=True)
+        selector = pyarrow.fs.FileSelector(self.place(FOLDER), allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):
             if _DATA_FILE.fullmatch(info.base_name) and posixpath.join(FOLDER, info.base_name) not in named:
                 self.filesystem.delete_file(info.path)
-
-    def _path(self, name: str) -> str:
-        return posixpath.normpath(posixpath.join(self.folder, name))  # object stores know no ".."

@@ -18,11 +18,10 @@ from tune_media.evaluation.evaluation import EvaluatedCheckpoint
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played
 from tune_media.evaluation.request import ALL, EnvCondition, Request
 from tune_media.experiment.params import differing
-from tune_media.experiment.results import json_object
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay.playing import PlayerSettings
 from tune_media.replay.tape import Tape
-from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.filesystem import json_object, read_if_there
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.safe_names import name_digest
 from tune_media.viewing.statistics import Estimate, estimate
@@ -104,9 +103,9 @@ class EvaluationPart:
         iteration, config = self.checkpoint.training_iteration, self.trial.read_config()
         env_config = config.get("env_config")
         changed = {**(env_config if isinstance(env_config, dict) else {}), **dict(self.condition.overrides)}
-        self.store.begin({**config, **({"env_config": changed} if changed else {}), **self.added})
+        self.store.write_params({**config, **({"env_config": changed} if changed else {}), **self.added})
         self.store.note_played_as(iteration, played.played_as)
-        self.store.add_episodes(iteration, self.checkpoint.step, played.episodes, played.recipes)
+        self.store.add_played(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
     def finish(self, renderer: ClipRenderer) -> None:
         """Make the clips that are missing, and write the result, in the shape of RLlib's, unless all is there."""
@@ -165,7 +164,7 @@ class EvaluationPart:
         for name, clip in renderer.clips(taped, there):
             if with_notes and clip.episode is not None:
                 clip = clip.of_episode(clip.episode, notes.get(clip.episode.episode_id))
-            self.store.add_clip(iteration, self.checkpoint.step, name, clip)
+            self.store.add_clip(clip, SECTION, f"{RECORDER}/{name}", self.checkpoint.step, iteration)
 
     def _summary(self) -> dict[str, Any]:
         rows, line = self.rows(), self.line()

@@ -25,7 +25,6 @@ from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side, side_of
 from tune_media.experiment.places import folder_at
-from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.ray_compat import check_ray
 from tune_media.recording.overlay import check_can_draw
@@ -37,7 +36,7 @@ from tune_media.replay.recipe import LoadedRecipe, Recipe
 from tune_media.replay.tape import Tape
 from tune_media.selection import Selector
 from tune_media.steps import StepFacts
-from tune_media.storage.filesystem import write_atomically
+from tune_media.storage.filesystem import json_file, write_atomically
 from tune_media.values.checks import a_count, as_shown, check_each, suggests_names
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData

@@ -11,11 +11,10 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.storage.filesystem import file_info, open_file, read_if_there
-from tune_media.storage.passed_over import warn_of_broken_lines, warn_passed_over
+from tune_media.storage.filesystem import file_info, json_object, open_file, read_if_there
+from tune_media.storage.passed_over import warn_of_broken_lines
 from tune_media.storage.trial_folder import RESULTS
 from tune_media.values.number import as_number, whole_number
-from tune_media.values.strict_json import parse_json
 
 _MAX_BYTES = 64 * 2**20
 _TAIL = 64 * 1024  # bytes; one line of an RLlib result is about 20 kB
@@ -229,28 +228,6 @@ def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]
             broken.append(last)
         yield result
     warn_of_broken_lines(path, [number for number in broken if number < last], "a result")
-
-
-def json_file(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any]:
-    """Return the JSON object in a file; an empty one if the file is missing, or, with a warning, holds none."""
-    content = read_if_there(filesystem, path)
-    values = json_object(content)
-    if content is not None and not values and content.strip() != b"{}":
-        warn_passed_over(path, "it is no JSON object")
-    return values
-
-
-def json_object(content: bytes | None) -> dict[str, Any]:
-    """Return a JSON object; an empty one if the content is anything else.
-
-    >>> json_object(b'{"a": NaN}'), json_object(b'[1'), json_object(None)
-    ({'a': nan}, {}, {})
-    """
-    try:
-        value = parse_json(content or b"{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _numbers(result: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]:

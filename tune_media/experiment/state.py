@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.experiment.params import nested_choice
-from tune_media.experiment.results import json_file, json_object
-from tune_media.storage.filesystem import file_info, is_local
+from tune_media.storage.filesystem import file_info, is_local, json_file, json_object
 from tune_media.storage.passed_over import warn_passed_over
 
 _PREFIX, _SUFFIX = "experiment_state-", ".json"

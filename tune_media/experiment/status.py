@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pyarrow.fs
 
 from tune_media.storage.filesystem import read_if_there
+from tune_media.storage.trial_folder import ERRORS
 from tune_media.values.secrets import redacted
 
 UNENDED = ("pending", "running", "paused")
 TRIAL_FAILED = "error"
-ERRORS = "error.txt"  # Tune's, in the folder of a trial that failed: the traceback of each failure
 _MAX_ERROR = 400
 _MAX_TRACEBACKS = 20_000
 _COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # as Ray writes them for a terminal

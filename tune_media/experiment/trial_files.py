@@ -23,7 +23,6 @@ from tune_media.experiment.results import (
     Metric,
     counting,
     finite_metrics,
-    json_file,
     last_metrics,
     metrics_of,
     parsed_results,
@@ -36,7 +35,7 @@ from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, content_of_e
 from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
-from tune_media.storage.filesystem import file_info, is_local, open_file
+from tune_media.storage.filesystem import file_info, is_local, json_file, open_file
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import posixpath
 import time
 import weakref
 from collections.abc import Mapping
@@ -15,14 +14,12 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.experiment.results import json_file
 from tune_media.recording.episode import Candidate
 from tune_media.storage.bare_clips import KEY, section_of
-from tune_media.storage.entry import STORED, MediaEntry, file_set, line_of
-from tune_media.storage.episode_files import DATA_KEY, EpisodeReport, RecorderEpisodes, file_names
-from tune_media.storage.filesystem import append_whole, write_once
-from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of, read_index
-from tune_media.storage.trial_folder import PARAMS, plain_config
+from tune_media.storage.entry import MediaEntry
+from tune_media.storage.episode_files import RecorderEpisodes
+from tune_media.storage.index_lines import read_index
+from tune_media.storage.trial_folder import TrialFolder
 from tune_media.values.checks import as_shown
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory, thinned
 from tune_media.values.medium import new_id
@@ -30,7 +27,6 @@ from tune_media.values.number import whole_number
 from tune_media.values.safe_names import safe_name
 from tune_media.values.secrets import error_text
 from tune_media.values.sections import TRAIN
-from tune_media.values.strict_json import json_bytes, parse_json
 from tune_media.values.video import Video
 
 logger = logging.getLogger(__name__)
@@ -54,8 +50,9 @@ class VideoFolder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._folder = folder.resolve()
+            self._trial = TrialFolder(_LOCAL, str(self._folder))
             if params is not None:
-                _write_params(self._folder, params)
+                _write_params(self._trial, params)
         except OSError as error:
             reason = "it is a file" if folder.is_file() else error.strerror
             raise type(error)(
@@ -98,19 +95,13 @@ class VideoFolder:
             parts.append("unfinished")
         path = self._folder / f"{'-'.join(parts)}.mp4"
         try:
-            file = path.open("xb")
+            path.touch(exist_ok=False)  # nobody else writes to it now
         except FileExistsError:
             path = path.with_name(f"{path.stem}-{video.id[:12]}.mp4")
-            file = path.open("xb")
-        with file:
-            file.write(video.data)
-        now = time.time()
-        entry = MediaEntry(video, self._section, KEY, path.name, self._step(running), None, now)
-        facts = {**video.facts(), "bytes": len(video.data), "note": video.note}
-        facts |= {"env_index": index} if self._count > 1 else {}
-        if not whole:
-            facts.pop("episode_return", None)
-        _append(self._folder, [line_of(entry, self._folder.name, _row(now), STORED, facts)])
+            path.touch(exist_ok=False)
+        entry = MediaEntry(video, self._section, KEY, path.name, self._step(running), None, time.time())
+        facts: dict[str, Any] = {"env_index": index} if self._count > 1 else {}
+        self._trial.store(entry, **facts, **({} if whole else {"episode_return": None}))
         self._episodes().note_clip(video, path.name)
         return path
 
@@ -138,7 +129,7 @@ class VideoFolder:
 
     def _episodes(self) -> _Reports:
         if self._reports is None or not self._reports.are_of_this_process:  # a fork has its parent's
-            self._reports = _Reports(self._folder, self._prefix)
+            self._reports = _Reports(self._trial, self._prefix)
             weakref.finalize(self, _write_late, self._reports)  # also when the process ends and the env was not closed
         return self._reports
 
@@ -146,8 +137,8 @@ class VideoFolder:
 class _Reports:
     """The episodes that are still to be written: as the reports of a trial, a file from time to time."""
 
-    def __init__(self, folder: Path, prefix: str) -> None:
-        self._folder, self._prefix = folder, prefix
+    def __init__(self, trial: TrialFolder, prefix: str) -> None:
+        self._trial, self._prefix = trial, prefix
         self._process = os.getpid()
         self._began = self._wrote = time.monotonic()
         self._empty()
@@ -185,7 +176,7 @@ class _Reports:
             return
         self._wrote = time.monotonic()
         try:
-            self._write(time.time())
+            self._write()
         except OSError as error:
             if len(self._episodes) < _MOST_HELD:
                 raise
@@ -194,20 +185,12 @@ class _Reports:
             raise OSError(f"the data of {count} episodes are lost: {error_text(error)}") from error
         self._empty()
 
-    def _write(self, now: float) -> None:
-        if not self._folder.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(self._folder))
-        section, key = section_of(self._prefix), f"{self._prefix}{DATA_KEY}"
+    def _write(self) -> None:
+        if not Path(self._trial.folder).is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the folder is gone", self._trial.folder)
         batch = EpisodeBatch(tuple(thinned(self._episodes)), self._steps)
-        step = self._episodes[-1].record.env_steps or 0
-        parts = [RecorderEpisodes(section, self._prefix, batch)]
-        report = EpisodeReport(self._folder.name, None, step, parts, self._clips)
-        path = file_names(step, new_id()[:12])
-        entry = MediaEntry(batch, section, key, path, step, None, now, report=report)
-        made = file_set([entry], self._folder.name, _row(now))
-        for name, content in made.files.items():
-            write_once(_LOCAL, posixpath.join(str(self._folder), name), content)
-        _append(self._folder, made.lines)
+        part = RecorderEpisodes(section_of(self._prefix), self._prefix, batch)
+        self._trial.add_episodes(part, self._episodes[-1].record.env_steps or 0, None, new_id()[:12], self._clips)
 
 
 def _write_late(reports: _Reports) -> None:
@@ -220,24 +203,11 @@ def _write_late(reports: _Reports) -> None:
         logger.warning("RecordEpisodes: the data of the last episodes are not stored: %s", error_text(error))
 
 
-def _write_params(folder: Path, params: Mapping[str, Any]) -> None:
+def _write_params(trial: TrialFolder, params: Mapping[str, Any]) -> None:
     """Write the hyperparameters of a run to its folder. Raises OSError; ValueError if it has others."""
-    content = json_bytes(plain_config(dict(params)))
-    stored = json_file(_LOCAL, str(folder / PARAMS))
-    if (folder / PARAMS).exists() and stored != parse_json(content):
+    if trial.has_other_params(params):
         raise ValueError(
-            f"RecordEpisodes(params={as_shown(params)}): {str(folder)!r} is the folder of a run with params "
-            f"{as_shown(stored)}. Pass another video_folder for each run, such as 'runs/2'."
+            f"RecordEpisodes(params={as_shown(params)}): {trial.folder!r} is the folder of a run with params "
+            f"{as_shown(trial.params())}. Pass another video_folder for each run, such as 'runs/2'."
         )
-    write_once(_LOCAL, str(folder / PARAMS), content)
-
-
-def _append(folder: Path, lines: list[MediumLine]) -> None:
-    path = folder / INDEX_PATH
-    path.parent.mkdir(exist_ok=True)
-    append_whole(path, content_of(lines))
-
-
-def _row(now: float) -> int:
-    """Return a number that orders the lines of all processes."""
-    return int(now * 1e6)
+    trial.write_params(params)

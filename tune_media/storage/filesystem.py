@@ -14,10 +14,12 @@ import uuid
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.fs
 
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.strict_json import parse_json
 
 _PARTIAL = ".partial"
 _HALF = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(_PARTIAL)}\Z")  # the end of a name that ``_partial_name`` made
@@ -192,6 +194,28 @@ def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
         if filesystem.get_file_info(path).type == pyarrow.fs.FileType.File:
             raise
         return None  # a folder
+
+
+def json_file(filesystem: pyarrow.fs.FileSystem, path: str) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one if the file is missing, or, with a warning, holds none."""
+    content = read_if_there(filesystem, path)
+    values = json_object(content)
+    if content is not None and not values and content.strip() != b"{}":
+        warn_passed_over(path, "it is no JSON object")
+    return values
+
+
+def json_object(content: bytes | None) -> dict[str, Any]:
+    """Return a JSON object; an empty one if the content is anything else.
+
+    >>> json_object(b'{"a": NaN}'), json_object(b'[1'), json_object(None)
+    ({'a': nan}, {}, {})
+    """
+    try:
+        value = parse_json(content or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 class NotAFileError(FileNotFoundError):

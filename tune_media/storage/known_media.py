@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from tune_media.storage.entry import LOST, STORED, UNRENDERED
 from tune_media.storage.episode_files import file_names
 from tune_media.storage.index_lines import Key, MediumLine
-from tune_media.storage.names import ID_DIGITS, file_name, safe_key
+from tune_media.storage.names import ID_DIGITS, media_path
 from tune_media.values.medium import CONTENT_DIGITS, Medium, new_id
 
 _MAX_ANCESTORS = 50
@@ -134,9 +133,9 @@ class KnownMedia:
         with self._lock:
             is_new = (medium.id, section, key) not in self._listed
             if path is None:
-                path = f"media/{safe_key(section)}/{safe_key(key)}/{file_name(step, medium)}"
+                path = media_path(section, key, step, medium)
                 if path in self._taken:  # another medium's id begins with the same digits
-                    path = posixpath.join(posixpath.dirname(path), file_name(step, medium, whole_id=True))
+                    path = media_path(section, key, step, medium, whole_id=True)
             is_earlier = medium.id not in self._seen_in
             comes_again = self._comes_again(medium.id)
             self._remember((medium.id, section, key), path)

@@ -14,10 +14,13 @@ _MAX_PART = 60
 _MAX_KEY = 500  # characters; object stores allow 1,024 for this and the trial folder's path together
 
 
-def file_name(step: int, medium: Medium, *, whole_id: bool = False) -> str:
-    """Return the name of a medium's file: its step, the first characters of its id (or a hash of all), its suffix."""
+def media_path(section: str, key: str, step: int, medium: Medium, *, whole_id: bool = False) -> str:
+    """Return the path of a medium in its trial's folder: section, key, step, and its id's first characters.
+
+    With ``whole_id`` a hash of all its characters stands for these.
+    """
     id = name_digest(f"{medium.id} in full")[:ID_DIGITS] if whole_id else safe_id(medium.id)
-    return f"step_{step:09d}-{id}{safe_suffix(medium.suffix)}"
+    return f"media/{safe_key(section)}/{safe_key(key)}/step_{step:09d}-{id}{safe_suffix(medium.suffix)}"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tune_media.experiment.results import json_file
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.filesystem import json_file
 from tune_media.values.safe_names import safe_name
 
 EVALUATIONS = "evaluations"

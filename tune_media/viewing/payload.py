@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tune_media.experiment.params import differing
-from tune_media.experiment.results import json_file
 from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import why_missing
+from tune_media.storage.filesystem import json_file
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import CLIP_LABEL, RETURNS, clip_rank, known_returns
