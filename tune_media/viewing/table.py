@@ -24,7 +24,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, success_of, success_over_runs
 from tune_media.viewing.configurations import short
-from tune_media.viewing.wording import standing, with_interval
+from tune_media.viewing.wording import SURELY, standing, with_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,7 +164,8 @@ def importance_line(catalog: Catalog) -> str:
     ]
     unsure = [entry.name for entry in importances if not entry.matters]
     explained = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
-    more = f"{'; not surely' if sure else 'No hyperparameter surely matters:'} {name_some(unsure)}" if unsure else ""
+    lacking = f"; not {SURELY}" if sure else f"No hyperparameter {SURELY} matters:"
+    more = f"{lacking} {name_some(unsure)}" if unsure else ""
     return printable(f"{explained}{more} ({count} configurations)")
 
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from tune_media.viewing.statistics import Estimate
 
+SURE, SURELY = "sure", "surely"
 AHEAD_BY = "ahead by"
 """The head of a column that says of each one how far the best is ahead of it."""
-ERRS = "«Surely» errs in at most one of twenty sweeps of equal configurations. Intervals: 95 %."
-NOT_SURELY_WORSE = "not surely worse"
+ERRS = f"«{SURELY.capitalize()}» errs in at most one of twenty sweeps of equal configurations. Intervals: 95 %."
+NOT_SURELY_WORSE = f"not {SURELY} worse"
 CLOSE, EQUAL, FEW_EQUAL, ONE_RUN, ONE_RUN_EACH = "close", "equal", "few_equal", "one_run", "one_run_each"
 _DOUBTS = {  # of one other, and of several
     CLOSE: ("Another one may be as good.", "{} others may be as good."),
@@ -57,7 +58,7 @@ def claim(*, is_sure: bool, is_final: bool) -> str:
     >>> claim(is_sure=True, is_final=True), claim(is_sure=True, is_final=False), claim(is_sure=False, is_final=True)
     ('Surely the best', 'So far surely the best', 'Best so far')
     """
-    return "Best so far" if not is_sure else "Surely the best" if is_final else "So far surely the best"
+    return "Best so far" if not is_sure else f"{SURELY.capitalize() if is_final else f'So far {SURELY}'} the best"
 
 
 def doubt(why: str, others: int = 1) -> str:
@@ -91,9 +92,9 @@ def others_worse(close: int, others: int) -> str:
     ('all of the 7 others are surely worse', '1 of the 2 others is not surely worse')
     """
     if others == 1:
-        return f"the other one is {NOT_SURELY_WORSE if close else 'surely worse'}"
+        return f"the other one is {'not ' if close else ''}{SURELY} worse"
     if not close:
-        return f"all of the {others} others are surely worse"
+        return f"all of the {others} others are {SURELY} worse"
     return f"{close} of the {others} others {'is' if close == 1 else 'are'} {NOT_SURELY_WORSE}"
 
 
@@ -104,8 +105,8 @@ def others_succeed_less(fewer: int, others: int) -> str:
     ('1 of the 2 others surely succeeds less often', 'the other one does not surely succeed less often')
     """
     if others == 1:
-        return f"the other one {'surely succeeds' if fewer else 'does not surely succeed'} less often"
-    return f"{fewer} of the {others} others surely succeed{'s' if fewer == 1 else ''} less often"
+        return f"the other one {f'{SURELY} succeeds' if fewer else f'does not {SURELY} succeed'} less often"
+    return f"{fewer} of the {others} others {SURELY} succeed{'s' if fewer == 1 else ''} less often"
 
 
 def decided(answer: bool | None, yes: str, no: str) -> str:
@@ -114,5 +115,5 @@ def decided(answer: bool | None, yes: str, no: str) -> str:
     >>> decided(True, "it holds", "it does not"), decided(None, "it holds", "it does not")
     ('It holds', 'It is not sure whether it holds')
     """
-    text = f"it is not sure whether {yes}" if answer is None else yes if answer else no
+    text = f"it is not {SURE} whether {yes}" if answer is None else yes if answer else no
     return text[:1].upper() + text[1:]
