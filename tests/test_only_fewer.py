@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.doc_pages import ROOT
 
-CLIP_MODULES, CLIP_FUNCTIONS = 87, 616  # that one clip enters; goal: 88, 615
-COMPLEX, MOST_COMPLEX = 40, 35  # functions whose cyclomatic complexity is above 15, and the highest; goal: 25, 25
+CLIP_MODULES, CLIP_FUNCTIONS = 87, 615  # that one clip enters; the timing of threads changes the second by one
+COMPLEX, MOST_COMPLEX = 26, 35  # functions whose cyclomatic complexity is above 15, and the highest; goal: 25, 25
 
 
 @pytest.mark.slow
