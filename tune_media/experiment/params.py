@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tune_media.storage.trial_folder import SAMPLED, is_object, is_stand_in, value_at
@@ -13,6 +13,60 @@ from tune_media.values.foreign import is_a, shown, whole_characters, without_add
 
 _MAX_LIST_CHARACTERS = 80
 _CLEANRL = re.compile(r"(?P<env_id>.+)__(?P<exp_name>.+)__(?P<seed>\d{1,18})__\d{9,}")
+
+
+WORDS = {
+    "none": "None",
+    "null": "None",
+    "nan": "nan",
+    "inf": "inf",
+    "infinity": "inf",
+    "-inf": "-inf",
+    "-infinity": "-inf",
+    "unset": "unset",
+    "unknown": "unknown",
+}
+"""What people write for values that are no texts and no finite numbers, in lower case, and how titles show them."""
+
+
+class Absent:
+    """Stands for a hyperparameter that a trial has not, which is no None; there are two."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def __repr__(self) -> str:
+        return self.word
+
+
+UNSET, UNKNOWN = Absent("unset"), Absent("unknown")
+
+
+class UnknownConfig(dict[str, Any]):
+    """The hyperparameters of a trial whose ``params.json`` is damaged: it has none that anybody can read."""
+
+
+def setting_of(config: Mapping[str, Any], name: str) -> Any:
+    """Return a hyperparameter; ``UNSET`` if the trial has it not, ``UNKNOWN`` if its ``params.json`` is damaged.
+
+    >>> setting_of({"lr": None}, "lr"), setting_of({}, "lr"), setting_of(UnknownConfig(), "lr")
+    (None, unset, unknown)
+    """
+    return config[name] if name in config else UNKNOWN if is_a(config, UnknownConfig) else UNSET
+
+
+def settings_of(config: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the hyperparameters of these names that a trial has."""
+    return {name: config[name] for name in names if name in config}
+
+
+def in_quotes(text: str) -> str:
+    """Return a text as titles and filters have it: in quotes if it would else stand for another value.
+
+    >>> in_quotes("relu"), in_quotes("NaN"), in_quotes("none")
+    ('relu', '"NaN"', '"none"')
+    """
+    return f'"{text}"' if text.strip('"').lower() in WORDS else text
 
 
 def params_of_name(folder: str) -> dict[str, Any]:
@@ -93,7 +147,7 @@ def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     written = [of_trial for of_trial in params if of_trial]
     names = dict.fromkeys(name for of_trial in written for name in of_trial)
-    differ = [name for name in names if _differs([of_trial.get(name) for of_trial in written])]
+    differ = [name for name in names if _differs([setting_of(of_trial, name) for of_trial in written])]
     return sorted(differ, key=lambda name: (name.count("/"), name))
 
 

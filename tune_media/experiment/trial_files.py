@@ -18,7 +18,14 @@ import pyarrow.fs
 
 from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
-from tune_media.experiment.params import differing, flat_values, params_of_name, searched_params
+from tune_media.experiment.params import (
+    UnknownConfig,
+    differing,
+    flat_values,
+    params_of_name,
+    searched_params,
+    settings_of,
+)
 from tune_media.experiment.results import (
     Metric,
     counting,
@@ -35,7 +42,7 @@ from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, content_of_e
 from tune_media.storage.bare_clips import is_clip_name
 from tune_media.storage.entry import LOST, ONLY_TAPE, STORED, UNRENDERED, may_be_rendered
 from tune_media.storage.episode_files import episode_table, parquet_name
-from tune_media.storage.filesystem import file_info, is_local, json_file, open_file
+from tune_media.storage.filesystem import file_info, is_local, json_file, open_file, read_if_there
 from tune_media.storage.location import filesystem_of_trial, path_of
 from tune_media.storage.log import read_log
 from tune_media.storage.passed_over import warn_passed_over
@@ -179,7 +186,8 @@ class TrialFiles:
     def config(self) -> dict[str, Any]:
         """Its whole config, as far as that is scalars and short lists; nested values as ``outer/inner``."""
         if self._config is None:  # functools.cached_property holds one lock for all trials before Python 3.12
-            self._config = dict(flat_values(self.read_config()))
+            config = self.read_config()
+            self._config = config if isinstance(config, UnknownConfig) else dict(flat_values(config))
         return self._config
 
     @property
@@ -200,7 +208,10 @@ class TrialFiles:
 
     def read_config(self) -> dict[str, Any]:
         """Return its ``params.json``, with objects named by Tune's ids, or else the params in its folder's name."""
-        config = json_file(self.filesystem, posixpath.join(self.path, PARAMS))
+        path = posixpath.join(self.path, PARAMS)
+        config = json_file(self.filesystem, path)
+        if not config and (read_if_there(self.filesystem, path) or b"{}").strip() != b"{}":
+            return UnknownConfig()
         config = config or params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
@@ -395,7 +406,7 @@ class TuneView:
         if not chosen:
             if self._differing is None:
                 self._differing = differing([trial.config for trial in self.trials])
-            return {name: trial.config.get(name) for name in self._differing}
+            return settings_of(trial.config, self._differing)
         return dict(flat_values(searched_params(trial.read_config(), chosen)))
 
     def chosen(self, trial: TrialFiles) -> dict[str, Any]:

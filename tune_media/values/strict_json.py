@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ MAX_INT_BITS = 1000
 """Python itself refuses to write or read much larger integers."""
 _AS_TEXT = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
 _AS_ASCII = json.JSONEncoder(allow_nan=False)
+_NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+_LIKE_THESE = re.compile(r'"*(?:-?Infinity|NaN)"*')
 _PLAIN, _CONTAINERS = frozenset({str, bool, type(None)}), frozenset({dict, list, tuple})
 
 
@@ -39,6 +42,30 @@ def json_bytes(value: Any) -> bytes:
 def finite(value: Any) -> Any:
     """Return a value as JSON has it, with null for each number that is not finite, and text for anything unknown."""
     return _plain(value, None, ())
+
+
+def told_apart(value: Any) -> Any:
+    """Return a hyperparameter or metric for strict JSON: what is not finite as text, and a text that says so in quotes.
+
+    >>> [told_apart(value) for value in (-math.inf, math.nan, "NaN", 0.5, None)]
+    ['-Infinity', 'NaN', '"NaN"', 0.5, None]
+    """
+    if is_a(value, (float, np.floating)) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if is_a(value, str):
+        return f'"{value}"' if _LIKE_THESE.fullmatch(value) else value
+    return finite(value)
+
+
+def read_apart(value: Any) -> Any:
+    """Return what ``told_apart`` was given.
+
+    >>> [read_apart(value) for value in ("-Infinity", "NaN", '"NaN"', 0.5, None)]
+    [-inf, nan, 'NaN', 0.5, None]
+    """
+    if not is_a(value, str):
+        return value
+    return _NOT_FINITE.get(value, value[1:-1] if _LIKE_THESE.fullmatch(value) else value)
 
 
 def as_plain(value: Any, name: str) -> Any:

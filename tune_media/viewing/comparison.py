@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tune_media.experiment.params import Absent, setting_of
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import parquet_name
@@ -104,7 +105,7 @@ def judged(
     params, tasks = [trial.config for trial in trials], None
     if task is not None:
         (name,) = configurations(params, [task], "task=")[0].params
-        tasks = [str(config.get(name)) for config in params]
+        tasks = [str(setting_of(config, name)) for config in params]
         params = [{other: value for other, value in config.items() if other != name} for config in params]
     played = [trial for trial in trials if _is_played(trial)]
     groups, counting = configurations(params, by), _counting(scores, statuses)
@@ -240,7 +241,8 @@ def as_frame(ranking: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.Data
     params = list(dict.fromkeys(name for entry in ranking for name in entry.configuration.params))
     rows = []
     for place, entry in enumerate(ranking, 1):
-        row: dict[str, Any] = {f"config/{name}": entry.configuration.params.get(name) for name in params}
+        own = entry.configuration.params
+        row: dict[str, Any] = {f"config/{name}": own[name] for name in own if not isinstance(own[name], Absent)}
         row |= {"rank": place if entry.n else None, "n": entry.n}
         row |= {"mean": entry.mean.value, "low": entry.mean.low, "high": entry.mean.high}
         iqm = interquartile(entry.scores) if entry.n else Estimate(math.nan)

@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tune_media.experiment.params import WORDS, in_quotes
+
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -27,6 +29,7 @@ _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FEWEST_DIGITS = 4  # that the page shows of a number
 _RANGE = re.compile(rf"({_NUMBER})?\.\.({_NUMBER})?")
 _MOST_LEVELS = 100  # far below Python's limit of 1,000 calls
+_MISSING = ("None", "nan", "unset", "unknown")
 _OR, _AND = ("or", "|", "||"), ("and", "&", "&&")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": np.less,
@@ -47,6 +50,7 @@ class Texts:
         at: For each row the number of its text; -1 if it has none.
         of_texts: The number that each text stands for, NaN if it is none. None: the column has no numbers.
         shown: Other names of the texts, as the page shows them; each has one for each text.
+        is_setting: Whether they are hyperparameters: None is a text, and a row without one has it unset.
 
     >>> column = Texts.of(["a", None, "b", "a"])
     >>> column.equal("a").tolist(), column.equal(None).tolist(), column.take(np.array([1, 2]))
@@ -57,6 +61,7 @@ class Texts:
     texts: pa.StringArray
     of_texts: Numbers | None = None
     shown: Sequence[pa.StringArray] = ()
+    is_setting: bool = False
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> Texts:
@@ -207,21 +212,24 @@ class _Filter:
         operator = self._tokens.pop(0)
         if not self._tokens or self._tokens[0] in (*_COMPARE, "(", ")"):
             raise ValueError(f"the filter needs a value after {name}{operator}.")
-        return _compared(self._columns.column(name), operator, self._tokens.pop(0).replace('"', ""))
+        return _compared(self._columns.column(name), operator, self._tokens.pop(0))
 
 
 def _compared(values: Numbers | Texts, operator: str, text: str) -> Mask:
     if operator == "!=":
         return ~_compared(values, "=", text)
-    is_equality, is_missing = operator in ("=", "=="), text.lower() in ("none", "null")
+    is_equality, word = operator in ("=", "=="), WORDS.get(text.lower())
+    text = text if in_quotes(text[1:-1]) == text else text.replace('"', "")
     if isinstance(values, Texts):
         numbers = values.numbers
         if not is_equality and numbers is None:
             raise ValueError(f"the filter asks if texts are {operator} {text!r}.")
-        same = values.equal(None if is_missing else text) if is_equality else np.zeros(len(values), bool)
+        is_missing = word == "unset" or (word == "None" and not values.is_setting)
+        wanted = None if is_missing else word if word and values.is_setting else text
+        same = values.equal(wanted) if is_equality else np.zeros(len(values), bool)
         is_number = not is_equality or bool(re.fullmatch(_NUMBER, text) or _RANGE.fullmatch(text))
         return same | _compared(numbers, operator, text) if numbers is not None and is_number else same
-    if is_missing:
+    if word in _MISSING:
         return np.asarray(np.isnan(values), bool)
     bounds = _RANGE.fullmatch(text) if is_equality else None
     if bounds and (bounds[1] or bounds[2]):

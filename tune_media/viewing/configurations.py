@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.experiment.params import comparable, differing
+from tune_media.experiment.params import comparable, differing, in_quotes, setting_of
 from tune_media.values.checks import did_you_mean
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
@@ -127,8 +127,11 @@ def configurations(
     names = [name for name in differing(params) if not is_seed(name)] if by is None else _full_names(words, params, by)
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, config in enumerate(params):
-        groups.setdefault(tuple(comparable(config.get(name)) for name in names), []).append(number)
-    return [Configuration({name: params[trials[0]].get(name) for name in names}, trials) for trials in groups.values()]
+        groups.setdefault(tuple(comparable(setting_of(config, name)) for name in names), []).append(number)
+    return [
+        Configuration({name: setting_of(params[trials[0]], name) for name in names}, trials)
+        for trials in groups.values()
+    ]
 
 
 def judge(
@@ -228,10 +231,18 @@ def short(value: Any, digits: int = 5) -> str:
 
     >>> short(0.1), short("<function warm>"), short("<function warm 1b3f24bb>"), short(None)
     ('0.1', 'warm', 'warm 1b3f24bb', 'None')
+    >>> from tune_media.experiment.params import UNSET
+    >>> short(math.inf), short("inf"), short(math.nan), short("NaN"), short(UNSET)
+    ('inf', '"inf"', 'nan', '"NaN"', 'unset')
     """
     if isinstance(value, float):
         return f"{value:.{digits}g}"
-    return re.sub(r"^<(?:function|class) '?(.+?)'?( [0-9a-f]{8})?>$", r"\1\2", str(value))
+    return without_kind(in_quotes(value) if isinstance(value, str) else str(value))
+
+
+def without_kind(text: str) -> str:
+    """Return the name of a function or class that stands as its repr, with Tune's id if it has one."""
+    return re.sub(r"^<(?:function|class) '?(.+?)'?( [0-9a-f]{8})?>$", r"\1\2", text)
 
 
 def _title(params: Mapping[str, Any], as_text: Callable[[Any], str]) -> str:

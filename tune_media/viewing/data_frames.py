@@ -8,6 +8,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tune_media.experiment.params import settings_of
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, parquet_name, values_of
 from tune_media.values.checks import did_you_mean, name_some, one_of
@@ -174,8 +175,9 @@ def _configs(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]
     one_of("differing", "all", "none").check("to_pandas(params=...)", params)
     names = () if params == "none" else differing
     return [
-        {f"config/{name}": trial.config.get(name) for name in (trial.config if params == "all" else names)}
+        {f"config/{name}": value for name, value in settings_of(trial.config, wanted).items()}
         for trial in trials
+        for wanted in [trial.config if params == "all" else names]
     ]
 
 
@@ -219,6 +221,8 @@ def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence
 def data_frame(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
     """Return rows as a DataFrame; a hyperparameter or rank that is a whole number stays one if some rows have none.
 
+    None, NaN and no value at all (``pd.NA``) stay apart if a hyperparameter has two of them.
+
     >>> data_frame([{"rank": 1}, {"rank": None}], ["rank"])["rank"].tolist()
     [1, <NA>]
     """
@@ -226,8 +230,12 @@ def data_frame(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> pd.
 
     frame = pd.DataFrame(rows, columns=list(columns))
     for name in (one for one in frame.columns if one in _WHOLE or str(one).startswith("config/")):
-        values = [row.get(name) for row in rows]
-        numbers = [value for value in values if value is not None]
+        values = [row.get(name, pd.NA) for row in rows]
+        lacking = [value for value in values if value is None or value is pd.NA or value != value]
+        if len({str(value) for value in lacking}) > 1:
+            frame[name] = pd.Series(values, dtype=object)
+            continue
+        numbers = [value for value in values if not (value is None or value is pd.NA)]
         if len(numbers) < len(values) and numbers and all(type(one) is int and abs(one) < 2**63 for one in numbers):
             frame[name] = pd.array(values, dtype="Int64")
     return frame

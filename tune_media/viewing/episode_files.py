@@ -259,10 +259,7 @@ class _Episodes:
             gone = np.array([trial is None for trial in known])
             counting = ~np.array(self._is_left)[file] & ~gone[path]
         shown = ShownParams()
-        params = [
-            {} if trial is None else {name: shown(name, value) for name, value in trial.config.items()}
-            for trial in known
-        ]
+        params = [{} if trial is None else shown.all(trial.config) for trial in known]
         return EpisodeTable(ordered, self._clips, params, configs, counting, read, tapes, self.reports)
 
     def _with_reasons(

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tune_media.experiment.params import UNKNOWN, UNSET, in_quotes
 from tune_media.values.checks import did_you_mean, is_number
 from tune_media.values.number import as_number
 from tune_media.values.safe_names import shown_names
-from tune_media.values.strict_json import finite
+from tune_media.values.strict_json import finite, read_apart, told_apart
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
-from tune_media.viewing.configurations import short
+from tune_media.viewing.configurations import without_kind
 
 SHORT = {"return": "episode_return", "length": "episode_length", "iteration": "training_iteration"}
 _CONFIG = "config/"
@@ -76,7 +77,8 @@ class EpisodeTable:
                 values = [_scalar(part.get(name)) for part in parts]
                 kinds = {type(value) for value in values if value is not None}
                 if kinds:
-                    columns[prefix + name] = _plain(values) if str in kinds else np.array(values, float)
+                    names = [None if value is None else str(value) for value in values]
+                    columns[prefix + name] = _texts(names, values) if str in kinds else np.array(values, float)
         if isinstance(trial := columns.get("trial"), Texts):
             columns["trial"] = trial_names(trial.at, trial.texts.to_pylist())
         return cls(columns)
@@ -126,8 +128,7 @@ class EpisodeTable:
         3
         """
         full = self.resolve(name)
-        values = self.column(full)
-        known = np.empty(0) if isinstance(values, Texts) else values[self.found(where)]
+        known = self.numbers(name)[self.found(where)]
         known = known[np.isfinite(known)]
         if not len(known):
             return {"name": full, "edges": [], "counts": [], "outliers": []}
@@ -166,9 +167,11 @@ class EpisodeTable:
         return self.columns[full] if full in self.columns else _at(self._of_trials(full), self._trial.at)
 
     def numbers(self, name: str) -> Numbers:
-        """Return a column of numbers; one of texts has only missing ones."""
+        """Return a column of numbers; a text is a missing one."""
         values = self.column(name)
-        return np.full(len(self), np.nan) if isinstance(values, Texts) else values
+        if not isinstance(values, Texts):
+            return values
+        return np.full(len(self), np.nan) if values.numbers is None else values.numbers
 
     def texts(self) -> list[Texts]:
         """Return the columns of texts."""
@@ -177,7 +180,10 @@ class EpisodeTable:
     def _keys(self, name: str, found: Rows, descending: bool) -> Numbers:
         """Return numbers by which some rows are sorted; missing values come last."""
         values = self.column(name)
-        keys = values.ranks(found) if isinstance(values, Texts) else values[found]
+        if isinstance(values, Texts) and (values.numbers is None or not values.is_setting):
+            keys = values.ranks(found)
+        else:
+            keys = self.numbers(name)[found]
         return np.where(np.isnan(keys), np.inf, -keys if descending else keys)
 
     @property
@@ -188,15 +194,18 @@ class EpisodeTable:
 
     def _of_trials(self, name: str) -> Numbers | Texts:
         """Return a hyperparameter of each trial."""
-        return _plain([params.get(name.removeprefix(_CONFIG)) for params in self.params])
+        return _settings([read_apart(params.get(name.removeprefix(_CONFIG), UNSET)) for params in self.params])
 
     def values_of(self, name: str, found: Rows) -> list[Any]:
         """Return the values of some rows as JSON has them."""
-        values = self.columns.get(name)
+        values, plain = self.columns.get(name), finite
         if values is None:
+            plain = told_apart
             values = _at(self._of_trials(name), self._trial.at[found])
             found = np.arange(len(found))
-        return values.take(found) if isinstance(values, Texts) else [_json(value) for value in values[found].tolist()]
+        if isinstance(values, Texts):
+            return values.take(found)
+        return [_json(plain(value)) for value in values[found].tolist()]
 
     def _tape(self, row: int) -> str | None:
         return None if self.tapes is None or self.tapes[row] < 0 else self.reports[self.tapes[row]]
@@ -283,17 +292,22 @@ def _at(values: Numbers | Texts, rows: npt.NDArray[Any]) -> Numbers | Texts:
     return replace(values, at=values.at[rows]) if isinstance(values, Texts) else values[rows]
 
 
-def _plain(values: Sequence[Any]) -> Numbers | Texts:
-    """Return hyperparameters as numbers if all are, else as texts."""
-    if all(value is None or is_number(value) for value in values):
-        return np.array([math.nan if value is None else value for value in values], float)
-    texts = Texts.of([None if value is None else str(value) for value in values])
-    names = pa.array([short(text) for text in texts.texts.to_pylist()], pa.string())  # of functions and classes
+def _texts(names: Sequence[str | None], values: Sequence[Any]) -> Texts:
+    """Return texts as a column, with the numbers that some of the values are."""
+    texts = Texts.of(names)
+    shown = pa.array([without_kind(text) for text in texts.texts.to_pylist()], pa.string())
     numbers = {str(value): float(value) for value in values if is_number(value)}
     of_texts = np.array([numbers.get(text, math.nan) for text in texts.texts.to_pylist()])
-    return replace(texts, of_texts=of_texts if numbers else None, shown=[names])
+    return replace(texts, of_texts=of_texts if numbers else None, shown=[shown])
+
+
+def _settings(values: Sequence[Any]) -> Numbers | Texts:
+    """Return hyperparameters as numbers if all are, else as texts, of which each stands for one value."""
+    if all(is_number(value) and not math.isnan(value) for value in values):
+        return np.array(values, float)
+    whole = [in_quotes(value) if isinstance(value, str) else UNKNOWN if value == {} else value for value in values]
+    return replace(_texts([None if value is UNSET else str(value) for value in whole], values), is_setting=True)
 
 
 def _json(value: Any) -> Any:
-    value = finite(value)
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

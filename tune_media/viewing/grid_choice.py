@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tune_media.experiment.params import setting_of
 from tune_media.values.checks import name_some
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 from tune_media.values.safe_names import full_name
 from tune_media.values.score import clip_rank, does_count
+from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog, load, names_of_trials
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import short
@@ -148,7 +150,10 @@ def _evenly(clips: Sequence[CatalogRow]) -> Sequence[CatalogRow]:
 
 
 def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
-    params = [f"{name.rpartition('/')[2]}={short(row.config.get(name))}" for name in catalog.differing_params]
+    params = [
+        f"{name.rpartition('/')[2]}={short(without_secret(name, setting_of(row.config, name)))}"
+        for name in catalog.differing_params
+    ]
     return row["trial"] if over_training or not params else "  ".join(params)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.experiment.params import comparable
+from tune_media.experiment.params import Absent, comparable
 from tune_media.values.number import as_number
 from tune_media.viewing.configurations import configurations, is_seed
 from tune_media.viewing.statistics import LEVEL, Estimate, ranks_of
@@ -223,7 +223,9 @@ def _columns(values: Sequence[Any]) -> Values:
     given = [as_number(value) for value, does in zip(values, is_number, strict=True) if does]
     numbers = [value for value in given if math.isfinite(value)]
     others = {comparable(value) for value, does in zip(values, is_number, strict=True) if not does}
-    if len(set(numbers)) > 2 and len(numbers) + sum(value is None for value in values) == len(values):
+    if len(set(numbers)) > 2 and len(numbers) + sum(
+        value is None or isinstance(value, Absent) for value in values
+    ) == len(values):
         ranks = np.zeros(len(values))
         ranks[np.array(is_number)] = _standard(ranks_of(np.array(numbers)))
         parts = [ranks, np.where(is_number, ranks**2 - np.mean(ranks[np.array(is_number)] ** 2), 0.0)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tune_media.experiment.params import UNKNOWN, UNSET, in_quotes, setting_of
 from tune_media.values.secrets import without_secret
+from tune_media.values.strict_json import told_apart
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import success_of
 from tune_media.viewing.data_frames import data_frame
@@ -29,7 +31,7 @@ def as_csv(catalog: Catalog, rows: str) -> str:
     Args:
         of: What one line is: ``trials``, ``configurations`` or ``media``.
     """
-    frame = _without_secrets(catalog.to_pandas()) if rows == MEDIA else _frame(catalog, rows)
+    frame = _frame(catalog, rows, _as_cell)
     for name in ("trials", "left_out"):
         if name in frame:
             frame[name] = [";".join(names) for names in frame[name]]
@@ -48,27 +50,37 @@ def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterat
         for row in catalog:
             line = {**row, "config": row.config} if with_config else dict(row)
             for settings in line.keys() & {"params", "config"}:
-                line[settings] = {name: without_secret(name, value) for name, value in line[settings].items()}
+                line[settings] = {n: told_apart(without_secret(n, value)) for n, value in line[settings].items()}
             yield line
         return
-    for record in _frame(catalog, rows).to_dict("records"):
-        yield {str(name): _plain(value) for name, value in record.items()}
+    for record in _frame(catalog, rows, _as_json).to_dict("records"):
+        yield {str(name): _plain(value) for name, value in record.items() if value is not UNSET}
 
 
-def _frame(catalog: Catalog, rows: str) -> pd.DataFrame:
-    return _without_secrets(catalog.compare() if rows == CONFIGURATIONS else _of_trials(catalog))
-
-
-def _without_secrets(frame: pd.DataFrame) -> pd.DataFrame:
-    """Hide keys and passwords in the columns of hyperparameters; return the frame."""
+def _frame(catalog: Catalog, rows: str, shown: Callable[[Any], Any]) -> pd.DataFrame:
+    """Return a table with the hyperparameters of the trials as they are shown, without keys and passwords."""
     import pandas as pd
 
-    for name in [str(one) for one in frame.columns if str(one).startswith("config/")]:
-        values = list(frame[name])
-        shown = [value if value is pd.NA else without_secret(name, value) for value in values]
-        if any(one is not value for one, value in zip(shown, values, strict=True)):
-            frame[name] = shown
+    frame = (
+        catalog.to_pandas() if rows == MEDIA else catalog.compare() if rows == CONFIGURATIONS else _of_trials(catalog)
+    )
+    configs = {trial.name: trial.config for trial in catalog.trials}
+    owners = [names[0] for names in frame["trials"]] if rows == CONFIGURATIONS else list(frame.get("trial", ()))
+    for column in [str(one) for one in frame.columns if str(one).startswith("config/")]:
+        name = column.removeprefix("config/")
+        values = [shown(without_secret(name, setting_of(configs[owner], name))) for owner in owners]
+        frame[column] = pd.Series(values, frame.index, object)
     return frame
+
+
+def _as_cell(value: Any) -> Any:
+    """Return a hyperparameter as a cell of a CSV has it, in which nothing stands for one that is not set."""
+    is_number = isinstance(value, (int, float)) and value == value
+    return "" if value is UNSET else value if is_number else in_quotes(value) if isinstance(value, str) else str(value)
+
+
+def _as_json(value: Any) -> Any:
+    return value if value is UNSET else {} if value is UNKNOWN else told_apart(value)
 
 
 def _of_trials(catalog: Catalog) -> pd.DataFrame:
@@ -78,7 +90,7 @@ def _of_trials(catalog: Catalog) -> pd.DataFrame:
     for trial, score, best in videos.best_first():
         known: Mapping[str, Any] = {} if best is None else best
         row: dict[str, Any] = {"trial": trial.name, "status": state_of(trial)}
-        row |= {f"config/{name}": trial.config.get(name) for name in catalog.differing_params}
+        row |= {f"config/{name}": setting_of(trial.config, name) for name in catalog.differing_params}
         rate, low, high = success_of(trial)
         row |= {"score": score, "success_rate": rate, "success_low": low, "success_high": high}
         row |= {name: known.get(name) for name in ("episode_return", "episode_length", "step")}

@@ -13,10 +13,10 @@ import hashlib
 import json
 import math
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tune_media.experiment.params import differing
+from tune_media.experiment.params import UNKNOWN, UNSET, differing, setting_of
 from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import why_missing
@@ -25,7 +25,7 @@ from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.score import CLIP_LABEL, RETURNS, clip_rank, known_returns
 from tune_media.values.secrets import without_secret
-from tune_media.values.strict_json import finite
+from tune_media.values.strict_json import told_apart
 from tune_media.viewing.comparison import clip_scores, importances_of, judged, success_over_runs
 from tune_media.viewing.configurations import Judged
 from tune_media.viewing.forks import forks_in
@@ -75,7 +75,7 @@ def index_payload(
                 "id": trial.id,
                 "name": trial.name,
                 "url": f"media/{trial.id}/",
-                "params": {name: param(name, trial.config.get(name)) for name in params},
+                "params": param.all({name: setting_of(trial.config, name) for name in params}),
                 "abandoned": trial.is_abandoned,
                 "tapes": _tapes(trial),
                 **({"fork": forks[trial.id]} if trial.id in forks else {}),
@@ -321,7 +321,7 @@ def configurations_payload(
         "names": names,
         "configurations": [
             {
-                "params": {name: param(name, value) for name, value in entry.configuration.params.items()},
+                "params": param.all(entry.configuration.params),
                 "trials": [trials[number].id for number in entry.configuration.trials],
                 "left_out": [trials[number].id for number in entry.left_out],
                 "n": entry.n,
@@ -390,11 +390,14 @@ def config_payload(trial: TrialFiles) -> dict[str, Any]:
     {}
     """
     param = ShownParams(_MAX_SETTING)
-    return {name: param(name, value) for name, value in trial.config.items()}
+    return param.all(trial.config)
 
 
 class ShownParams:
-    """Makes hyperparameters JSON: finite, of bounded length, without keys and passwords. Equal ones are made once."""
+    """Makes hyperparameters JSON: of bounded length, without keys and passwords. Equal ones are made once.
+
+    What is not finite is a text, see ``told_apart``; what is not there is left out, and what is unknown is ``{}``.
+    """
 
     def __init__(self, most: int = _MAX_TEXT) -> None:
         self._most = most
@@ -402,11 +405,17 @@ class ShownParams:
 
     def __call__(self, name: str, value: Any) -> Any:
         """Return a hyperparameter as the page shows it."""
+        if value is UNKNOWN:
+            return {}
         if not isinstance(value, str):
-            return finite(without_secret(name, value))
+            return told_apart(without_secret(name, value))
         if (name, value) not in self._made:
-            self._made[name, value] = _text(without_secret(name, value), self._most)
+            self._made[name, value] = _text(told_apart(without_secret(name, value)), self._most)
         return self._made[name, value]
+
+    def all(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return hyperparameters by name."""
+        return {name: self(name, value) for name, value in values.items() if value is not UNSET}
 
 
 def _text(value: Any, most: int = _MAX_TEXT) -> str | None:

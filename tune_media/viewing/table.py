@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tune_media.experiment.params import setting_of
 from tune_media.experiment.status import TRIAL_FAILED
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import why_missing
@@ -62,7 +63,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     ranks_by_clip = label == CLIP_LABEL
     rows = []
     for trial, score, best in videos.best_first():
-        cells = [_setting(trial, name) for name in params]
+        cells = [setting_text(trial, name) for name in params]
         cells += [] if ranks_by_clip else ["" if score is None else short(score)]
         cells += [_rate(trial)] if tells else []
         clips = str(counts[trial.name])
@@ -86,14 +87,15 @@ def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
     lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]]
     lines[0] += ["success"] if tells else []
     for trial, *_ in catalog.best_first():
-        values = [_setting(trial, name) for name in params]
+        values = [setting_text(trial, name) for name in params]
         values += [short(trial.last_metrics.get(name, "")) for name in ("training_iteration", *names)]
         lines.append([trial.name, state_of(trial), *values, *([_rate(trial)] if tells else [])])
     return lines
 
 
-def _setting(trial: TrialFiles, name: str) -> str:
-    return short(without_secret(name, trial.config.get(name, "")))
+def setting_text(trial: TrialFiles, name: str) -> str:
+    """Return a hyperparameter of a trial as a table shows it, without secrets."""
+    return short(without_secret(name, setting_of(trial.config, name)))
 
 
 def state_of(trial: TrialFiles) -> str:
@@ -124,7 +126,7 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     head = [*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
     lines = [[*head, *(["success"] if tells else []), ""]]
     for (_, row), rate in zip(table.iterrows(), rates, strict=True):
-        values = [_shown(name, row[f"config/{name}"]) for name in names]
+        values = [setting_text(by_name[row["trials"][0]], name) for name in names]
         success = with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""
         lines.append([*values, *_numbers(row), *([success] if tells else []), _remark(row)])
     return lines
@@ -143,13 +145,6 @@ def _remark(row: pd.Series[Any]) -> str:
     told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_surely_worse"])
     left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
     return ", ".join(filter(None, [told, left_out]))
-
-
-def _shown(name: str, value: Any) -> str:
-    import pandas as pd
-
-    is_missing = value is pd.NA or value != value  # as a frame has the numbers that a row has not
-    return "" if is_missing else short(without_secret(name, value))
 
 
 def importance_line(catalog: Catalog) -> str:

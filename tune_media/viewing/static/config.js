@@ -53,7 +53,7 @@
     render({ app, trial }, { config, problem, text }) {
       if (problem) return html`<section class="panel config" aria-label="Config"><h3>Config</h3>
         <p class="problem">The config could not be read: ${problem}</p></section>`;
-      const all = Object.entries(config || trial.params);
+      const all = Object.entries(config ? tm.filter.readAll(config) : trial.params);
       if (!all.length) return null;
       const own = new Map(all);
       const wanted = text.trim().toLowerCase();
@@ -79,7 +79,7 @@
   }
 
   const Settings = ({ rows }) => html`<dl class="settings">${rows.map(([name, value]) => html`<div key=${name}>
-    <dt>${name}</dt><dd>${value == null ? "None" : tm.filter.plain(String(value))}</dd></div>`)}</dl>`;
+    <dt>${name}</dt><dd>${tm.filter.plain(tm.filter.shown(value))}</dd></div>`)}</dl>`;
 
   tm.config = { Title, TrialTitle, ConfigPanel };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -155,8 +155,8 @@
     const path = clip || (app.source.tape && tape ? tm.tape.pathOf(tape, episode) : null);
     const enter = (event) => onPeek(event.currentTarget, own && tm.model.clipNamed(own, clip));
     const leave = (event) => onPeek(event.currentTarget, null);
-    const text = (value, name) => (value == null ? "–"
-      : isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value)
+    const text = (value, name) => (isConfig(name) && own ? own.texts[name.slice(CONFIG.length)] ?? String(value)
+      : value == null ? "–"
         : FLAGS.has(name) ? (value ? "yes" : "no") : typeof value === "number" && !NAMES.has(name) ? number(value)
           : name === "trial" ? own?.shortName || value : String(value));
     return html`<tr>

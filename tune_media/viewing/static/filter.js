@@ -8,7 +8,42 @@
   const RANGE = /^(-?[\d.]*\d(?:e[-+]?\d+)?)?\.\.(-?[\d.]*\d(?:e[-+]?\d+)?)?$/i;
   const FEWEST_DIGITS = 4; // that the page shows of a number
   const WORDS = { or: "or", "|": "or", "||": "or", and: "and", "&": "and", "&&": "and", not: "not" };
+  // What people write for values that are no texts and no finite numbers, and how titles show them; as in params.py
+  const VALUES = new Map(Object.entries({ none: "None", null: "None", nan: "nan", inf: "inf", infinity: "inf",
+    "-inf": "-inf", "-infinity": "-inf", unset: "unset", unknown: "unknown" }));
+  const NOT_FINITE = new Map([["Infinity", Infinity], ["-Infinity", -Infinity], ["NaN", NaN]]);
+  const LIKE_THESE = /^"*(?:-?Infinity|NaN)"*$/;
+  /** Stands for a hyperparameter of a trial whose params.json is damaged; one that is not set is undefined. */
+  const UNKNOWN = Object.freeze({ toString: () => "unknown" });
   const unquoted = (text) => text.replace(/"/g, "");
+
+  /** Return what strict JSON tells of a hyperparameter, see `told_apart` in strict_json.py. */
+  function read(value) {
+    if (typeof value === "string") {
+      return NOT_FINITE.has(value) ? NOT_FINITE.get(value) : LIKE_THESE.test(value) ? value.slice(1, -1) : value;
+    }
+    return value && typeof value === "object" && !Array.isArray(value) ? UNKNOWN : value;
+  }
+
+  /** Return hyperparameters by name, each as `read` returns it. */
+  const readAll = (params) => Object.fromEntries(Object.entries(params).map(([name, value]) => [name, read(value)]));
+
+  /** Return a text in quotes if it would else stand for another value. */
+  const inQuotes = (text) => (VALUES.has(text.replace(/^"+|"+$/g, "").toLowerCase()) ? `"${text}"` : text);
+
+  /** Return a hyperparameter as titles and filters have it. */
+  function shown(value) {
+    if (value == null) return value === null ? "None" : "unset";
+    if (typeof value === "string") return inQuotes(value);
+    return VALUES.get(String(value).toLowerCase()) || String(value);
+  }
+
+  /** Return whether a hyperparameter has no value that could be compared with others. */
+  const isLacking = (value) => value == null || value === UNKNOWN || Number.isNaN(value);
+
+  /** Return the number that a text stands for; NaN if none. */
+  const numberOf = (text) => ({ inf: Infinity, "-inf": -Infinity })[VALUES.get(text.trim().toLowerCase())]
+    ?? (text.trim() === "" ? NaN : Number(text));
 
   /** Return the tokens of a filter; blanks around an operator are no end of a token. */
   function tokensOf(text) {
@@ -95,7 +130,7 @@
         problem = lacks;
         return () => true;
       }
-      const compares = comparison(operator, unquoted(value));
+      const compares = comparison(operator, value.trim());
       if (operator === "=" || operator === "==") equalities.push({ value: read, text: unquoted(value) });
       return (trial, clip) => compares(read(trial, clip));
     }
@@ -113,7 +148,7 @@
   /** Return what a comparison lacks, or null: a value, or a number to be larger or smaller than. */
   function lackOf(name, operator, value) {
     if (value === "") return `“${name}${operator}” lacks a value, such as ${name}${operator}1`;
-    const lacksNumber = /[<>]/.test(operator) && Number.isNaN(Number(unquoted(value) || NaN));
+    const lacksNumber = /[<>]/.test(operator) && Number.isNaN(numberOf(unquoted(value)));
     return lacksNumber ? `“${unquoted(value)}” is no number, which ${name}${operator} needs` : null;
   }
 
@@ -138,10 +173,11 @@
   }
 
   /** Return a test of a value: equal to a text, number or None, between two numbers, or smaller or larger than one. */
-  function comparison(operator, text) {
-    const number = text.trim() === "" ? NaN : Number(text);
+  function comparison(operator, raw) {
+    const text = inQuotes(raw.slice(1, -1)) === raw ? raw : unquoted(raw);
+    const number = numberOf(text);
     if (operator === "=" || operator === "==" || operator === "!=") {
-      const same = equality(text, number);
+      const same = equality(text, number, VALUES.get(raw.toLowerCase()));
       return (value) => same(value) === (operator !== "!=");
     }
     return (value) => {
@@ -150,7 +186,7 @@
     };
   }
 
-  function equality(text, number) {
+  function equality(text, number, word) {
     const range = RANGE.exec(text);
     if (range && (range[1] || range[2])) {
       const [low, high] = [Number(range[1] ?? -Infinity), Number(range[2] ?? Infinity)];
@@ -160,11 +196,11 @@
     const digits = /[.e]/i.test(text) ? text.trim().replace(/^-?[0.]*|e.*|\./gi, "").length : 0;
     const same = (value) => {
       if (Array.isArray(value)) return value.some(same); // the names of one thing
-      if (value == null) return lower === "none" || lower === "null";
+      if (isLacking(value)) return shown(value) === word;
       if (typeof value === "boolean") return String(value) === lower || (value ? "yes" : "no") === lower;
       const areNumbers = typeof value === "number" && !Number.isNaN(number);
       if (areNumbers) return isClose(value, number) || isShownAs(value, number, digits);
-      return String(value) === text || plain(String(value)) === text;
+      return shown(value) === text || (typeof value === "string" && shown(plain(value)) === text);
     };
     return same;
   }
@@ -173,7 +209,8 @@
   const plain = (text) => text.replace(/^<(?:function|class) '?(.+?)'?( [0-9a-f]{8})?>$/, "$1$2");
 
   /** Return whether two numbers are the same up to rounding: 0.9 + 0.05 is 0.95 to people. */
-  const isClose = (a, b) => a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
+  const isClose = (a, b) => a === b
+    || (Number.isFinite(a - b) && Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b)));
 
   /** Return whether a value is shown as a number: rounded as on the page, or to the digits that were typed, if many. */
   const isShownAs = (value, number, digits) => isClose(Number(tm.ui.number(value).replace(/,/g, "")), number)
@@ -182,7 +219,7 @@
   /** Return a comparison as the filter reads it: with quotes where a blank or a sign would end it. */
   function token(name, value) {
     const quoted = (text) => (/[\s()"<>=!|&]/.test(text) || text === "" ? `"${text.replace(/"/g, "")}"` : text);
-    return `${quoted(name)}=${quoted(value == null ? "None" : String(value))}`;
+    return `${quoted(name)}=${quoted(shown(value))}`;
   }
 
   /** Return the value that was meant by one that no row has, or null; `rows` are [trial, clip]. */
@@ -197,5 +234,5 @@
     return null;
   }
 
-  tm.filter = { parse, token, plain, meantValue };
+  tm.filter = { parse, token, plain, meantValue, read, readAll, shown, isLacking };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -83,7 +83,8 @@
   /** Turn the server's index into trials with their clips. */
   function decode(payload) {
     const trials = payload.trials.map((trial, number) => ({
-      ...trial, number, color: COLORS[number % COLORS.length], groups: new Map(), metrics: byName(), clipCount: 0,
+      ...trial, params: tm.filter.readAll(trial.params), number, color: COLORS[number % COLORS.length],
+      groups: new Map(), metrics: byName(), clipCount: 0,
       texts: byName(), status: "", error: "",
     }));
     for (const name of payload.params) {
@@ -227,7 +228,8 @@
   }
 
   /** Decode the configurations. Each shows a clip of the trial nearest to the mean: no lucky seed stands for all. */
-  function decodeConfigurations({ names: found, configurations, verdict, importance }, model) {
+  function decodeConfigurations({ names: found, configurations: given, verdict, importance }, model) {
+    const configurations = given.map((one) => ({ ...one, params: tm.filter.readAll(one.params) }));
     const names = [...found].sort((a, b) => model.params.indexOf(a) - model.params.indexOf(b));
     const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
     const all = configurations.map((one, place) => {
@@ -320,17 +322,18 @@
 
   /** Return the value by which a trial is sorted or filtered; `clip` is the one that it shows. */
   function valueOf(trial, name, clip) {
-    if (OWN_NAMES.includes(name)) return trial[name];
-    if (name.startsWith("clip:")) return clip ? clip[name.slice(5)] : null;
     if (name.startsWith("param:")) return trial.params[name.slice(6)];
-    return trial.metrics[name.replace(/^metric:/, "")];
+    if (OWN_NAMES.includes(name)) return trial[name] ?? null;
+    if (name.startsWith("clip:")) return clip?.[name.slice(5)] ?? null;
+    return trial.metrics[name.replace(/^metric:/, "")] ?? null;
   }
 
   /** Compare two values of any type; missing ones come last in both directions. */
   function compare(a, b, sign) {
-    const missing = Number(a == null) - Number(b == null);
-    if (missing || a == null) return missing;
-    if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+    const { isLacking } = tm.filter;
+    const missing = Number(isLacking(a)) - Number(isLacking(b));
+    if (missing || isLacking(a)) return missing;
+    if (typeof a === "number" && typeof b === "number") return a === b ? 0 : sign * (a - b);
     return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
   }
 
@@ -360,18 +363,18 @@
   /** Return a trial's name, its status and its differing hyperparameters as one text. */
   const describe = (trial) => [trial.name, trial.status, ...(isFailed(trial) ? ["failed", trial.error] : []),
     ...(trial.abandoned ? ["abandoned"] : []),
-    ...Object.entries(trial.params).map(([name, value]) => `${name}=${value}`)].join(" ");
+    ...Object.entries(trial.params).map(([name, value]) => `${name}=${tm.filter.shown(value)}`)].join(" ");
 
   const isFailed = (trial) => trial.status === "error";
 
   /** Return a hyperparameter's values as texts with as few digits as tell them apart, and no separators (seeds). */
   function textsOf(values) {
-    const numbers = [...new Set(values.filter((value) => typeof value === "number" && !Number.isInteger(value)))];
+    const isBroken = (value) => Number.isFinite(value) && !Number.isInteger(value);
+    const numbers = [...new Set(values.filter(isBroken))];
     let digits = FEWEST_DIGITS;
     const short = (value) => String(Number(value.toPrecision(digits)));
     while (digits < 17 && new Set(numbers.map(short)).size < numbers.length) digits++;
-    return values.map((value) => (value == null ? "None"
-      : typeof value === "number" && !Number.isInteger(value) ? short(value) : tm.filter.plain(String(value))));
+    return values.map((value) => (isBroken(value) ? short(value) : tm.filter.plain(tm.filter.shown(value))));
   }
 
   /** Return the names that a trial may be called by: its own, the one that is shown, and its id. */

@@ -10,7 +10,7 @@
   const MOST_TICKS = 6;
   const CLOSEST_TICKS = 0.13; // of the axis
   const LOG_FROM = 20; // the largest value is so many times the smallest: the axis is logarithmic
-  const NONE = 0.2; // of the chart: the place of trials whose hyperparameter is None, before the numbers of the others
+  const NONE = 0.2; // of the chart: the place of trials whose hyperparameter is no finite number, before the others
   const EDGE = 0.11; // of the chart, at each end of an axis: room for a dot that stands aside
   const FLOOR = 0.035; // of the chart: where a trial without a score is
   const NEAR = 28; // pixels from the pointer to a trial that it is on
@@ -67,7 +67,8 @@
 
   /** Return the axis of a hyperparameter: where each trial is, and the ticks. */
   function axisOf(name, trials) {
-    const values = trials.map((trial) => trial.params[name]).filter((value) => value != null);
+    const isOther = (trial) => tm.filter.isLacking(trial.params[name]) || Math.abs(trial.params[name]) === Infinity;
+    const values = trials.filter((trial) => !isOther(trial)).map((trial) => trial.params[name]);
     const isNumeric = values.length > 0 && values.every((value) => typeof value === "number");
     if (!isNumeric) {
       const texts = [...new Set(trials.map((trial) => trial.texts[name]))]
@@ -76,13 +77,16 @@
       return { name, at: (trial) => share(trial.texts[name]),
         ticks: spread(texts.map((text) => ({ text, at: share(text) }))) };
     }
-    const own = new Map(trials.filter((trial) => trial.params[name] != null)
+    const own = new Map(trials.filter((trial) => !isOther(trial))
       .map((trial) => [trial.params[name], trial.texts[name]]));
     const { place, ticks } = numericAxis(values, spreadingOf(values), own.size <= MOST_TICKS ? own : null);
     if (values.length === trials.length) return { name, at: (trial) => place(trial.params[name]), ticks };
+    const others = [...new Set(trials.filter(isOther).map((trial) => trial.texts[name]))].sort();
     const moved = (share) => NONE + (1 - NONE) * share;
-    return { name, at: ({ params }) => (params[name] == null ? NONE / 2 : moved(place(params[name]))),
-      ticks: spread([{ text: "None", at: NONE / 2 }, ...ticks.map(({ text, at }) => ({ text, at: moved(at) }))]) };
+    const aside = (text) => (NONE * (others.indexOf(text) + 0.5)) / others.length;
+    return { name, at: (trial) => (isOther(trial) ? aside(trial.texts[name]) : moved(place(trial.params[name]))),
+      ticks: spread([...others.map((text) => ({ text, at: aside(text) })),
+        ...ticks.map(({ text, at }) => ({ text, at: moved(at) }))]) };
   }
 
   /** Return an axis of numbers: {place(value): its share of the axis, ticks}. `own` has all values that get a tick. */

@@ -14,6 +14,7 @@
 
   /** Return all columns after the trial's: {key to sort rows by, name in a CSV, label, isShown by default}. */
   function columnsOf({ data, state, hasClips }) {
+    const { isLacking } = tm.filter;
     const { metricNames, params, main, rates: [rate] = [] } = data;
     const isMetric = metricNames.includes(state.score);
     const others = metricNames.filter((name) => name !== state.score);
@@ -25,7 +26,7 @@
       ...(state.score ? [{ key: SCORE, name: isMetric ? `last/${state.score}` : model.scoreLabel(state.score),
         label: model.scoreLabel(state.score), isNumber: true, isShown: true }] : []),
       ...params.map((param, at) => ({ key: `param:${param}`, name: `config/${param}`, label: labels[at], param,
-        isNumber: data.trials.every(({ params: own }) => own[param] == null || typeof own[param] === "number"),
+        isNumber: data.trials.every(({ params: { [param]: own } }) => isLacking(own) || typeof own === "number"),
         isShown: true })),
       ...metrics.map((metric, at) => ({ key: `metric:${metric}`, name: `last/${metric}`,
         label: model.knownScores().includes(metric) ? model.scoreLabel(metric)
@@ -71,7 +72,9 @@
       const text = value == null ? "" : String(value);
       return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
     };
-    const lines = rows.map((row) => [row.trial.name, ...columns.map((column) => valueOf(row, column))]);
+    const ofColumn = (value, { param }) => (param && value !== undefined ? tm.filter.shown(value) : value);
+    const lines = rows.map((row) => [row.trial.name,
+      ...columns.map((column) => ofColumn(valueOf(row, column), column))]);
     return [["trial", ...columns.map(({ name }) => name)], ...lines]
       .map((line) => `${line.map(cell).join(",")}\n`).join("");
   }
