@@ -43,5 +43,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("experiment", "folder", "task"):
         parser.add_argument(name)
-    given = parser.parse_args()
-    write(given.experiment, Path(given.folder), given.task)
+    arguments = parser.parse_args()
+    write(arguments.experiment, Path(arguments.folder), arguments.task)

@@ -42,7 +42,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("experiment", "dataset", "env"):
         parser.add_argument(name)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     minari.create_dataset_from_buffers(
-        given.dataset, buffer=list(buffers(given.experiment)), env=gym.make(given.env), data_format="arrow"
+        arguments.dataset, buffer=list(buffers(arguments.experiment)), env=gym.make(arguments.env), data_format="arrow"
     )

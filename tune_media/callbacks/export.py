@@ -46,7 +46,7 @@ class ExportSummary:
 
 @dataclass(frozen=True)
 class FinishedTrial:
-    """A trial that is over, as its files and Tune's snapshots tell of it.
+    """A trial that is over, read from its files and Tune's snapshots.
     ``results`` are the lines of those that count; for ``chosen`` see ``nested_choice``.
     """
 

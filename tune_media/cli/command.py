@@ -163,13 +163,13 @@ def in_shell(text: str) -> str:
     return text.with_options(options) if isinstance(text, Message) else text
 
 
-def shell_word(path: str, *given: str | None) -> str:
-    """Return a folder as a word of a command: on an object store with the scheme and options of what was given.
+def shell_word(path: str, *uris: str | None) -> str:
+    """Return a folder as a word of a command: on an object store with the scheme and options of its URI.
 
     >>> shell_word("bucket/exp/evaluations/a", "s3://bucket/exp?region=us-east-1&access_key=AKIA0&secret_key=s3cr3t")
     "'s3://bucket/exp/evaluations/a?region=us-east-1&access_key=***&secret_key=***'"
     """
-    for uri in given:
+    for uri in uris:
         scheme, sign, rest = (uri or "").partition("://")
         if sign and path.startswith(f"{rest.partition('/')[0]}/"):
             return shlex.quote(redacted(f"{scheme}://{path}{''.join(rest.partition('?')[1:])}"))

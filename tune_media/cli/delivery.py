@@ -57,11 +57,11 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
       tune-media export my_sweep --to wandb --project walkers
       tune-media export s3://bucket/my_sweep --to tensorboard -o my_sweep_tb
     """
-    given = {name: value for name, value in options.items() if value}
-    _check_options(tracker, output, given)
+    settings = {name: value for name, value in options.items() if value}
+    _check_options(tracker, output, settings)
     if tracker is None:
-        return _save_clip(experiment, str(output), **given)
-    done = _export_to(tracker, experiment, output, given)
+        return _save_clip(experiment, str(output), **settings)
+    done = _export_to(tracker, experiment, output, settings)
     with_what = f"{counted(done.results, 'result')} and {counted(done.media, 'medium', 'media')}"
     lines = [f"{tracker} has {counted(done.trials, 'trial')}, with {with_what}."]
     lines += [f"Left alone: {trial}: {reason}" for trial, reason in done.left_alone.items()]
@@ -70,9 +70,9 @@ def export(experiment: str, tracker: str | None, output: str | None, **options: 
     return Outcome({"tracker": tracker, "path": output, **vars(done)}, lines, problem=problem)
 
 
-def _check_options(tracker: str | None, output: str | None, given: dict[str, Any]) -> None:
+def _check_options(tracker: str | None, output: str | None, settings: dict[str, Any]) -> None:
     """Raise UsageError if there are options of another tracker, or if ``-o`` is missing or too much."""
-    foreign = [f"--{name.replace('_', '-')}" for name in given if name not in _OPTIONS[tracker]]
+    foreign = [f"--{name.replace('_', '-')}" for name in settings if name not in _OPTIONS[tracker]]
     writes = tracker in (None, "tensorboard")
     if foreign or (output is None) == writes:
         wrong = " and ".join(foreign) or "-o"
@@ -109,19 +109,19 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
     return Outcome({"path": str(path), "bytes": size, "clips": [clip]}, [f"{path} ({size / 1e6:.1f} MB): {which}"])
 
 
-def _export_to(tracker: str, experiment: str, output: str | None, given: dict[str, Any]) -> ExportSummary:
+def _export_to(tracker: str, experiment: str, output: str | None, settings: dict[str, Any]) -> ExportSummary:
     import tune_media as tm
     from tune_media.export import to_tensorboard, to_tracker
 
     if tracker == "tensorboard":
         return to_tensorboard(experiment, str(output), progress=click.echo)
     if tracker == "wandb":
-        if given.pop("offline", False):
-            given["mode"] = "offline"
-        return to_tracker(experiment, tm.WandbMediaLoggerCallback(**given), progress=click.echo)
+        if settings.pop("offline", False):
+            settings["mode"] = "offline"
+        return to_tracker(experiment, tm.WandbMediaLoggerCallback(**settings), progress=click.echo)
     if tracker == "trackio":
-        return to_tracker(experiment, tm.TrackioMediaLoggerCallback(**given), progress=click.echo)
-    return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**given), progress=click.echo)
+        return to_tracker(experiment, tm.TrackioMediaLoggerCallback(**settings), progress=click.echo)
+    return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**settings), progress=click.echo)
 
 
 @click.command(cls=Command, short_help="Store what a driver left on this machine.")

@@ -55,42 +55,42 @@ def list_media(
       tune-media list --json ~/ray_results/my_sweep | jq .episode_return
       tune-media list --rows configurations --csv my_sweep > table.csv
     """
-    of = _rows(every, rows, with_config, csv)
+    kind = _kind_of_row(every, rows, with_config, csv)
     from tune_media.viewing.catalog import load
     from tune_media.viewing.table import lost_lines
 
     catalog = load(experiment, columns=columns)
     if trials:
         catalog = catalog.of_trials(trial_names(catalog, trials))
-    if not len(catalog) and (of == "media" or not catalog.trials):
+    if not len(catalog) and (kind == "media" or not catalog.trials):
         raise click.ClickException("\n".join(lost_lines(catalog)) or nothing_recorded(catalog.path))
     from tune_media.viewing.list_formats import as_csv, as_json
 
-    lines = [as_csv(catalog, of)] if csv else _tables(catalog, of)
-    return Outcome(as_json(catalog, of, with_config=with_config), lines)
+    lines = [as_csv(catalog, kind)] if csv else _tables(catalog, kind)
+    return Outcome(as_json(catalog, kind, with_config=with_config), lines)
 
 
-def _rows(every: bool, rows: str | None, with_config: bool, csv: bool) -> str:
-    """Return what a line is. Raises UsageError if options exclude each other."""
+def _kind_of_row(every: bool, rows: str | None, with_config: bool, csv: bool) -> str:
+    """Return the kind of row that is listed. Raises UsageError if options exclude each other."""
     if csv and is_json():
         raise click.UsageError("--csv and --json exclude each other.")
-    of = rows or ("media" if every or is_json() else "trials")
+    kind = rows or ("media" if every or is_json() else "trials")
     if with_config and not is_json():
         raise click.UsageError("--config adds the whole config to the lines of --json: " + remedy("pass both."))
-    if with_config and of != "media":
+    if with_config and kind != "media":
         raise click.UsageError(f"--config is for media, and --rows {rows} wants others.")
-    if every and of != "media":
+    if every and kind != "media":
         raise click.UsageError(f"--all and --rows {rows} exclude each other.")
-    return of
+    return kind
 
 
-def _tables(catalog: Catalog, of: str) -> Iterator[str]:
+def _tables(catalog: Catalog, kind: str) -> Iterator[str]:
     from tune_media.viewing import table
 
-    if of == "configurations":
+    if kind == "configurations":
         yield table.configuration_table(catalog, always=True)
         return
-    if of == "media":
+    if kind == "media":
         yield table.media_table(catalog)
     else:
         if configurations := table.configuration_table(catalog):

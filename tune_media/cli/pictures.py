@@ -34,10 +34,10 @@ def _tiles(
     from tune_media.viewing.catalog import load
     from tune_media.viewing.grid_choice import MAX_TILES, choose_tiles
 
-    at = _step(step or "best")
+    chosen_step = _step(step or "best")
     catalog = load(experiment)
     names = trial_names(catalog, trials)
-    tiles = choose_tiles(catalog, trials=names, step=at, over_training=over_training, key=key)
+    tiles = choose_tiles(catalog, trials=names, step=chosen_step, over_training=over_training, key=key)
     if len(tiles) == MAX_TILES:
         others = "evenly spread over the training" if over_training else "those of the best trials; --trials has others"
         click.echo(f"At most {MAX_TILES} clips are shown: {others}.", err=True)
@@ -135,7 +135,7 @@ def _shown(catalog: Catalog | None, strips: Sequence[Strip], frames: int, width:
         trial = next((one for one in trials if posixpath.join(one.media_path, row["path"]) == row["file"]), None)
         details = episode_details(trial, row) if trial else {}
         steps = {number: step_of(strip.facts, number) for number in frame_numbers(strip, frames, width)}
-        shown = [{"frame": at, "step": step, "values": values_at(details, step)} for at, step in steps.items()]
+        shown = [{"frame": frame, "step": step, "values": values_at(details, step)} for frame, step in steps.items()]
         yield {**clip_facts(strip.facts, file=strip.name), "frames": shown}
 
 

@@ -64,7 +64,7 @@ class StoredCheckpoint:
         return content_digest(self.filesystem, self.path, _needed(self.filesystem, self.path))
 
     def files(self) -> tuple[tuple[str, int, int | None], ...]:
-        """Return path, size and time of each of its files: the same at two looks if nobody writes it."""
+        """Return path, size and time of each of its files: equal in two reads if no process is writing."""
         infos = [self.filesystem.get_file_info(self.path)]
         if not infos[0].is_file:
             selector = pyarrow.fs.FileSelector(self.path, recursive=True, allow_not_found=True)

@@ -187,7 +187,7 @@ class Progress:
         """The evaluation with this name, in this folder, waits for checkpoints."""
 
     def begin(self, name: str, episodes: int, missing: int) -> None:
-        """The evaluation with this name has so many episodes, of which some are missing yet."""
+        """An evaluation begins: ``episodes`` in all, ``missing`` still to play."""
 
     def played(self, episodes: int) -> None:
         """So many more episodes have been played."""

@@ -52,9 +52,10 @@ class Follower:
     def deleted(
         self, played: Callable[[CheckpointSeries], set[int]], failed: Mapping[tuple[str, int], str]
     ) -> list[str]:
-        """Return which checkpoints are gone that ``played``, the numbers of a training's played ones, lacks.
+        """Return the checkpoints that were deleted before they were played.
 
-        ``failed`` has why some could not be played, by the path of the trial and the number.
+        ``played`` gives the numbers of a training's played ones; ``failed`` has why some could not be played, by the
+        path of the trial and the number.
         """
         lost = []
         for series in self._sources.series:

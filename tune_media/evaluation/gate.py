@@ -194,7 +194,7 @@ class GateProgress:
         """The standing under a condition after another batch, of so many seeds at most."""
 
     def tells(self, text: str) -> None:
-        """A sentence on what is to be expected."""
+        """A sentence that says how many seeds equal policies would need."""
 
     def renders(self, condition: str) -> None:
         """Clips are made next, by a process that has time limits of its own."""
@@ -394,7 +394,7 @@ def _same(contents: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> GateVerdict:
-    """Return what is to be said of the base, or of the floor, under a condition."""
+    """Return the verdict against the base or the floor under a condition."""
     standing = pairs.standings[of_floor]
     scores = dict(itertools.islice(pairs.scores.items(), standing.seeds))
     losses = {seed: (standing.base if of_floor else of[0]) - of[-1] for seed, of in scores.items()}

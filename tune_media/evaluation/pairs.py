@@ -1,4 +1,4 @@
-"""A policy, or two of them on the same seeds in turns, that play until it is sure which way it goes."""
+"""Plays one policy, or two on the same seeds in turns, until there is a verdict."""
 
 from __future__ import annotations
 

@@ -277,12 +277,12 @@ def _function_name(argument: str, value: Any, *, has_code: bool = False) -> str 
 
 
 def code_digest(function: Any) -> str:
-    """Return a digest of what a function does, as far as it is plain; None has one, too."""
+    """Return a hash of a function's code, defaults and plain closure values; None has one, too."""
     return name_digest(without_address(repr(_code_of(function))))
 
 
 def _code_of(function: Any) -> Any:
-    """Return what a function does, as far as it is plain: its code, its defaults, and what it holds."""
+    """Return a function's code, defaults and closure values."""
     if isinstance(function, functools.partial):
         return _code_of(function.func), function.args, function.keywords
     code = getattr(function, "__code__", None)

@@ -316,7 +316,7 @@ def _decided(
     level: float,
     after: int,
 ) -> Standing:
-    """Return what is said after the first look that decides, or after the last one."""
+    """Return the standing at the first decisive seed, else at the last."""
     count = len(base)
     if not count:
         return Standing(UNDECIDED, 0)

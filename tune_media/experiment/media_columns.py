@@ -22,7 +22,7 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MediaColumns:
-    """Index lines ordered by step, section and key: what is often asked for in columns, the whole lines packed.
+    """Index lines ordered by step, section and key: hot fields as columns, the full line packed.
 
     >>> line = b'{"section": "train", "key": "k", "kind": "video", "step": 3, "episode_return": 1.5}'
     >>> columns = MediaColumns.of_lines([parse_json(line)])

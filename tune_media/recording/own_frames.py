@@ -41,7 +41,7 @@ class OwnFrames:
 
     @property
     def want_last(self) -> bool:
-        """Whether the last frame stands for a place that the episode did not come to."""
+        """Whether the last frame replaces one planned after the end."""
         return bool(self._places)
 
     def take(self, step: int, render: Callable[[], Mapping[str, Any]]) -> None:

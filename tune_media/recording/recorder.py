@@ -68,7 +68,7 @@ class Recorder:
         # the episodes that ended since the last collection
         self.candidates = Candidates(plan, self.problems, self.clock)
         self.collector = Collector(plan.collect)
-        # Values beside info's convention are told of, unless something else may read or store them.
+        # warn once about values that the convention ignores, unless something else may read or store them
         self._tells_strays = plan.collect is None and plan.success is None and not plan.looks_at_steps
         self.abandoned = 0  # episodes that were being recorded and never ended
         self.looks_at_steps = plan.looks_at_steps  # ``step`` needs the action and the observation

@@ -70,7 +70,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
         name += " (failed)" if trial.status.word == TRIAL_FAILED else ""
         if best is None:
-            rows.append([name, *cells, "", "", "", clips, "unknown" if counts[trial.name] else "no clip"])
+            rows.append([name, *cells, "", "", "", clips, "no clip has a return" if counts[trial.name] else "no clip"])
             continue
         shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
         rows.append([name, *cells, *shown, clips, _relative(best, catalog)])

@@ -13,7 +13,7 @@ from tune_media.viewing.statistics import Estimate
 SURE, SURELY = "sure", "surely"
 AHEAD_BY = "ahead by"
 """The head of a column that says of each one how far the best is ahead of it."""
-ERRS = f"«{SURELY.capitalize()}» errs in at most one of twenty sweeps of equal configurations. Intervals: 95 %."
+ERRS = f"«{SURELY.capitalize()}» is wrong in at most 5 % of sweeps whose configurations are all equal. Intervals: 95 %."
 NOT_SURELY_WORSE = f"not {SURELY} worse"
 CLOSE, EQUAL, FEW_EQUAL, ONE_RUN, ONE_RUN_EACH = "close", "equal", "few_equal", "one_run", "one_run_each"
 _DOUBTS = {  # of one other, and of several
