@@ -1,4 +1,3 @@
-import json
 import tempfile
 from pathlib import Path
 
@@ -234,16 +233,8 @@ def test_a_wrapper_in_a_trainable_tells_of_every_episode(wrapped):
     assert b"late" in text.tensor_proto.string_val[0]
 
 
-def test_wandbs_table_has_a_row_for_each_episode(wrapped):
-    _, catalog, trial = wrapped
-    (table,) = trial.glob("wandb/offline-run-*/files/media/table/episodes_*.table.json")
-    content = json.loads(table.read_text())
-    rows = [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
-    episodes = catalog.episodes()
-    assert {row["episode_id"] for row in rows} == set(episodes["episode_id"])
-    assert sum(row["clip"] is not None for row in rows) == 3
-    assert {row["episode_return"] for row in rows} == set(episodes["episode_return"])
-    assert all(isinstance(row["speed_avg"], float) for row in rows)
+def test_wandb_has_the_clips_and_pictures_of_a_wrapper_in_a_trainable(wrapped):
+    _, _, trial = wrapped
     held = read_wandb(trial)
     assert sorted(held.clips) == ["train/rollout/best"]
     assert sorted(held.images) == ["train/rollout/heat/best"]

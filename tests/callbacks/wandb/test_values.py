@@ -29,12 +29,8 @@ def test_a_clip_is_its_file_with_a_caption_at_its_training_iteration(frames):
     assert caption_of(facts, None).startswith("return 12345.6,")
 
 
-def test_episodes_are_rows_and_histograms_of_plain_numbers():
+def test_episodes_are_histograms_of_plain_numbers():
     item = as_item(entry_of(batch_of(({"speed": 1.0}, {}), ({"speed": 3.0}, {})), "episodes/data"))
-    assert [(row["section"], row["episode_id"], row["metrics"]) for row in item["rows"]] == [
-        ("evaluation", "e0", {"speed": 1.0}),
-        ("evaluation", "e1", {"speed": 3.0}),
-    ]
     counts, edges = item["histograms"]["evaluation/episodes/speed"]
     assert sum(counts) == 2
     assert len(edges) == len(counts) + 1

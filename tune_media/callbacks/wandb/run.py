@@ -16,8 +16,8 @@ from typing import Any
 
 from tune_media.callbacks.export import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
-from tune_media.callbacks.wandb.episodes_table import WandbTable, trial_line, video_of
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
+from tune_media.callbacks.wandb.trials_table import trial_line, video_of
 from tune_media.callbacks.wandb.values import is_under
 from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
@@ -56,7 +56,6 @@ class WandbRun:
         self._defined: set[str] = set()
         self._step = int(getattr(self._run, "starting_step", 0) or 0) - 1
         self._waiting: dict[int, dict[str, list[Any]]] = {}  # media that wait for a row, by media step and key
-        self._episodes = WandbTable()
         self._returns: dict[str, float] = {}  # the last value of each metric that ranks trials
         self._kept_files: list[Path] = []
 
@@ -89,17 +88,14 @@ class WandbRun:
     def show(self, item: dict[str, Any]) -> None:
         """Log a medium, as ``as_item`` returns it."""
         time = item["time"]
-        if item["kind"] == "episodes":
+        if "histograms" in item:
             for key, bins in item["histograms"].items():
                 if bins is not None:
                     self._add(item["step"], key, self._wandb.Histogram(np_histogram=(bins[0], bins[1])), time)
-            self._episodes.add(item["step"], item["rows"])
             return
         file = self._files / item["name"]
         file.write_bytes(item["content"])
         self._kept_files.append(file)
-        if item["kind"] == "video" and "episode_id" in item["facts"]:
-            self._episodes.add_clip(item["facts"]["episode_id"], file, item["caption"])
         if item["kind"] == "video":
             self._add(item["step"], item["key"], video_of(self._wandb, file, item["caption"]), time)
         elif item["kind"] == "image":
@@ -117,15 +113,13 @@ class WandbRun:
         self._run.log_artifact(artifact)
 
     def end(self, exit_code: int, best: dict[str, Any] | None = None) -> None:
-        """Log the rest and the tables, and end the run.
+        """Log the rest and the line of the table of trials, and end the run.
 
         Raises:
             TimeoutError: The run is offline, and W&B's own process may not have written all of its file.
         """
         try:
             self._flush()
-            if self._episodes.last_step is not None:
-                self._add(self._episodes.last_step, "episodes", self._episodes.make(self._wandb, self._run.id))
             if best is not None:
                 self._run.summary.update({"best_return": best["best_return"]})
                 clip = None

@@ -59,13 +59,7 @@ def as_item(entry: MediaEntry) -> dict[str, Any]:
         "time": entry.time,
     }
     if isinstance(medium, (EpisodeBatch, Histogram)):
-        item["histograms"] = {tag: _bins(histogram) for tag, histogram in entry.histograms().items()}
-        item["kind"] = EpisodeBatch.kind
-        item["rows"] = [
-            {"section": entry.section, **episode.record.facts(), "metrics": dict(episode.record.metrics)}
-            for episode in (medium.episodes if isinstance(medium, EpisodeBatch) else ())
-        ]
-        return item
+        return {**item, "histograms": {tag: _bins(histogram) for tag, histogram in entry.histograms().items()}}
     facts = medium.facts()
     caption = medium.caption if isinstance(medium, Image) else caption_of(facts, medium.note)
     name = medium.name if isinstance(medium, Artifact) else item["name"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.callbacks.wandb.episodes_table import WandbTable, trial_line
+from tune_media.callbacks.wandb.trials_table import trial_line
 from tune_media.callbacks.wandb.values import best_item
 
 wandb = pytest.importorskip("wandb")
@@ -41,30 +41,3 @@ def test_the_line_of_a_trial_has_its_clip_with_its_return(clip):
         **{"section": "evaluation", "best_return": 9.5},
         **{"episode_length": 3, "step": 2, "lr": 0.1, "kind": "a"},
     }
-
-
-def test_odd_values_leave_the_table_whole(clip):
-    table = WandbTable()
-    facts = {"section": "train", "episode_length": 3, "seed": None}
-    odd = [float("nan"), float("inf"), 1, True, "text"]
-    for number, value in enumerate(odd):
-        episode = {"episode_id": f"e{number}", "episode_return": 1.0 * number}
-        table.add(number, [{**facts, **episode, "metrics": {"odd": value, "even": number}}])
-    table.add_clip("e1", clip, "return 1")
-    types, rows = written(table.make(wandb, "t"))
-    assert [row["odd"] for row in rows] == [None, None, "1", "True", "text"]
-    assert [row["even"] for row in rows] == [0, 1, 2, 3, 4]
-    assert "number" in types["even"]
-    assert [row["clip"] is not None for row in rows] == [False, True, False, False, False]
-    assert {row["trial"] for row in rows} == {"t"}
-
-
-def test_the_table_says_which_episodes_succeeded_if_that_is_known():
-    facts = {"section": "train", "episode_length": 3, "episode_return": 1.0, "metrics": {}}
-    told = WandbTable()
-    told.add(1, [{**facts, "episode_id": "a", "success": True}, {**facts, "episode_id": "b"}])
-    _, rows = written(told.make(wandb, "t"))
-    assert [row["success"] for row in rows] == ["True", None]
-    silent = WandbTable()
-    silent.add(1, [{**facts, "episode_id": "a"}])
-    assert "success" not in written(silent.make(wandb, "t"))[1][0]
