@@ -30,6 +30,7 @@ _FEWEST_DIGITS = 4  # that the page shows of a number
 _RANGE = re.compile(rf"({_NUMBER})?\.\.({_NUMBER})?")
 _MOST_LEVELS = 100  # far below Python's limit of 1,000 calls
 _MISSING = ("None", "nan", "unset", "unknown")
+_EQUAL = ("=", "==")
 _OR, _AND = ("or", "|", "||"), ("and", "&", "&&")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": np.less,
@@ -218,19 +219,28 @@ class _Filter:
 def _compared(values: Numbers | Texts, operator: str, text: str) -> Mask:
     if operator == "!=":
         return ~_compared(values, "=", text)
-    is_equality, word = operator in ("=", "=="), WORDS.get(text.lower())
+    word = WORDS.get(text.lower())
     text = text if in_quotes(text[1:-1]) == text else text.replace('"', "")
     if isinstance(values, Texts):
-        numbers = values.numbers
-        if not is_equality and numbers is None:
-            raise ValueError(f"the filter asks if texts are {operator} {text!r}.")
-        is_missing = word == "unset" or (word == "None" and not values.is_setting)
-        wanted = None if is_missing else word if word and values.is_setting else text
-        same = values.equal(wanted) if is_equality else np.zeros(len(values), bool)
-        is_number = not is_equality or bool(re.fullmatch(_NUMBER, text) or _RANGE.fullmatch(text))
-        return same | _compared(numbers, operator, text) if numbers is not None and is_number else same
-    if word in _MISSING:
-        return np.asarray(np.isnan(values), bool)
+        return _compared_texts(values, operator, text, word)
+    return np.asarray(np.isnan(values), bool) if word in _MISSING else _compared_numbers(values, operator, text)
+
+
+def _compared_texts(values: Texts, operator: str, text: str, word: str | None) -> Mask:
+    """Compare texts, and numbers that are among them; ``word`` is what the text stands for if it is no text."""
+    is_equality, numbers = operator in _EQUAL, values.numbers
+    if not is_equality and numbers is None:
+        raise ValueError(f"the filter asks if texts are {operator} {text!r}.")
+    is_missing = word == "unset" or (word == "None" and not values.is_setting)
+    wanted = None if is_missing else word if word and values.is_setting else text
+    same = values.equal(wanted) if is_equality else np.zeros(len(values), bool)
+    is_number = not is_equality or bool(re.fullmatch(_NUMBER, text) or _RANGE.fullmatch(text))
+    return same | _compared(numbers, operator, text) if numbers is not None and is_number else same
+
+
+def _compared_numbers(values: Numbers, operator: str, text: str) -> Mask:
+    """Compare numbers with a number, a truth value, or the ends of a range."""
+    is_equality = operator in _EQUAL
     bounds = _RANGE.fullmatch(text) if is_equality else None
     if bounds and (bounds[1] or bounds[2]):
         low, high = float(bounds[1] or "-inf"), float(bounds[2] or "inf")

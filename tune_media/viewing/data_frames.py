@@ -230,15 +230,23 @@ def data_frame(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> pd.
 
     frame = pd.DataFrame(rows, columns=list(columns))
     for name in (one for one in frame.columns if one in _WHOLE or str(one).startswith("config/")):
-        values = [row.get(name, pd.NA) for row in rows]
-        lacking = [value for value in values if value is None or value is pd.NA or value != value]
-        if len({str(value) for value in lacking}) > 1:
-            frame[name] = pd.Series(values, dtype=object)
-            continue
-        numbers = [value for value in values if not (value is None or value is pd.NA)]
-        if len(numbers) < len(values) and numbers and all(type(one) is int and abs(one) < 2**63 for one in numbers):
-            frame[name] = pd.array(values, dtype="Int64")
+        exact = _exact([row.get(name, pd.NA) for row in rows])
+        if exact is not None:
+            frame[name] = exact
     return frame
+
+
+def _exact(values: list[Any]) -> Any:
+    """Return the values of a column that pandas would change: different missing ones, or whole numbers; else None."""
+    import pandas as pd
+
+    lacking = [value for value in values if value is None or value is pd.NA or value != value]
+    if len({str(value) for value in lacking}) > 1:
+        return pd.Series(values, dtype=object)
+    numbers = [value for value in values if not (value is None or value is pd.NA)]
+    if numbers and len(numbers) < len(values) and all(type(one) is int and abs(one) < 2**63 for one in numbers):
+        return pd.array(values, dtype="Int64")
+    return None
 
 
 def _whole(value: Any) -> Any:

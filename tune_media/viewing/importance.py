@@ -222,21 +222,28 @@ def _columns(values: Sequence[Any]) -> Values:
     is_number = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in values]
     given = [as_number(value) for value, does in zip(values, is_number, strict=True) if does]
     numbers = [value for value in given if math.isfinite(value)]
-    others = {comparable(value) for value, does in zip(values, is_number, strict=True) if not does}
-    if len(set(numbers)) > 2 and len(numbers) + sum(
-        value is None or isinstance(value, Absent) for value in values
-    ) == len(values):
-        ranks = np.zeros(len(values))
-        ranks[np.array(is_number)] = _standard(ranks_of(np.array(numbers)))
-        parts = [ranks, np.where(is_number, ranks**2 - np.mean(ranks[np.array(is_number)] ** 2), 0.0)]
-        parts += [np.where(is_number, 0.0, 1.0)] if others else []
+    missing = sum(value is None or isinstance(value, Absent) for value in values)
+    if len(set(numbers)) > 2 and len(numbers) + missing == len(values):
+        parts = _of_numbers(np.array(numbers), np.array(is_number))
     else:
-        texts = [comparable(value) for value in values]
-        counts = Counter(texts).most_common(_MOST_GROUPS)
-        kept = [text for text, count in counts if count >= _FEWEST_IN_GROUP]
-        parts = [np.array([text == kept_text for text in texts], float) for kept_text in kept]
+        parts = _of_texts([comparable(value) for value in values])
     columns = np.array(parts, float).T.reshape(len(values), -1)
     return np.asarray(columns - columns.mean(axis=0)) if columns.size else columns
+
+
+def _of_numbers(numbers: Values, is_number: npt.NDArray[np.bool_]) -> list[Values]:
+    """Return the ranks of numbers, a parabola of them, and where there is none."""
+    ranks = np.zeros(len(is_number))
+    ranks[is_number] = _standard(ranks_of(numbers))
+    parts = [ranks, np.where(is_number, ranks**2 - np.mean(ranks[is_number] ** 2), 0.0)]
+    return parts if is_number.all() else [*parts, np.where(is_number, 0.0, 1.0)]
+
+
+def _of_texts(texts: Sequence[str]) -> list[Values]:
+    """Return where each of the texts is that stand there most often."""
+    counts = Counter(texts).most_common(_MOST_GROUPS)
+    kept = [text for text, count in counts if count >= _FEWEST_IN_GROUP]
+    return [np.array([text == kept_text for text in texts], float) for kept_text in kept]
 
 
 def _key(columns: Values) -> bytes:
