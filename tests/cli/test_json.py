@@ -242,6 +242,31 @@ def test_the_demo_ends_with_the_verdict_that_list_gives(sweep, monkeypatch, caps
         (["grid", "{sweep}"], "Missing option '-o'", r"see `.* grid --help`"),
         (["watch", "{sweep}/trial_0.1/params.json"], "is a file; pass", "pass the experiment's folder, .*"),
         (["zzz"], "No such command", "see `.* --help`"),
+        (
+            ["grid", "{sweep}", "-o", "x.mp4", "--over-training", "a", "--step", "3"],
+            "--over-training",
+            "leave --trials .*",
+        ),
+        (["filmstrip", "s3://a/b.mp4", "-o", "x.png"], "s3://a/b.mp4: pass", "pass a clip on this machine, .*"),
+        (["figure", "{sweep}", "-o", "x.svg", "--by", "targte"], "--by has 'targte'", None),
+        (
+            ["gallery", "{sweep}", "-o", "x", "--only", "bset"],
+            "has the key or section 'bset'",
+            "did you mean 'best'\\?",
+        ),
+        (["render", "{sweep}", "--overlay", "rewrd"], "--overlay takes names", "did you mean 'reward'\\?"),
+        (["evaluate", "{sweep}", "--seeds", "5"], "--seeds takes '5' neither", "pass '5:6' for the one, .*"),
+        (["evaluate", "{sweep}", "--until-idle", "9"], "--until-idle says", "pass --follow\\."),
+        (
+            "--policy: 'math:' names no function",
+            "pass module:function .*",
+        ),
+        (["gate", "{sweep}", "{sweep}", "-o", "{sweep}"], "has files of no gate", "pass another folder: --output\\."),
+        (
+            ["fork", "{sweep}:worst", "{sweep}/trial_0.1/params.json", "--at", "1"],
+            "is a file",
+            "pass --policy and --env .*",
+        ),
     ],
 )
 def test_an_error_is_an_object_with_a_remedy_and_the_same_exit_code(sweep, printed, capsys, words, error, remedy):

@@ -178,10 +178,10 @@ def shell_word(path: str, *uris: str | None) -> str:
 
 def nothing_recorded(path: str, wanted: str = "Nothing") -> str:
     """Return the message for an experiment without media."""
-    return (
-        f"{wanted} is recorded in {path}. If its sweep has run, add a recorder to the script: "
-        "tm.rllib.record_episodes() in RLlib's config, tm.gym.RecordEpisodes around an env of your own loop, or a "
-        "tm.Video in a result; and a logger callback of tune_media to the run (`tune-media` shows how)."
+    return f"{wanted} is recorded in {path}. " + remedy(
+        "If its sweep has run, add a recorder to the script: tm.rllib.record_episodes() in RLlib's config, "
+        "tm.gym.RecordEpisodes around an env of your own loop, or a tm.Video in a result; and a logger callback of "
+        "tune_media to the run (`tune-media` shows how)."
     )
 
 

@@ -26,7 +26,7 @@ from tune_media.values.secrets import error_text
 _START_SECONDS = 600.0  # to import what plays
 _END_SECONDS = 10.0
 _TICK_SECONDS = 0.2
-_INTERRUPTED = "it was interrupted; run it again"
+_INTERRUPTED = "it was interrupted; " + remedy("run it again")
 
 
 class GateError(Exception):

@@ -19,6 +19,7 @@ from tune_media.values.checks import (
     one_of,
     suggests_names,
 )
+from tune_media.values.problems import argument
 
 _PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 OVERLAYS = ("step", "reward", "return", "action", "curve")
@@ -79,7 +80,9 @@ class VideoOptions:
             elif part not in OVERLAYS:
                 hint = did_you_mean(part, OVERLAYS, "the names are")
                 raise ValueError(
-                    f"VideoOptions(overlay=...) takes names and functions of the step, got {as_shown(part)}; {hint}"
+                    argument("VideoOptions(overlay=...)")
+                    + f" takes names and functions of the step, got {as_shown(part)}; "
+                    + hint
                 )
         check_each("VideoOptions", vars(self), _OF_VIDEO)
 
