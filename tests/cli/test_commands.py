@@ -99,7 +99,7 @@ def test_a_picture_of_a_large_sweep_says_that_it_lacks_clips(tmp_path):
         ("list {exp}/trial_0/params.json", "params.json' is a file; pass the experiment's folder"),
         (
             "evaluate {exp}/trial_0/params.json",
-            "pass --policy and --env, too",
+            "pass --policy and --env if it holds",
         ),
         ("filmstrip {exp}/nothing.mp4 -o {exp}/x.png", "nothing.mp4: No such file or directory"),
         ("export {exp}/nothing.mp4 -o {exp}/x.gif", "There is no clip or experiment"),

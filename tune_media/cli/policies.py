@@ -48,8 +48,8 @@ _plays_on_seeds = options(  # how policies are played, and in which envs
 def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
     """Play the checkpoints of EXPERIMENT, a folder or a URI, each on the same seeds; no learner, no training workers.
 
-    EXPERIMENT may be one checkpoint, too, or, with --policy, a file or a pattern such as 'models/*.zip'. The episodes
-    go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it was
+    EXPERIMENT may be one checkpoint, too, or, with --policy, a file or a pattern such as 'runs/*/model_*.zip'. The
+    episodes go to EXPERIMENT/evaluations/NAME, in the formats of an experiment. The same command goes on where it was
     interrupted. Checkpoints are executable: evaluate only experiments of people whom you trust.
 
     \b

@@ -1,30 +1,29 @@
-"""What an evaluation plays: the checkpoints of an experiment's trials, of another program, or a single one."""
+"""The policies that a user names: of an experiment's trials, of another program's files, or a single one."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import pyarrow.fs
-
-from tune_media.evaluation.checkpoints import CheckpointSeries, checkpoint_at
+from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint, checkpoint_at
 from tune_media.evaluation.request import ALL
-from tune_media.evaluation.sides import WANTED, side_of
-from tune_media.experiment.places import Folder, find_folders, folder_at
+from tune_media.evaluation.sides import Side
+from tune_media.experiment.named import Named
+from tune_media.experiment.places import Folder
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, trials_named
+from tune_media.storage.trial_folder import PARAMS
 from tune_media.values.checks import name_some
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import name_digest
 from tune_media.viewing.catalog import Catalog, load
+from tune_media.viewing.forks import EVALUATIONS
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What is played, and in whose folder ``evaluations`` it goes; ``digest`` tells a single policy from others."""
+    """What is played, and in whose folder ``evaluations`` it goes; ``digest`` is of files without a number."""
 
     folder: Folder
     series: list[CheckpointSeries]
@@ -32,99 +31,198 @@ class Sources:
 
 
 def find_sources(
-    source: Any,
-    trials: str | Iterable[str],
-    which: str,
-    filesystem: pyarrow.fs.FileSystem | None = None,
-    *,
-    is_foreign: bool = False,
-    waits: bool = False,
+    source: Named, trials: str | Iterable[str], which: str, *, is_foreign: bool = False, waits: bool = False
 ) -> Sources:
     """Return what a source means. Raises FileNotFoundError, ValueError, OSError.
 
     Args:
-        source: What ``tune_media.gate`` takes, with all trials of an experiment; or, of another library, a pattern such
-            as ``models/*.zip``.
+        source: A checkpoint, an experiment, one of its trials; or, of another library, a file, or a pattern.
         trials: The trials of an experiment, as of ``tune_media.evaluate``.
         which: The checkpoint; if it is ``all``, a folder of another program has several.
-        filesystem: A pyarrow filesystem that it is on.
         is_foreign: Whether the policies are of another library than RLlib.
-        waits: Whether an experiment may have no trial yet.
+        waits: Whether checkpoints are still to come.
     """
     has_all = trials == ALL or list(trials) == [ALL]
-    if isinstance(source, (str, Path)):
-        text = str(source)
-        before, pattern = posixpath.split(text)
-        if is_foreign and "*" in pattern:
-            (folder,) = find_folders(before or ".", filesystem, wanted=WANTED)
-            return _of_folder(folder, pattern)
-        folder = folder_at(text, filesystem)
-        is_there, is_file = folder.is_there, folder.is_file  # each asks the storage
-        if is_file and not is_foreign:
-            raise FileNotFoundError(
-                f"{text!r} is a file; "
-                + remedy(f"pass {WANTED}. If it holds the policy of another library, pass ")
-                + remedy(argument("policy=") + " and " + argument("env=") + ", too.")
-            )
-        is_one = is_file or (is_there and checkpoint_at(folder.filesystem, folder.path) is not None)
-        names_trial = not is_one and not is_there and ":" in pattern
-        if (is_one or names_trial) and not has_all:
-            what = "is one checkpoint" if is_one else "names a trial"
-            raise ValueError(f"{text!r} {what}: " + remedy("leave out " + argument("trials=, or --trials") + "."))
-        if is_one:
-            return _of_one(text, filesystem, is_foreign=is_foreign)
-        if names_trial:
-            source, _, trials = text.rpartition(":")
-            has_all = False
-    (folder, *others) = find_folders(source, filesystem, wanted=WANTED)
-    try:
-        chosen = chosen_trials(load(source, filesystem), trials)
-    except ValueError:
-        if not (has_all and (is_foreign or waits)):
-            raise
-        chosen = []
-    series = [CheckpointSeries(trial) for trial in chosen]
-    has_none = is_foreign and not others and not any(of_trial.there() for of_trial in series)
-    if has_none and not Snapshots().of(folder.filesystem, folder.path).trials:  # no sweep that is still to save some
-        return _of_folder(folder, "*") if which == ALL else _of_one(str(source), filesystem, is_foreign=True)
-    experiments = {trial.experiment for trial in chosen} or {folder.path}
-    if len(experiments) > 1:
+    checkpoint = _only_checkpoint(source, is_foreign)
+    if not has_all:
+        _check_has_trials(source, checkpoint)
+    if checkpoint is not None:
+        return _of_one(checkpoint)
+    if source.pattern:
+        return _of_pattern(source, waits)
+    catalog = _catalog(source, has_all and not source.part and (is_foreign or waits))
+    chosen = [] if catalog is None else chosen_trials(catalog, source.part or trials)
+    if is_foreign and (which == ALL or not chosen) and _is_no_sweep(source, chosen):
+        return _of_folder(source.place, which)
+    return _of_trials(source, chosen)
+
+
+def _check_has_trials(source: Named, checkpoint: StoredCheckpoint | None) -> None:
+    """Raise ValueError unless a source has trials of which some can be chosen."""
+    means = "names a trial" if source.part else "is a pattern" if source.pattern else ""
+    means = means or ("is one checkpoint" if checkpoint is not None else "")
+    if means:
+        raise ValueError(f"{source.text!r} {means}: " + remedy("leave out " + argument("trials=, or --trials") + "."))
+
+
+def side_of(source: Named, which: str = "last", *, is_foreign: bool = False) -> Side:
+    """Return the one policy that a source means: of an experiment, its winner's. Raises ValueError, OSError.
+
+    Args:
+        source: A checkpoint; an experiment, one of its trials; or an evaluation in ``evaluations/``, with ``:TRIAL`` if
+            it has several trials.
+        which: The checkpoint of a trial: ``last``, ``best``, or a number.
+        is_foreign: Whether checkpoints are of another library: then any file or folder can be one.
+    """
+    if which == ALL:
+        raise ValueError(argument("checkpoint=") + " takes 'last', 'best' or the number of one checkpoint, got 'all'.")
+    if source.pattern:
+        raise ValueError(f"{source.text!r} is a pattern, and one policy is compared: " + remedy("name its file."))
+    only = _only_checkpoint(source, is_foreign)
+    catalog = _catalog(source, is_foreign and not source.part) if only is None else None
+    if catalog is None:
+        only = only or StoredCheckpoint(source.place.filesystem, source.place.path, 0)
+        return Side(source.text, _trial_of(only), only)
+    is_evaluation = posixpath.basename(posixpath.dirname(source.place.path.rstrip("/"))) == EVALUATIONS
+    trial = _trial_meant(source, catalog, is_evaluation)
+    if is_evaluation:
+        return Side(source.text, trial, None)
+    checkpoints = CheckpointSeries(trial).chosen(which)
+    if not checkpoints:
+        raise ValueError(f"trial {trial.name} of {source.text!r} has no checkpoint {which!r}.")
+    return Side(source.text, trial, checkpoints[-1])
+
+
+def _trial_meant(source: Named, catalog: Catalog, is_evaluation: bool) -> TrialFiles:
+    """Return the trial that a source names, or else the winner; of an evaluation, its only one. Raises ValueError."""
+    there = [trial for trial in catalog.trials if not trial.is_abandoned]
+    if source.part:
+        return trials_named(source.part, there)[0]
+    if is_evaluation and len(there) > 1:
+        names = name_some(trial.name for trial in there)
         raise ValueError(
-            f"evaluate takes the trials of one experiment, got {len(experiments)}: {name_some(experiments)}."
+            f"the evaluation {source.text!r} has {len(there)} trials ({names}): "
+            + remedy(f"name one, {source.text}:TRIAL.")
         )
-    return Sources(Folder(folder.filesystem, experiments.pop()), series)
+    return chosen_trials(catalog, "best")[0]
 
 
 def chosen_trials(catalog: Catalog, trials: str | Iterable[str]) -> list[TrialFiles]:
     """Return the trials that are wanted, each once. Raises ValueError."""
-    names = [trials] if isinstance(trials, str) else list(trials)
     there = [trial for trial in catalog.trials if not trial.is_abandoned]
     chosen: list[TrialFiles] = []
-    for name in names:
-        kind, _, count = str(name).partition(":")
-        if name == "all":
-            chosen += there
-        elif kind == "best" and not any(trial.name == name for trial in there):
-            if count and not (count.isdecimal() and int(count)):
-                raise ValueError(
-                    argument("evaluate(trials=...)") + f" takes a number after best:, such as best:5, got {name!r}."
-                )
-            ranked = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
-            chosen += ranked[: int(count or 1)]
-        else:
-            chosen += trials_named(str(name), there)
+    for name in [trials] if isinstance(trials, str) else list(trials):
+        chosen += there if name == ALL else _trials_meant(str(name), catalog, there)
     if not chosen:
         raise ValueError(f"there is no trial in {catalog.path!r}")
     return list(dict.fromkeys(chosen))
 
 
-def _of_folder(folder: Folder, pattern: str) -> Sources:
-    trial = TrialFiles(folder.name, folder.filesystem, folder.path)
-    return Sources(folder, [CheckpointSeries(trial, pattern)])
+def _trials_meant(name: str, catalog: Catalog, there: list[TrialFiles]) -> list[TrialFiles]:
+    kind, _, count = name.partition(":")
+    if kind != "best" or any(trial.name == name for trial in there):
+        return trials_named(name, there)
+    if count and not (count.isdecimal() and int(count)):
+        raise ValueError(
+            argument("evaluate(trials=...)") + f" takes a number after best:, such as best:5, got {name!r}."
+        )
+    ranked = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
+    return ranked[: int(count or 1)]
 
 
-def _of_one(source: str, filesystem: pyarrow.fs.FileSystem | None, *, is_foreign: bool) -> Sources:
-    side = side_of(source, filesystem=filesystem, is_foreign=is_foreign)
-    folder = Folder(side.trial.filesystem, side.trial.experiment)
-    digest = name_digest(str(side.facts()))[:6]  # a file may be another policy next time
-    return Sources(folder, [CheckpointSeries(side.trial, only=side.checkpoint)], digest)
+def _only_checkpoint(source: Named, is_foreign: bool) -> StoredCheckpoint | None:
+    """Return the checkpoint that a source is; None: it has some in it. Raises ValueError if RLlib has no such ones."""
+    is_file = source.is_file
+    if not is_foreign and (source.pattern or is_file):
+        kind = "a pattern" if source.pattern else "a file"
+        functions = argument("policy=") + " and " + argument("env=")
+        raise ValueError(
+            f"{source.text!r} is {kind}; " + remedy("pass " + functions + " if it holds the policy of another library.")
+        )
+    if source.part or source.pattern or len(source.places) > 1:
+        return None
+    place = source.place
+    return StoredCheckpoint(place.filesystem, place.path, 0) if is_file else checkpoint_at(place.filesystem, place.path)
+
+
+def _catalog(source: Named, may_be_none: bool) -> Catalog | None:
+    """Return the trials in the places of a source; None: there are none, which may be."""
+    try:
+        return load(list(source.places))
+    except ValueError:
+        if not may_be_none:
+            raise
+        return None
+
+
+def _is_no_sweep(source: Named, trials: Sequence[TrialFiles]) -> bool:
+    """Return whether a folder is of another program: no trial has a checkpoint of Tune's, nor will it get one."""
+    if source.part or len(source.places) > 1 or any(CheckpointSeries(trial).there() for trial in trials):
+        return False
+    return not Snapshots().of(source.place.filesystem, source.place.path).trials
+
+
+def _of_trials(source: Named, trials: Sequence[TrialFiles]) -> Sources:
+    """Return the checkpoints of trials, which must be of one experiment."""
+    experiments = {trial.experiment for trial in trials} or {source.place.path}
+    if len(experiments) > 1:
+        raise ValueError(
+            f"evaluate takes the trials of one experiment, got {len(experiments)}: {name_some(experiments)}."
+        )
+    return Sources(Folder(source.place.filesystem, experiments.pop()), [CheckpointSeries(trial) for trial in trials])
+
+
+def _of_folder(folder: Folder, which: str) -> Sources:
+    """Return the files of another program in a folder; unless all are wanted, the folder is one policy."""
+    if which == ALL:
+        return Sources(folder, [CheckpointSeries(_trial(folder.name, folder), "*")])
+    return _of_one(StoredCheckpoint(folder.filesystem, folder.path, 0))
+
+
+def _of_pattern(source: Named, waits: bool) -> Sources:
+    """Return the files that a pattern matches: in each folder the steps of one training, or policies without a number.
+
+    While checkpoints are still to come, each needs a number.
+    """
+    steps: list[CheckpointSeries] = []
+    single: list[CheckpointSeries] = []
+    for path, folder in source.folders():
+        series = CheckpointSeries(_trial(path or folder.name, folder), posixpath.basename(source.pattern))
+        if series.there() or (waits and not path):
+            steps.append(series)
+        elif not waits and EVALUATIONS not in path.split("/"):
+            single += _without_number(series, path)
+    if not (waits or steps or single):
+        raise FileNotFoundError(f"Nothing matches {source.text!r}; " + remedy("pass a pattern of files."))
+    return Sources(source.place, [*steps, *single], _digest(single))
+
+
+def _without_number(series: CheckpointSeries, path: str) -> Iterator[CheckpointSeries]:
+    """Yield each file of a series on its own: as the trial in whose folder it is, or, of several, by its name."""
+    files = [file for file in series.without_number() if file.name != EVALUATIONS]
+    for file in files:
+        own = _trial(posixpath.join(path, file.name), Folder(file.filesystem, file.path))
+        yield CheckpointSeries(series.trial if len(files) == 1 else own, only=file)
+
+
+def _of_one(checkpoint: StoredCheckpoint) -> Sources:
+    """Return a checkpoint alone, in the folder that its trial is in."""
+    series = CheckpointSeries(_trial_of(checkpoint), only=checkpoint)
+    return Sources(Folder(checkpoint.filesystem, series.trial.experiment), [series], _digest([series]))
+
+
+def _digest(series: Sequence[CheckpointSeries]) -> str:
+    """Return a digest of files of which each may be another policy next time; empty if there are none."""
+    contents = [of_file.only.digest() for of_file in series if of_file.only is not None]
+    return name_digest(str(contents))[:6] if contents else ""
+
+
+def _trial_of(checkpoint: StoredCheckpoint) -> TrialFiles:
+    """Return the trial in whose folder a checkpoint is; if it is in none, its own folder or file."""
+    folder = Folder(checkpoint.filesystem, posixpath.dirname(checkpoint.path.rstrip("/")))
+    own = folder if folder.has_file(PARAMS) else Folder(checkpoint.filesystem, checkpoint.path)
+    return _trial(own.name, own)
+
+
+def _trial(path: str, folder: Folder) -> TrialFiles:
+    return TrialFiles(path.replace("/", "_"), folder.filesystem, folder.path)

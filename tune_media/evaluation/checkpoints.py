@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
+import functools
 import hashlib
 import itertools
 import pickle
@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.evaluation.request import ALL, BEST, LAST
+from tune_media.experiment.named import matches
 from tune_media.experiment.results import finite_metrics, result_step, results_of_trial
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import folders_in, json_object, local_path, read_if_there
@@ -103,11 +104,10 @@ class CheckpointSeries:
                 if name is not None:
                     stored.append(StoredCheckpoint(trial.filesystem, path, int(name.group(1))))
         else:
-            for info in trial.filesystem.get_file_info(pyarrow.fs.FileSelector(trial.path, allow_not_found=True)):
-                is_policy = fnmatch.fnmatchcase(info.base_name, self.pattern) and not _UNFINISHED.search(info.path)
-                if is_policy and _NUMBER.search(posixpath.splitext(info.base_name)[0]):
-                    step = number_of(info.path)
-                    stored.append(StoredCheckpoint(trial.filesystem, info.path, step, step, step))
+            for path in self._matching():
+                if _has_number(path):
+                    step = number_of(path)
+                    stored.append(StoredCheckpoint(trial.filesystem, path, step, step, step))
         stored.sort(key=lambda checkpoint: (checkpoint.number, checkpoint.name))
         for one, other in itertools.pairwise(stored):
             if one.number == other.number:
@@ -119,6 +119,17 @@ class CheckpointSeries:
                     what_to_do = "the last number in a name is its step: " + remedy("choose names in which it differs")
                 raise ValueError(f"{one.name!r} and {other.name!r} in {trial.path!r} have one number: " + what_to_do)
         return stored
+
+    def without_number(self) -> list[StoredCheckpoint]:
+        """Return the files of another program in whose names no number tells the step."""
+        paths = [path for path in self._matching() if not _has_number(path)]
+        return [StoredCheckpoint(self.trial.filesystem, path, 0) for path in sorted(paths)]
+
+    def _matching(self) -> list[str]:
+        selector = pyarrow.fs.FileSelector(self.trial.path, allow_not_found=True)
+        infos = self.trial.filesystem.get_file_info(selector)
+        is_wanted = functools.partial(matches, pattern=self.pattern or "")
+        return [info.path for info in infos if is_wanted(info.base_name) and not _UNFINISHED.search(info.path)]
 
     def chosen(self, which: str) -> list[StoredCheckpoint]:
         """Return those that ``which`` names, see ``WHICH``."""
@@ -149,9 +160,8 @@ def number_of(path: str) -> int:
     return int(numbers[-1]) if numbers else 0
 
 
-def checkpoints_of(trial: TrialFiles, which: str) -> list[StoredCheckpoint]:
-    """Return the checkpoints of a trial that ``which`` names, see ``WHICH``, in the order in which they were saved."""
-    return CheckpointSeries(trial).chosen(which)
+def _has_number(path: str) -> bool:
+    return _NUMBER.search(posixpath.splitext(posixpath.basename(path))[0]) is not None
 
 
 def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpoint | None:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.evaluation.checkpoint_sources import find_sources
+from tune_media.evaluation.checkpoints import CheckpointSeries
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
@@ -20,6 +21,7 @@ from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, stor
 from tune_media.evaluation.follow import Follower
 from tune_media.evaluation.jobs import Job, LoadPolicy, played
 from tune_media.evaluation.request import ALL, LAST, EnvCondition, Request, check_name
+from tune_media.experiment.named import Named, named
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success
 from tune_media.selection import Selector, as_selectors
@@ -77,8 +79,8 @@ def evaluate(
 
     Args:
         source: The experiment's folder, a URI such as ``s3://bucket/experiment``, or the ``ResultGrid``; or one
-            checkpoint. With ``policy``, a file, or a pattern such as ``models/*.zip``, of whose names the last number
-            is the step.
+            checkpoint. With ``policy``, a file, or a pattern such as ``runs/*/model_*.zip``. The last number in a name
+            is its step; a file without one is a policy of its own, and each folder that matches a training.
         trials: ``"all"``, ``"best:5"`` for the five with the highest scores, a trial's name, a part of it that no
             other has, or several of these.
         checkpoint: ``"last"``, ``"best"`` (by the score of the result that it was saved with), ``"all"``, or a number:
@@ -125,8 +127,54 @@ def evaluate(
         Traceback (most recent call last):
         ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got 'first'.
     """
-    follows = {"follow": follow, "until_idle": until_idle}
-    check_each("evaluate", follows, {"follow": FLAG, "until_idle": dataclasses.replace(SECONDS, or_none=True)})
+    check_each(
+        "evaluate",
+        {"follow": follow, "until_idle": until_idle},
+        {"follow": FLAG, "until_idle": dataclasses.replace(SECONDS, or_none=True)},
+    )
+    a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
+    _check_following(follow, until_idle, checkpoint, workers)
+    request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
+    place = named(source, filesystem)
+    is_foreign = policy is not None
+    find = functools.partial(find_sources, place, trials, request.checkpoint, is_foreign=is_foreign, waits=follow)
+    sources = find()
+    if follow and sources.digest:
+        raise ValueError(
+            f"{place.text!r} is one checkpoint: " + argument("follow=True, or --follow") + ", takes a folder "
+            "that gets more."
+        )
+    request = dataclasses.replace(request, only=sources.digest or None)
+    name = check_name(request.default_name if name is None else name)
+    path = posixpath.join(sources.folder.path, EVALUATIONS, name)
+    evaluation = Evaluation(name, path, sources.folder.filesystem)
+    progress = progress or Progress()
+    progress.reads_checkpoints(sources.folder.path)
+    make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
+    with contextlib.closing(ClipRenderer(_selectors(clips, request), video)) as renderer:
+        player = _Player(request, make, load_policy, success, workers, renderer, progress)
+        if follow:
+            _note_request(evaluation, request)
+            progress.follows(name, path)
+            evaluation.problems += _follow(Follower(find, until_idle), player, evaluation)
+            sources = find()
+        parts = list(parts_of(sources.series, request, name, path))
+        if not parts:
+            raise _no_checkpoint(place, sources.series, request.checkpoint)
+        without = {series.trial.name for series in sources.series} - {part.trial.name for part in parts}
+        evaluation.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in sorted(without)]
+        _note_request(evaluation, request)
+        missing = sum(len(part.missing(request.seeds)) for part in parts)
+        if missing or not follow:
+            progress.begin(name, len(parts) * len(request.seeds), missing)
+            player.play(parts)
+    evaluation.problems += renderer.problems
+    _compare(evaluation, parts, request.success)
+    return evaluation
+
+
+def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, workers: int) -> None:
+    """Raise ValueError if an argument does not go with ``follow``."""
     if until_idle is not None and not follow:
         raise ValueError(
             argument("evaluate(until_idle=...)")
@@ -139,61 +187,41 @@ def evaluate(
             + ", plays all checkpoints: "
             + remedy("leave out " + argument("checkpoint=") + ".")
         )
-    request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
-    selectors = () if clips is None or clips == () else as_selectors(clips)
-    if len(request.seeds) == 1:  # one episode is the best, the worst and the median
-        selectors = selectors[:1]
-    a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     if follow and workers:
         raise ValueError(
             argument("evaluate(follow=True)")
             + " plays in this process: "
             + remedy("leave out " + argument("workers=, or --workers") + ".")
         )
-    of_source = functools.partial(find_sources, source, trials, request.checkpoint, filesystem)
-    find = functools.partial(of_source, is_foreign=policy is not None, waits=follow)
-    sources = find()
-    if follow and sources.digest:
-        raise ValueError(
-            f"{str(source)!r} is one checkpoint: " + argument("follow=True, or --follow") + ", takes a folder "
-            "that gets more."
+
+
+def _selectors(clips: Any, request: Request) -> tuple[Selector, ...]:
+    """Return the selectors of clips; one episode is the best, the worst and the median."""
+    selectors = () if clips is None or clips == () else as_selectors(clips)
+    return selectors[:1] if len(request.seeds) == 1 else selectors
+
+
+def _no_checkpoint(source: Named, series: Sequence[CheckpointSeries], which: str) -> ValueError:
+    """Return the error of a source without a checkpoint that is wanted."""
+    numbers = sorted({stored.number for of_trial in series for stored in of_trial.there()})
+    there = f"; there are {name_some(map(str, numbers))}" if numbers else ""
+    if any(of_trial.pattern is not None for of_trial in series):
+        return ValueError(
+            f"{source.text!r} has no checkpoint {which!r}{there}. The last number in the name of a file is its step: "
+            + remedy("pass a pattern of files, such as 'models/*.zip'.")
         )
-    request = dataclasses.replace(request, only=sources.digest or None)
-    name = check_name(request.default_name if name is None else name)
-    place = sources.folder
-    evaluation = Evaluation(name, posixpath.join(place.path, EVALUATIONS, name), place.filesystem)
-    make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
-    progress = progress or Progress()
-    progress.reads_checkpoints(place.path)
-    with contextlib.closing(ClipRenderer(selectors, video)) as renderer:
-        player = _Player(request, make, load_policy, success, workers, renderer, progress)
-        if follow:
-            _note_request(evaluation, request)
-            progress.follows(name, evaluation.path)
-            evaluation.problems += _follow(Follower(find, until_idle), player, evaluation)
-            sources = find()
-        parts = list(parts_of(sources.series, request, name, evaluation.path))
-        if not parts:
-            numbers = sorted({stored.number for series in sources.series for stored in series.there()})
-            there = f"; there are {name_some(map(str, numbers))}" if numbers else ""
-            raise ValueError(
-                f"no trial has a checkpoint {request.checkpoint!r}{there}. Tune saves them with "
-                "RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=..., checkpoint_at_end=True))"
-            )
-        chosen = [series.trial for series in sources.series]
-        without = [trial.name for trial in chosen if all(part.trial is not trial for part in parts)]
-        evaluation.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in without]
-        _note_request(evaluation, request)
-        missing = sum(len(part.missing(request.seeds)) for part in parts)
-        if missing or not follow:
-            progress.begin(name, len(parts) * len(request.seeds), missing)
-            player.play(parts)
-    evaluation.problems += renderer.problems
+    return ValueError(
+        f"no trial has a checkpoint {which!r}{there}. Tune saves them with "
+        "RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=..., checkpoint_at_end=True))"
+    )
+
+
+def _compare(evaluation: Evaluation, parts: Sequence[EvaluationPart], success: str | None) -> None:
+    """Compare the parts of an evaluation; ``success`` is what should say whether an episode succeeded."""
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
     if success is not None and any(returns) and not any(successes):
-        evaluation.problems.append(f"success={request.success!r} tells of no episode whether it succeeded")
+        evaluation.problems.append(f"success={success!r} tells of no episode whether it succeeded")
     evaluation.checkpoints = compared([part.line() for part in parts], returns, successes)
-    return evaluation
 
 
 @dataclass(frozen=True)

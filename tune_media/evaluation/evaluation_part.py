@@ -207,14 +207,19 @@ def parts_of(series: Sequence[CheckpointSeries], request: Request, name: str, fo
 
 def store_of(trial: TrialFiles, condition: EnvCondition, name: str, folder: str) -> EvaluatedTrial:
     """Return where the episodes of a trial go in the folder of the evaluation with this name."""
-    path = posixpath.join(folder, f"{posixpath.basename(trial.path.rstrip('/'))}{condition.suffix}")
+    path = posixpath.join(folder, f"{_own_name(trial)}{condition.suffix}")
     id = f"{_trial_id(trial)}-{name_digest(f'{name} {condition.label}')[:6]}"
     return EvaluatedTrial(trial.filesystem, path, id)
 
 
 def _trial_id(trial: TrialFiles) -> str:
-    """Return the id of a trial, out of its index or its results; the name of its folder if neither has one."""
+    """Return the id of a trial, out of its index or its results; its name if neither has one."""
     content = read_if_there(trial.filesystem, posixpath.join(trial.path, "result.json")) or b""
     first = json_object(content.partition(b"\n")[0])
     id = first.get("trial_id") or next(iter(sorted(trial.trial_ids)), None)
-    return str(id or posixpath.basename(trial.path.rstrip("/")))
+    return str(id or _own_name(trial))
+
+
+def _own_name(trial: TrialFiles) -> str:
+    """Return the name of a trial without that of its experiment."""
+    return trial.name.rpartition("/")[2]

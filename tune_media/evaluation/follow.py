@@ -100,8 +100,8 @@ class Follower:
         """Whether the experiment has folders that may be of new trials."""
         place, series = self._sources.folder, self._sources.series
         known = {of_trial.trial.path for of_trial in series} | {posixpath.join(place.path, EVALUATIONS)}
-        is_tunes = all(of_trial.pattern is None for of_trial in series)
-        return is_tunes and not known.issuperset(folders_in(place.filesystem, place.path))
+        is_one_folder = any(of_trial.pattern is not None and of_trial.trial.path == place.path for of_trial in series)
+        return not (is_one_folder or known.issuperset(folders_in(place.filesystem, place.path)))
 
     def _is_idle(self) -> bool:
         return self._until_idle is not None and time.monotonic() - self._new_at > self._until_idle

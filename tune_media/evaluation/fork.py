@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pyarrow.fs
 
+from tune_media.evaluation.checkpoint_sources import side_of
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named, refused_exits
@@ -23,8 +24,8 @@ from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import LoadPolicy, Played, joined_batches, played, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
-from tune_media.evaluation.sides import Side, side_of
-from tune_media.experiment.places import folder_at
+from tune_media.evaluation.sides import Side
+from tune_media.experiment.named import Named, named
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.ray_compat import check_ray
 from tune_media.recording.overlay import check_can_draw
@@ -233,9 +234,9 @@ def fork(
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
+    policy_place, taped = named(candidate, filesystem), _taped_episode(episode, filesystem)
     load_policy = function_named("fork", "policy", policy)
-    side, stored = _policy_side(candidate, checkpoint, load_policy, filesystem)
-    taped = _taped_episode(episode, filesystem)
+    side, stored = _policy_side(policy_place, checkpoint, load_policy)
     make = function_named("fork", "env", env)
     settings = PlayerSettings(explore, connectors, success=success)
     (progress or ForkProgress()).runs(taped.trial.experiment, side.name)
@@ -262,28 +263,27 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
     """Return the episode that a text names. Raises FileNotFoundError, ValueError, OSError."""
     if isinstance(episode, TapedEpisode):
         return episode
-    experiment, _, id = str(episode).rpartition(":")
-    if not experiment or "/" in id or folder_at(str(episode), filesystem).is_there:
+    place = named(str(episode), filesystem) if ":" in str(episode) else None
+    id = place.part if place else ""
+    if place is None or not id:
         raise ValueError(
             f"fork takes an episode as EXPERIMENT:EPISODE, where EPISODE is its id, best, worst or last, got "
             f"{as_shown(episode)}."
         )
-    catalog = load(experiment, filesystem)
+    catalog = load(place.place)
     there = [catalog.taped_episodes()]
     if id in (BEST, WORST, LAST):  # of the winner, as render has it
         there = of_trial(catalog.winner_first(), BEST)
     chosen = choose(there, id)
     if len(chosen) != 1:
         why = f"{len(chosen)} episodes are meant by {id!r}" if any(there) else "none of its episodes has a tape"
-        raise ValueError(f"{experiment!r} has no such episode: {why}.")
+        raise ValueError(f"{place.place.path!r} has no such episode: {why}.")
     return chosen[0]
 
 
-def _policy_side(
-    candidate: Any, checkpoint: Any, load_policy: Any, filesystem: pyarrow.fs.FileSystem | None
-) -> tuple[Side, StoredCheckpoint]:
+def _policy_side(candidate: Named, checkpoint: Any, load_policy: Any) -> tuple[Side, StoredCheckpoint]:
     """Return who takes over, and its checkpoint. Raises FileNotFoundError, ValueError, OSError."""
-    side = side_of(candidate, as_checkpoint(checkpoint), filesystem, is_foreign=load_policy is not None)
+    side = side_of(candidate, as_checkpoint(checkpoint), is_foreign=load_policy is not None)
     if side.checkpoint is None:
         raise ValueError(
             f"{side.name!r} is an evaluation: " + remedy("name the checkpoint that takes over, or its experiment.")

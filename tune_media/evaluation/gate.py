@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import pyarrow.fs
 
+from tune_media.evaluation.checkpoint_sources import side_of
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
@@ -24,7 +25,8 @@ from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
-from tune_media.evaluation.sides import Side, side_of
+from tune_media.evaluation.sides import Side
+from tune_media.experiment.named import named
 from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
@@ -275,15 +277,17 @@ def gate(
     a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds, at_least)
-    if candidate is None and at_least is None:
+    given = [base] if candidate is None else [base, candidate]
+    questions = (len(given) > 1) + (at_least is not None)
+    if not questions:
         raise ValueError(
             "gate() takes a base and a candidate, or one policy and " + argument("at_least=") + ", a floor of its mean."
         )
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
-    given = [base] if candidate is None else [base, candidate]
     folder = GateFolder(output, given[-1], anew=anew)
-    sides = tuple(side_of(side, as_checkpoint(checkpoint), filesystem, is_foreign=policy is not None) for side in given)
+    places = [named(source, filesystem) for source in given]  # before checkpoints, which run code, are read
+    sides = tuple(side_of(place, as_checkpoint(checkpoint), is_foreign=policy is not None) for place in places)
     default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
     how = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
@@ -295,9 +299,8 @@ def gate(
     request = replace(request, make=function_named("gate", "env", env), load=function_named("gate", "policy", policy))
     facts = {**request.facts(), **measure.facts()}
     folder.begin(facts)
-    level = 1 - (1 - LEVEL) / (len(how.conditions) * (1 if candidate is None or at_least is None else 2))
-    fewest = None if at_least is None else fewest_seeds(at_least, measure.bounds, level)
-    if fewest is not None:
+    level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
+    if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
         progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
     with contextlib.closing(ClipRenderer((), video)) as renderer:
         player = _Player(request, measure, level, workers, clips, folder.place, renderer, progress)

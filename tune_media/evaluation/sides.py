@@ -10,21 +10,16 @@ from typing import Any
 
 import pyarrow.fs
 
-from tune_media.evaluation.checkpoints import StoredCheckpoint, checkpoint_at, checkpoints_of, content_digest
-from tune_media.evaluation.request import ALL
-from tune_media.experiment.places import Folder, find_folders, folder_at
-from tune_media.experiment.trial_files import TrialFiles, trials_named
+from tune_media.evaluation.checkpoints import StoredCheckpoint, content_digest
+from tune_media.experiment.places import Folder
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.storage.episode_files import FOLDER, RECIPE_FOLDER
-from tune_media.storage.trial_folder import PARAMS
 from tune_media.values.checks import name_some
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.problems import argument, remedy
-from tune_media.viewing.catalog import load
-from tune_media.viewing.forks import EVALUATIONS
 from tune_media.viewing.taped_episodes import TapedEpisode
 
-WANTED = "the folder of an experiment, which tuner.fit() prints, or a checkpoint"
 _VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its class
 
 
@@ -77,57 +72,6 @@ class Side:
         return {"episodes": content_digest(self.trial.filesystem, self.trial.path, (FOLDER,))}
 
 
-def side_of(
-    source: Any, which: str = "last", filesystem: pyarrow.fs.FileSystem | None = None, *, is_foreign: bool = False
-) -> Side:
-    """Return the policy that a text names. Raises FileNotFoundError, ValueError, OSError.
-
-    Args:
-        source: The folder or URI of a checkpoint; of an experiment, for its winner; ``EXPERIMENT:TRIAL``; or of an
-            evaluation in ``evaluations/``, with ``:TRIAL`` if it has several trials.
-        which: The checkpoint of a trial: ``last``, ``best``, or a number.
-        filesystem: A pyarrow filesystem that it is on.
-        is_foreign: Whether checkpoints are of another library: then any file or folder can be one.
-    """
-    if which == ALL:
-        raise ValueError(argument("checkpoint=") + " takes 'last', 'best' or the number of one checkpoint, got 'all'.")
-    text, name = str(source), ""
-    folder = folder_at(text, filesystem)
-    if is_foreign and folder.is_file:
-        return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
-    if folder.is_file:
-        files = (
-            "pass " + argument("policy=") + " and " + argument("env=") + " if it holds the policy of another library."
-        )
-        raise ValueError(f"{text!r} is a file; " + remedy(files))
-    if not folder.is_there and ":" in posixpath.basename(text):
-        before, _, name = text.rpartition(":")
-        folder = folder_at(before, filesystem)
-    find_folders(folder.path, folder.filesystem, wanted=WANTED)  # raises if there is none
-    checkpoint = None if name else checkpoint_at(folder.filesystem, folder.path)
-    if checkpoint is not None:
-        return _side_of_checkpoint(text, checkpoint)
-    try:
-        catalog = load(folder.path, folder.filesystem)
-    except ValueError:
-        if name or not is_foreign:
-            raise
-        return _side_of_checkpoint(text, StoredCheckpoint(folder.filesystem, folder.path, 0))
-    trials = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
-    chosen = trials_named(name, trials)[0] if name or not trials else trials[0]
-    if posixpath.basename(posixpath.dirname(folder.path.rstrip("/"))) == EVALUATIONS:
-        if len(trials) > 1 and not name:
-            there = name_some(trial.name for trial in trials)
-            raise ValueError(
-                f"the evaluation {text!r} has {len(trials)} trials ({there}): " + remedy(f"name one, {text}:TRIAL.")
-            )
-        return Side(text, chosen, None)
-    checkpoints = checkpoints_of(chosen, which)
-    if not checkpoints:
-        raise ValueError(f"trial {chosen.name} of {text!r} has no checkpoint {which!r}.")
-    return Side(text, chosen, checkpoints[-1])
-
-
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
     """Raise ValueError unless both sides play in one env, as far as their trials tell.
 
@@ -154,24 +98,36 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
 def envs_differ(ours: bytes, theirs: bytes) -> str | None:
     """Return how the envs of two recipes differ, or None. Reading a recipe runs its code, which may raise anything."""
     base, candidate = LoadedRecipe.of(ours), LoadedRecipe.of(theirs)
-    for key in dict.fromkeys(key for config in (base.config, candidate.config) for key in config):
-        if key == "render_mode":  # it changes no episode
-            continue
+    key = _differing_key(base.config, candidate.config)
+    if key is not None:
         values = [shown(recipe.config.get(key)) for recipe in (base, candidate)]
-        if without_address(values[0]) != without_address(values[1]):
-            return f"their env_config: {key} is {values[0]} for the base, and {values[1]} for the candidate"
+        return f"their env_config: {key} is {values[0]} for the base, and {values[1]} for the candidate"
     wrappers = [recipe.facts["wrappers"] for recipe in (base, candidate)]
-    layers, shown_wrappers = [_layers(names) for names in wrappers], [" around ".join(names) for names in wrappers]
-    if layers[0] != layers[1]:
-        return f"their wrappers: the base plays in {shown_wrappers[0]}, and the candidate in {shown_wrappers[1]}"
+    names = [" around ".join(of_env) for of_env in wrappers]
+    told = f"the base plays in {names[0]}, and the candidate in {names[1]}"
+    if _layers(wrappers[0]) != _layers(wrappers[1]):
+        return f"their wrappers: {told}"
     sources = base.facts["sources"], candidate.facts["sources"]
     edited = [name for name in sources[0] if sources[1].get(name, sources[0][name]) != sources[0][name]]
     if edited:
         return f"the code of {name_some(edited)}"
-    codes, ids = [set(code.values()) for code in sources], [_VERSIONED.search(text) for text in shown_wrappers]
-    has_other_id = ids[0] and ids[1] and ids[0][0] != ids[1][0]
-    if has_other_id or (all(codes) and codes[0].isdisjoint(codes[1])):
-        return f"the env itself: the base plays in {shown_wrappers[0]}, and the candidate in {shown_wrappers[1]}"
+    codes = [set(code.values()) for code in sources]
+    has_other_code = all(codes) and codes[0].isdisjoint(codes[1])
+    return f"the env itself: {told}" if has_other_code or _have_other_ids(*names) else None
+
+
+def _have_other_ids(ours: str, theirs: str) -> bool:
+    """Return whether two envs have ids, and other ones."""
+    ids = _VERSIONED.search(ours), _VERSIONED.search(theirs)
+    return ids[0] is not None and ids[1] is not None and ids[0][0] != ids[1][0]
+
+
+def _differing_key(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
+    """Return the first key with two values; how an env is rendered changes no episode."""
+    for key in {**ours, **theirs}:
+        values = [without_address(shown(config.get(key))) for config in (ours, theirs)]
+        if key != "render_mode" and values[0] != values[1]:
+            return key
     return None
 
 
@@ -182,10 +138,3 @@ def _layers(wrappers: Sequence[str]) -> list[str]:
     (['TimeLimit'], ['TimeLimit'])
     """
     return [name for name in wrappers[:-1] if name not in ("OrderEnforcing", "PassiveEnvChecker")]
-
-
-def _side_of_checkpoint(name: str, checkpoint: StoredCheckpoint) -> Side:
-    """Return a checkpoint as a side, with the trial in whose folder it is; if it is in none, with its own folder."""
-    folder = Folder(checkpoint.filesystem, posixpath.dirname(checkpoint.path.rstrip("/")))
-    path = folder.path if folder.has_file(PARAMS) else checkpoint.path
-    return Side(name, TrialFiles(posixpath.basename(path.rstrip("/")), checkpoint.filesystem, path), checkpoint)

@@ -81,8 +81,8 @@ def find_folders(
     """Return the folders that ``source`` names.
 
     Args:
-        source: A local path, a URI such as ``s3://bucket/experiment``, a path on ``filesystem``, a ``ResultGrid``, or
-            a sequence of these.
+        source: A local path, a URI such as ``s3://bucket/experiment``, a path on ``filesystem``, a ``Folder``, a
+            ``ResultGrid``, or a sequence of these.
         filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
         wanted: What to pass instead of a folder that is not there.
 
@@ -90,14 +90,12 @@ def find_folders(
         FileNotFoundError: There is no such folder.
         TypeError: ``source`` is something else.
     """
-    if isinstance(source, (str, Path)):
-        folder = folder_at(source, filesystem)
-        try:
-            is_there = folder.is_there
-        except OSError as error:
-            raise _unreadable(source, error) from error
-        if not is_there:
-            wrong = f"{folder.path!r} is a file" if folder.is_file else f"There is no folder {folder.path!r}"
+    if isinstance(source, (str, Path, Folder)):
+        folder = source if isinstance(source, Folder) else folder_at(source, filesystem)
+        kind = kind_of(folder, folder.path if isinstance(source, Folder) else source)
+        if kind != pyarrow.fs.FileType.Directory:
+            is_file = kind == pyarrow.fs.FileType.File
+            wrong = f"{folder.path!r} is a file" if is_file else f"There is no folder {folder.path!r}"
             raise FileNotFoundError(f"{wrong}; " + remedy(f"pass {wanted}."))
         return [folder]
     path = getattr(source, "experiment_path", None)
@@ -190,7 +188,8 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
             "There is no folder ''; " + remedy("pass the experiment's folder, which tuner.fit() prints.")
         )
     if filesystem is not None:
-        return Folder(filesystem, text)
+        is_here = isinstance(filesystem, pyarrow.fs.LocalFileSystem)  # others know no current folder
+        return Folder(filesystem, str(Path(text).absolute()) if is_here else text)
     if "://" in text:
         allow_many_requests()
         try:
@@ -206,6 +205,14 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
         except OSError as error:  # S3 is asked for the bucket's region
             raise _unreadable(text, error) from error
     return Folder(pyarrow.fs.LocalFileSystem(), str(local_path("load()", path).resolve()))
+
+
+def kind_of(folder: Folder, given: str | Path) -> pyarrow.fs.FileType:
+    """Return whether there is a folder, a file or nothing. Raises OSError with the text that was given."""
+    try:
+        return folder.filesystem.get_file_info(folder.path).type
+    except OSError as error:
+        raise _unreadable(given, error) from error
 
 
 def _unreadable(path: str | Path, error: OSError) -> OSError:
