@@ -5,7 +5,7 @@ import pytest
 import tune_media as tm
 from tests.support.index_lines import parse_index, valid_lines
 from tests.support.stores import StoredTrial
-from tune_media.storage.index_lines import as_json, parsed
+from tune_media.storage.index_lines import parsed
 
 
 def test_a_half_written_last_line_is_passed_over(frames, tmp_path):
@@ -37,9 +37,3 @@ def test_a_line_of_an_older_version_or_without_a_row_is_no_line(other):
     assert parsed(json.dumps(line).encode()).fields() == line
     assert parsed(json.dumps(line | {"v": 5}).encode()).fields() == line | {"v": 5}
     assert parsed(json.dumps(line | other).encode()) is None
-
-
-def test_events_of_a_later_version_stay_as_they_are():
-    raw = b'{"v":5,"event":"pause","row":3,"trial":"t","trial_id":"i","until":7}'
-    line = parsed(raw)
-    assert json.loads(as_json(line)) == json.loads(raw)

@@ -420,9 +420,10 @@ class MediaSession:
         self.end_all_trials([])
         are_readers_done = all(reader.is_done for reader in self._readers.values())
         are_readers_done &= self._renderer is None or self._renderer.is_empty
-        if are_readers_done and self._was_behind:
-            self.storage.put_chore("noting that all is delivered", self._note_delivered)
-        self.storage.begin()
+        with self.services.faults.guard("the store", "beginning to write", later=True):
+            if are_readers_done and self._was_behind:
+                self.storage.put_chore("noting that all is delivered", self._note_delivered)
+            self.storage.begin()
         begun = time.monotonic()
         is_stored = self.storage.close(self.services.time_left())
         if not is_stored:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow.fs
-from typing_extensions import override
 
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.passed_over import warn_of_broken_lines
@@ -110,17 +109,6 @@ class AgainEvent(Event):
     id: str
 
 
-@dataclass(frozen=True)
-class LaterEvent(Event):
-    """An event that only a later version of this package knows, as it was written."""
-
-    line: Line
-
-    @override
-    def fields(self) -> Line:
-        return self.line
-
-
 LogLine = MediumLine | Event
 _NAMES: dict[type[Event], str] = {BackEvent: "back", AgainEvent: "again"}
 TYPED = frozenset(MediumLine.__dataclass_fields__) - {"tries", "facts"} | {"try"}
@@ -206,7 +194,7 @@ def _medium_line(line: Line) -> MediumLine | None:
 
 
 def _event(line: Line) -> Event | None:
-    """Return an event; None if it lacks what the fold needs of it."""
+    """Return an event; None if it lacks what the fold needs of it, or only a later version of this package knows it."""
     about = _typed(line.get("trial"), str), _typed(line.get("trial_id"), str), int(line["row"])
     kind, id, iteration = line["event"], line.get("id"), line.get("training_iteration")
     if not isinstance(kind, str) or line["row"] <= 0:
@@ -215,7 +203,7 @@ def _event(line: Line) -> Event | None:
         return BackEvent(*about, iteration) if type(iteration) is int else None
     if kind == "again":
         return AgainEvent(*about, id) if isinstance(id, str) else None
-    return LaterEvent(*about, line)
+    return None
 
 
 def content_of(lines: Iterable[LogLine]) -> bytes:
