@@ -49,7 +49,7 @@ FOREIGN = {  # library: the folders that may import it
     "tensorboard": ("viewing/",),
     "tensorboardX": ("callbacks/tensorboard/",),
     "rsl_rl": ("rsl_rl.py",),
-    "trackio": ("callbacks/trackio.py",),
+    "trackio": ("callbacks/trackio.py", "callbacks/trackio_names.py"),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +14,15 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
-from tune_media.callbacks.mlflow.names import numbers_of
-from tune_media.callbacks.tensorboard.caption import caption_of
+from tune_media.callbacks.shown_values import caption_of, numbers_of
+from tune_media.callbacks.trackio_names import (
+    RecordWriter,
+    as_file,
+    as_value,
+    check_project,
+    media_folder,
+    reserved_keys,
+)
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.checks import a_text, suggests_names
 from tune_media.values.episodes import EpisodeBatch
@@ -71,16 +77,11 @@ class TrackioBackend(Backend):
     def __init__(self, project: str | None) -> None:
         self._project = project
         self._configs: dict[str, Mapping[str, Any]] = {}  # of each trial, until a row has told of it
-        self._writer: Any = None  # of files on a network's disk
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_writer": None}
+        self._records = RecordWriter()
 
     @override
     def setup(self, **info: Any) -> None:
-        from trackio.sqlite_storage import SQLiteStorage
-
-        SQLiteStorage.validate_project_name(self._project or "")
+        check_project(self._project or "")
 
     @override
     def start(self, trial: TrialInfo) -> None:
@@ -88,14 +89,13 @@ class TrackioBackend(Backend):
 
     @override
     def metrics(self, trial: TrialInfo, report: Report) -> None:
-        from trackio.utils import RESERVED_KEYS
-
         numbers = numbers_of(report.flat)
         numbers.pop("timestamp", None)  # a row has one
         if report.config is not None:
             self._configs[trial.trial_id] = report.config
             numbers |= numbers_of(flatten_dict({"config": dict(report.config)}, delimiter="/"))
-        row = {f"__{name}" if name in RESERVED_KEYS else name: value for name, value in numbers.items()}
+        reserved = reserved_keys()
+        row = {f"__{name}" if name in reserved else name: value for name, value in numbers.items()}
         self._write(trial, row, report.step, report.time, f"result {report.training_iteration}")
 
     @override
@@ -112,29 +112,26 @@ class TrackioBackend(Backend):
         if isinstance(medium, Histogram | EpisodeBatch):
             for tag, histogram in entry.histograms().items():
                 if histogram.count:
-                    yield tag, trackio.Histogram(np_histogram=(histogram.counts, histogram.edges))._to_dict()
+                    yield tag, as_value(trackio.Histogram(np_histogram=(histogram.counts, histogram.edges)))
         if isinstance(medium, EpisodeBatch):
             episodes = [episode.record.facts() for episode in medium.episodes]
             flat = [{name: v for name, v in row.items() if not isinstance(v, Mapping)} for row in episodes]
             rows = [{**fields, **row.get("metrics", {})} for fields, row in zip(flat, episodes, strict=True)]
-            yield entry.tag, trackio.Table(data=rows)._to_dict(*place)
+            yield entry.tag, as_value(trackio.Table(data=rows), *place)
         if medium.kind in ("video", "image"):
             facts = medium.facts()
-            file = trackio.get_project_media_path(*place) / Path(entry.path).name
+            file = media_folder(*place) / Path(entry.path).name
             file.write_bytes(entry.content())
             if medium.kind == "image":
                 value: Any = trackio.Image(file, facts.get("caption"))
             else:
                 value = trackio.Video(file, caption_of(facts, entry.step))
-            value._file_path = file.relative_to(trackio.utils.MEDIA_DIR)  # or it makes a copy with a random name
-            yield entry.tag, value._to_dict()
+            yield entry.tag, as_file(value, file)
 
     def _write(self, trial: TrialInfo, row: dict[str, Any], step: int, seconds: float, id: str) -> None:
-        from trackio import fragments, utils
-
         run = f"{trial.experiment} {trial.trial_id}"
         config = self._configs.get(trial.trial_id)
-        record = fragments.metric_record(
+        self._records.write(
             {
                 "project": self._project_of(trial),
                 "run": trial.name,
@@ -146,20 +143,12 @@ class TrackioBackend(Backend):
                 "log_id": f"{run} {id}",
             }
         )
-        if utils.get_storage_mode() == "jsonl":  # on a network's disk
-            if self._writer is None:  # Trackio reads the files in the order of their names
-                self._writer = fragments.FragmentWriter(f"{time.time_ns():020d}")
-            self._writer.write_local([record])
-        else:
-            fragments.import_records([record])
         self._configs.pop(trial.trial_id, None)
 
     def _project_of(self, trial: TrialInfo) -> str:
         """Return the project of a trial. Raises ValueError if Trackio keeps the experiment's name for itself."""
-        from trackio.sqlite_storage import SQLiteStorage
-
         if self._project is None:
-            SQLiteStorage.validate_project_name(trial.experiment)
+            check_project(trial.experiment)
         return self._project or trial.experiment
 
     @override

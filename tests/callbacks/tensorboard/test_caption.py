@@ -4,7 +4,8 @@ import sys
 import av
 import numpy as np
 
-from tune_media.callbacks.tensorboard.caption import caption_of, caption_strip
+from tune_media.callbacks.shown_values import caption_of
+from tune_media.callbacks.tensorboard.caption import caption_strip
 from tune_media.encoding import encode_video, gif_from_video
 
 

@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo, clips_best_first
 from tune_media.callbacks.mlflow import connection
-from tune_media.callbacks.mlflow.names import numbers_of
 from tune_media.callbacks.mlflow.run import MlflowRun, RefusedError
 from tune_media.callbacks.mlflow.runs import MlflowRuns
+from tune_media.callbacks.shown_values import numbers_of
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.secrets import keep_secret

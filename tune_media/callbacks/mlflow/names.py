@@ -1,4 +1,4 @@
-"""Names that MLflow takes for metrics, parameters, tags, artifacts and images, and values for metrics and tables."""
+"""Names that MLflow takes for metrics, parameters, tags, artifacts and images."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 _MAX_NAME = 250
 
@@ -68,24 +66,6 @@ def image_file(key: str, step: int, time_ms: int, id: str) -> str:
 def tag_value(text: str) -> str:
     """Return a text that MLflow's filters can name: their language cannot write every character."""
     return _escaped(text, r"[^0-9A-Za-z_./=-]")
-
-
-def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers among some values. A text that is a number is one, as for Ray; so is an array of one value.
-
-    Example:
-        >>> numbers_of({"score": 1, "text": "best", "lr": "1e-3", "loss": np.array([0.5]), "is_done": True})
-        {'score': 1.0, 'lr': 0.001, 'loss': 0.5, 'is_done': 1.0}
-    """
-    numbers: dict[str, float] = {}
-    for name, value in values.items():
-        if isinstance(value, np.ndarray) and value.size != 1:
-            continue
-        try:
-            numbers[name] = float(value.item() if isinstance(value, np.ndarray) else value)
-        except Exception:  # no number; a user's class may raise anything
-            continue
-    return numbers
 
 
 def _escaped(text: str, characters: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,6 @@ import numpy.typing as npt
 _HEIGHT, _FONT_SIZE, _MARGIN = 16, 12, 3  # pixels
 # Of a GIF's 256 colours, text needs these four. The hundred greys of smooth letters doubled the time of a small clip's.
 _SHADES = np.array([[20], [98], [177], [255]], np.uint8).repeat(3, axis=1)
-
-
-def caption_of(facts: Mapping[str, Any], step: int) -> str:
-    """Return the text of a clip's caption.
-
-    >>> caption_of({"episode_return": 231.0, "episode_length": 231}, step=4000)
-    'return 231, length 231, step 4000'
-    >>> caption_of({}, step=3)
-    'step 3'
-    """
-    parts = []
-    if isinstance(facts.get("episode_return"), (int, float)):
-        parts.append(f"return {facts['episode_return']:.6g}")
-    if facts.get("episode_length") is not None:
-        parts.append(f"length {facts['episode_length']}")
-    return ", ".join([*parts, f"step {step}"])
 
 
 def caption_strip(text: str, width: int) -> npt.NDArray[np.uint8] | None:

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from tune_media.callbacks.tensorboard.caption import caption_of, caption_strip
+from tune_media.callbacks.shown_values import caption_of
+from tune_media.callbacks.tensorboard.caption import caption_strip
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.histogram import Histogram
 from tune_media.values.options import MediaOptions
