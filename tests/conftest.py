@@ -145,6 +145,6 @@ def frames():
 def _doctest_names(doctest_namespace):
     doctest_namespace["np"] = np
     from tune_media import Video, VideoOptions
-    from tune_media.encoding import VideoEncoder
+    from tune_media.encoding.encoder import VideoEncoder
 
     doctest_namespace.update(Video=Video, VideoOptions=VideoOptions, VideoEncoder=VideoEncoder)

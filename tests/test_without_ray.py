@@ -85,7 +85,7 @@ def test_an_experiment_is_loaded_listed_rendered_and_shown(run):
         from tests.support.stores import StoredTrial
         from tests.support.taped import taped_clip
         from tune_media.cli import main
-        from tune_media.encoding import decode_video
+        from tune_media.encoding.decode import decode_video
         from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
         clip = taped_clip(2, episode_return=7.0)

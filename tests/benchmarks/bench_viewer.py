@@ -74,7 +74,7 @@ _SCROLL = """() => new Promise((resolve) => {
 
 def make(folder: Path, trials: int, clips: int) -> None:
     """Write an experiment: index lines, results with 150 metrics, a file a clip."""
-    from tune_media.encoding import encode_video
+    from tune_media.encoding.encoder import encode_video
 
     originals = []
     for number in range(5):

@@ -16,7 +16,7 @@ from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback
 import tune_media as tm
 from tests.support.experiment import fit, image_steps, tensorboard_events, trial_folders
 from tests.support.trackers import Held, mlflow_store, read_mlflow, read_trackio, read_wandb, trackio_project
-from tune_media.encoding import probe_video
+from tune_media.encoding.decode import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 KINDS = ("json", "tensorboard", "wandb", "mlflow", "own")

@@ -27,7 +27,7 @@ from tests.support.tapes_to_kill import PLACES, Tells, calls, kill_at
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb
 from tune_media.callbacks import tape_renderer
 from tune_media.callbacks.outbox import FOLDER_VARIABLE, Outbox
-from tune_media.encoding import probe_video
+from tune_media.encoding.decode import probe_video
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.taped_clip import TapedClip

@@ -12,7 +12,7 @@ from ray import tune
 import tune_media as tm
 from tests.support.experiment import fit, rows_of
 from tests.support.faults import wait_until
-from tune_media.encoding import probe_video
+from tune_media.encoding.decode import probe_video
 
 EXAMPLES = Path(__file__).parents[2] / "examples"  # policy_loaders.py runs in tests/evaluation/test_loaders.py
 

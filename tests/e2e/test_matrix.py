@@ -28,7 +28,7 @@ from tests.support.envs import CountingEnv
 from tests.support.envs.batch import Batch
 from tests.support.envs.counting import read_frame
 from tests.support.rllib_configs import STACK, evaluation, multi_agent, own_env, small, written_by_the_env
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 
 NEWEST = Version(ray.__version__) >= Version("2.55")
 LEAST = 2  # clips of a run

@@ -15,7 +15,7 @@ import tune_media as tm
 from tests.support.commands import command
 from tests.support.experiment import fit
 from tests.support.fork_workers import VARIABLE
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 

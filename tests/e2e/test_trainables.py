@@ -9,7 +9,7 @@ import tune_media as tm
 from tests.support.experiment import fit, image_steps, media_files, rows_of, tensorboard_events, trial_folders
 from tests.support.fake_trial import FakeTrial, run
 from tests.support.trackers import mlflow_store, read_wandb
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 
 STRICT = tm.MediaOptions(strict=True)
 

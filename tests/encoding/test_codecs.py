@@ -1,6 +1,8 @@
 import pytest
 
-from tune_media.encoding import codecs, decode_video, encode_video
+from tune_media.encoding import codecs
+from tune_media.encoding.decode import decode_video
+from tune_media.encoding.encoder import encode_video
 
 
 @pytest.mark.parametrize("codec", ["libvpx-vp9", "mpeg4"])

@@ -1,6 +1,8 @@
 import pytest
 
-from tune_media.encoding import decode_video, encode_video, gif_from_video, probe_video
+from tune_media.encoding.decode import decode_video, probe_video
+from tune_media.encoding.encoder import encode_video
+from tune_media.encoding.gif import gif_from_video
 
 
 def test_speed_and_length_are_those_asked_for(frames):

@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from tune_media.encoding import VideoEncoder, decode_video, encode_video, probe_video
+from tune_media.encoding.decode import decode_video, probe_video
+from tune_media.encoding.encoder import VideoEncoder, encode_video
 
 
 def test_every_frame_comes_back_in_order(frames):
@@ -116,7 +117,7 @@ def test_a_speed_is_a_positive_and_finite_number(fps, error, words):
 def test_an_encoder_that_is_left_in_the_middle_of_a_clip_lets_python_go_on_and_end(end):
     """With PyAV 13.0 to 17.0, both crashed, or never ended; only .ci/lower-bounds has such a release."""
     code = (
-        "import gc, sys, numpy, tune_media.encoding as encoding; gc.disable(); "
+        "import gc, sys, numpy; from tune_media.encoding import encoder as encoding; gc.disable(); "
         f"encoder = encoding.VideoEncoder(30, is_lean=True); encoder.feed(numpy.zeros((48, 64, 3), numpy.uint8)); {end}"
     )
     environment = {**os.environ, "PYTHONMALLOC": "debug"}  # memory that was freed is overwritten

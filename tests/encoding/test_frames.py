@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from tune_media.encoding import as_rgb, decode_video, encode_video, frames_in_layout, resize, target_size
+from tune_media.encoding.decode import decode_video
+from tune_media.encoding.encoder import encode_video
+from tune_media.encoding.frames import as_rgb, frames_in_layout, resize, target_size
 
 
 def test_resizing_averages_over_areas():

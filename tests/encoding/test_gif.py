@@ -6,7 +6,8 @@ import PIL.Image
 import PIL.ImageSequence
 import pytest
 
-from tune_media.encoding import encode_video, gif_from_video
+from tune_media.encoding.encoder import encode_video
+from tune_media.encoding.gif import gif_from_video
 
 
 def gif_times(gif: bytes) -> list[float]:

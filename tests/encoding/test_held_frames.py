@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tests.support.same_clips import are_same
-from tune_media.encoding import VideoEncoder, encoder, held_frames
+from tune_media.encoding import encoder, held_frames
+from tune_media.encoding.encoder import VideoEncoder
 from tune_media.encoding.held_frames import HeldFrames
 
 NOISE = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 from tune_media.encoding.picture_files import jpeg_from_frame, png_from_frame
 
 

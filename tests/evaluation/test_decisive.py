@@ -8,7 +8,7 @@ import pytest
 import tune_media as tm
 from tests.support import aim
 from tests.support.taped import take_step
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 from tune_media.evaluation.decisive import decisive, decisive_seeds, first_difference
 from tune_media.replay.tape import Tape
 

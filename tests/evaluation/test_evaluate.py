@@ -20,7 +20,7 @@ from tests.support.commands import split_runner
 from tests.support.experiment import media_files
 from tests.support.kills_after import KillsAfter
 from tune_media.cli import main
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 from tune_media.evaluation import checkpoints
 from tune_media.evaluation.evaluation import Progress
 

@@ -18,7 +18,7 @@ from tests.support.browser import served, viewer_page
 from tests.support.commands import split_runner
 from tests.support.experiment import media_files
 from tune_media.cli import main
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 from tune_media.replay.tape import Tape
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray

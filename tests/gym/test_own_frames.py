@@ -9,7 +9,7 @@ import pytest
 import tune_media as tm
 from tests.support import odd_envs
 from tests.support.loops import play
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 from tune_media.recording.own_frames import FramePlan, OwnFrames
 from tune_media.recording.pictures import ALONE, SPARSE, Pictures
 from tune_media.replay.tape import Tape

@@ -11,7 +11,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.experiment import assert_whole_episode, read_clip
 from tests.support.loops import names, play, stepped
-from tune_media.encoding import decode_video, probe_video
+from tune_media.encoding.decode import decode_video, probe_video
 
 
 def test_every_episode_becomes_a_whole_clip_in_the_folder(tmp_path):

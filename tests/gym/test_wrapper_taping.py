@@ -21,7 +21,7 @@ from tests.support import lake
 from tests.support.envs import CountingEnv
 from tests.support.loops import play
 from tests.support.same_clips import are_same
-from tune_media.encoding import probe_video
+from tune_media.encoding.decode import probe_video
 
 MAKE = functools.partial(lake.Lake, {})
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.lake import Lake
 from tests.support.pictures import LOSSLESS, shown
-from tune_media.encoding import VideoEncoder
+from tune_media.encoding.encoder import VideoEncoder
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder

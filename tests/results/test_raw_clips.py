@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.support.results import clip, places, read
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 from tune_media.results.reader import replace_media
 from tune_media.storage.known_media import KnownMedia
 

@@ -9,7 +9,7 @@ from ray.rllib.evaluation.rollout_worker import RolloutWorker
 
 from tests.support.envs import CountingEnv, read_frame
 from tests.support.rllib_configs import env_runner_of, for_env_runner, multi_agent, on_old_stack, own_env
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 from tune_media.replay.player import replay
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.tape import Tape

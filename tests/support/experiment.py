@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tune_media as tm
 from tests.support.envs import COUNTS, read_frame
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 
 if TYPE_CHECKING:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -33,7 +33,7 @@ from tests.support.trial_life import (
     told,
 )
 from tune_media.callbacks.session import _SESSIONS, MediaSession
-from tune_media.encoding import probe_video
+from tune_media.encoding.decode import probe_video
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series
 
 RESULTS = 8  # of each trial

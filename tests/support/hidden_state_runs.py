@@ -36,7 +36,7 @@ from tests.support.envs import hidden, truth
 from tests.support.hidden_state import KINDS, Kind, made
 from tests.support.index_lines import valid_lines
 from tests.support.rllib_configs import built, on_old_stack
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 
 ADDRESS = "TUNE_MEDIA_TEST_RAY"
 """The environment variable with the address of the Ray that the processes of cells share."""

@@ -358,7 +358,7 @@ def differs(clip: bytes, expected: Sequence[Sequence[np.ndarray]]) -> tuple[str,
 
     The text is empty if it does not differ.
     """
-    from tune_media.encoding import decode_video
+    from tune_media.encoding.decode import decode_video
 
     frames, farthest = list(decode_video(clip)), 0.0
     if len(frames) != len(expected):

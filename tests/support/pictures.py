@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 import tune_media as tm
-from tune_media.encoding import EncodedVideo, decode_video
+from tune_media.encoding.decode import decode_video
+from tune_media.encoding.encoder import EncodedVideo
 
 LOSSLESS = 0
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tune_media.encoding import decode_video
+from tune_media.encoding.decode import decode_video
 
 _LOSS = 12  # of 255: how far two encodings of the same picture may be apart on average
 

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 import tune_media as tm
-from tune_media.encoding import decode_video, encode_video, gif_from_video
+from tune_media.encoding.decode import decode_video
+from tune_media.encoding.encoder import encode_video
+from tune_media.encoding.gif import gif_from_video
 
 
 def test_a_video_is_made_of_any_named_layout(frames):

@@ -7,7 +7,7 @@ import tune_media as tm
 from tests.support.recorded import make_trial
 from tests.support.stores import StoredTrial
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
-from tune_media.viewing.episode_files import EpisodeFiles
+from tune_media.viewing.episode_reading import EpisodeFiles
 from tune_media.viewing.episode_table import robust_z
 from tune_media.viewing.gallery import Gallery
 

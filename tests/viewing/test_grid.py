@@ -6,7 +6,7 @@ import pytest
 import tune_media as tm
 from tests.support.commands import command
 from tests.support.recorded import make_trial
-from tune_media.encoding import decode_video, probe_video
+from tune_media.encoding.decode import decode_video, probe_video
 from tune_media.viewing.grid import write_grid
 from tune_media.viewing.grid_choice import choose_tiles
 

@@ -12,7 +12,7 @@ from tests.support.driven_sweep import Sweep
 from tests.support.stores import StoredTrial
 from tune_media.storage.entry import ONLY_TAPE, STORED
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
-from tune_media.viewing.episode_files import EpisodeFiles
+from tune_media.viewing.episode_reading import EpisodeFiles
 
 FRAMES = np.zeros((4, 32, 32, 3), np.uint8)
 WHY = "ValueError: there is no simulation"

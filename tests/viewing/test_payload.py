@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.support.viewing import write_trial
-from tune_media.viewing.forks import forks_in
+from tune_media.experiment.evaluations import forks_in
 from tune_media.viewing.payload import (
     ShownParams,
     config_payload,

@@ -3,3 +3,5 @@
 In come results of trials, in Tune's loop. Out go files on the storage, and calls to trackers. It imports the wings up
 to ``replay`` and ``experiment``; each tracker is imported only in the folder of its name.
 """
+
+__all__ = ["backend", "callback", "deliver", "export", "json", "mlflow", "tensorboard", "trackio", "wandb"]

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint, checkpoint_at
 from tune_media.evaluation.request import ALL
 from tune_media.evaluation.sides import Side
+from tune_media.experiment import evaluations
 from tune_media.experiment.named import Named
 from tune_media.experiment.places import Folder
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.storage.trial_folder import PARAMS
-from tune_media.values.checks import name_some
+from tune_media.values import checks
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import name_digest
 from tune_media.viewing.catalog import Catalog, load
-from tune_media.viewing.forks import EVALUATIONS
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def side_of(source: Named, which: str = "last", *, is_foreign: bool = False) -> 
     if catalog is None:
         only = only or StoredCheckpoint(source.place.filesystem, source.place.path, 0)
         return Side(source.text, _trial_of(only), only)
-    is_evaluation = posixpath.basename(posixpath.dirname(source.place.path.rstrip("/"))) == EVALUATIONS
+    is_evaluation = posixpath.basename(posixpath.dirname(source.place.path.rstrip("/"))) == evaluations.EVALUATIONS
     trial = _trial_meant(source, catalog, is_evaluation)
     if is_evaluation:
         return Side(source.text, trial, None)
@@ -99,7 +99,7 @@ def _trial_meant(source: Named, catalog: Catalog, is_evaluation: bool) -> TrialF
     if source.part:
         return trials_named(source.part, there)[0]
     if is_evaluation and len(there) > 1:
-        names = name_some(trial.name for trial in there)
+        names = checks.name_some(trial.name for trial in there)
         raise ValueError(
             f"the evaluation {source.text!r} has {len(there)} trials ({names}): "
             + remedy(f"name one, {source.text}:TRIAL.")
@@ -167,7 +167,7 @@ def _of_trials(source: Named, trials: Sequence[TrialFiles]) -> Sources:
     experiments = {trial.experiment for trial in trials} or {source.place.path}
     if len(experiments) > 1:
         raise ValueError(
-            f"evaluate takes the trials of one experiment, got {len(experiments)}: {name_some(experiments)}."
+            f"evaluate takes the trials of one experiment, got {len(experiments)}: {checks.name_some(experiments)}."
         )
     return Sources(Folder(source.place.filesystem, experiments.pop()), [CheckpointSeries(trial) for trial in trials])
 
@@ -190,7 +190,7 @@ def _of_pattern(source: Named, waits: bool) -> Sources:
         series = CheckpointSeries(_trial(path or folder.name, folder), posixpath.basename(source.pattern))
         if series.there() or (waits and not path):
             steps.append(series)
-        elif not waits and EVALUATIONS not in path.split("/"):
+        elif not waits and evaluations.EVALUATIONS not in path.split("/"):
             single += _without_number(series, path)
     if not (waits or steps or single):
         raise FileNotFoundError(f"Nothing matches {source.text!r}; " + remedy("pass a pattern of files."))
@@ -199,7 +199,7 @@ def _of_pattern(source: Named, waits: bool) -> Sources:
 
 def _without_number(series: CheckpointSeries, path: str) -> Iterator[CheckpointSeries]:
     """Yield each file of a series on its own: as the trial in whose folder it is, or, of several, by its name."""
-    files = [file for file in series.without_number() if file.name != EVALUATIONS]
+    files = [file for file in series.without_number() if file.name != evaluations.EVALUATIONS]
     for file in files:
         own = _trial(posixpath.join(path, file.name), Folder(file.filesystem, file.path))
         yield CheckpointSeries(series.trial if len(files) == 1 else own, only=file)

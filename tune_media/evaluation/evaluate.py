@@ -21,17 +21,17 @@ from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, stor
 from tune_media.evaluation.follow import Follower
 from tune_media.evaluation.jobs import Job, LoadPolicy, played
 from tune_media.evaluation.request import ALL, LAST, EnvCondition, Request, check_name
+from tune_media.experiment import evaluations
 from tune_media.experiment.named import Named, named
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import json_file, write_atomically
-from tune_media.values.checks import FLAG, SECONDS, a_count, check_each, name_some, suggests_names
+from tune_media.values import checks
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.strict_json import json_bytes
-from tune_media.viewing.forks import EVALUATIONS, FACTS_FILE
 
 _VERSION = 1
 
@@ -45,7 +45,7 @@ def refused_exits() -> Iterator[None]:
         raise ValueError(f"a module, a policy or an env called sys.exit({error.code!r}).") from error
 
 
-@suggests_names
+@checks.suggests_names
 @refused_exits()
 def evaluate(
     source: Any,
@@ -127,12 +127,12 @@ def evaluate(
         Traceback (most recent call last):
         ValueError: evaluate(seeds=...) takes seeds such as '0:40', '3,7' or [7], got 'first'.
     """
-    check_each(
+    checks.check_each(
         "evaluate",
         {"follow": follow, "until_idle": until_idle},
-        {"follow": FLAG, "until_idle": dataclasses.replace(SECONDS, or_none=True)},
+        {"follow": checks.FLAG, "until_idle": dataclasses.replace(checks.SECONDS, or_none=True)},
     )
-    a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
+    checks.a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     _check_following(follow, until_idle, checkpoint, workers)
     request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     place = named(source, filesystem)
@@ -146,7 +146,7 @@ def evaluate(
         )
     request = dataclasses.replace(request, only=sources.digest or None)
     name = check_name(request.default_name if name is None else name)
-    path = posixpath.join(sources.folder.path, EVALUATIONS, name)
+    path = posixpath.join(sources.folder.path, evaluations.EVALUATIONS, name)
     evaluation = Evaluation(name, path, sources.folder.filesystem)
     progress = progress or Progress()
     progress.reads_checkpoints(sources.folder.path)
@@ -204,7 +204,7 @@ def _selectors(clips: Any, request: Request) -> tuple[Selector, ...]:
 def _no_checkpoint(source: Named, series: Sequence[CheckpointSeries], which: str) -> ValueError:
     """Return the error of a source without a checkpoint that is wanted."""
     numbers = sorted({stored.number for of_trial in series for stored in of_trial.there()})
-    there = f"; there are {name_some(map(str, numbers))}" if numbers else ""
+    there = f"; there are {checks.name_some(map(str, numbers))}" if numbers else ""
     if any(of_trial.pattern is not None for of_trial in series):
         return ValueError(
             f"{source.text!r} has no checkpoint {which!r}{there}. The last number in the name of a file is its step: "
@@ -285,7 +285,7 @@ def _follow(follower: Follower, player: _Player, evaluation: Evaluation) -> list
 
 def _note_request(evaluation: Evaluation, request: Request) -> None:
     """Write what was asked for; raise if an evaluation of this name was asked for something else."""
-    path = posixpath.join(evaluation.path, FACTS_FILE)
+    path = posixpath.join(evaluation.path, evaluations.FACTS_FILE)
     before = json_file(evaluation.filesystem, path)
     facts = request.facts()
     if before:

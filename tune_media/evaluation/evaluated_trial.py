@@ -13,14 +13,8 @@ import pyarrow.fs
 from typing_extensions import override
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, number_of
-from tune_media.replay.playing import PlayedAs
-from tune_media.storage.episode_files import (
-    FOLDER,
-    RecorderEpisodes,
-    parquet_name,
-    rows_of_parquet,
-    steps_name,
-)
+from tune_media.replay import playing
+from tune_media.storage import episode_files
 from tune_media.storage.filesystem import json_file, read_if_there, write_atomically
 from tune_media.storage.index_lines import Line, MediumLine, read_index
 from tune_media.storage.trial_folder import TrialFolder
@@ -47,7 +41,9 @@ class EvaluatedTrial(TrialFolder):
         self._remove_unlisted()
         self._rows: list[dict[str, Any]] = []
         for name in sorted({line.path for line in self._lines if line.facts.get("kind") == EpisodeBatch.kind}):
-            self._rows += rows_of_parquet(read_if_there(filesystem, self.place(parquet_name(name))) or b"")
+            self._rows += episode_files.rows_of_parquet(
+                read_if_there(filesystem, self.place(episode_files.parquet_name(name))) or b""
+            )
 
     def episodes(self, training_iteration: int) -> list[dict[str, Any]]:
         """Return the rows of the episodes of a checkpoint that are stored, without their tapes; metrics are pairs."""
@@ -72,12 +68,12 @@ class EvaluatedTrial(TrialFolder):
             found.append(StoredCheckpoint(self.filesystem, path, number_of(path), iteration, step))
         return found
 
-    def played_as(self, training_iteration: int) -> PlayedAs | None:
+    def played_as(self, training_iteration: int) -> playing.PlayedAs | None:
         """Return what the episodes of a checkpoint were played with; None if it has none."""
         settings = json_file(self.filesystem, self.place(_PLAYED_AS)).get(str(training_iteration))
-        return PlayedAs(**settings) if isinstance(settings, dict) else None
+        return playing.PlayedAs(**settings) if isinstance(settings, dict) else None
 
-    def note_played_as(self, training_iteration: int, used: PlayedAs) -> None:
+    def note_played_as(self, training_iteration: int, used: playing.PlayedAs) -> None:
         """Write what the episodes of a checkpoint are played with, before the first of them."""
         before = json_file(self.filesystem, self.place(_PLAYED_AS))
         changed = {**before, str(training_iteration): vars(used)}
@@ -90,9 +86,9 @@ class EvaluatedTrial(TrialFolder):
         """Store episodes of a checkpoint."""
         placed = with_progress(episodes, training_iteration, None)
         seeds = sorted(episode.record.seed or 0 for episode in placed)
-        part = RecorderEpisodes(SECTION, RECORDER, EpisodeBatch(tuple(placed), recipes=recipes))
+        part = episode_files.RecorderEpisodes(SECTION, RECORDER, EpisodeBatch(tuple(placed), recipes=recipes))
         made = self.add_episodes(part, step, training_iteration, name_digest(str(seeds)))
-        self._rows += rows_of_parquet(made.files[parquet_name(made.path)])
+        self._rows += episode_files.rows_of_parquet(made.files[episode_files.parquet_name(made.path)])
 
     def finish(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
         """Write the result of a checkpoint; the results stay in the order of their iterations."""
@@ -117,8 +113,13 @@ class EvaluatedTrial(TrialFolder):
     def _remove_unlisted(self) -> None:
         """Remove the files of episodes that the index does not name."""
         named = {line.path for line in self._lines}
-        named |= {parquet_name(path) for path in named} | {steps_name(path) for path in named}
-        selector = pyarrow.fs.FileSelector(self.place(FOLDER), allow_not_found=True)
+        named |= {episode_files.parquet_name(path) for path in named} | {
+            episode_files.steps_name(path) for path in named
+        }
+        selector = pyarrow.fs.FileSelector(self.place(episode_files.FOLDER), allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):
-            if _DATA_FILE.fullmatch(info.base_name) and posixpath.join(FOLDER, info.base_name) not in named:
+            if (
+                _DATA_FILE.fullmatch(info.base_name)
+                and posixpath.join(episode_files.FOLDER, info.base_name) not in named
+            ):
                 self.filesystem.delete_file(info.path)

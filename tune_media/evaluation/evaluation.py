@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.fs
 
 from tune_media.values.number import counted
+from tune_media.viewing import statistics
 from tune_media.viewing.catalog import Catalog, load
-from tune_media.viewing.statistics import Estimate, Runs, common_seeds, differences, paired_rates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,11 +155,11 @@ def compared(
     for condition in dict.fromkeys(row.condition for row in checkpoints):
         played = [n for n, row in enumerate(rows) if row.condition == condition and not math.isnan(row.return_mean)]
         played.sort(key=lambda number: -rows[number].return_mean)
-        runs = [Runs(np.array([rows[number].return_mean]), [returns[number]]) for number in played]
-        for number, own, ahead in zip(played[1:], runs[1:], differences(runs) if runs else [], strict=True):
-            seeds = len(common_seeds(runs[0], own))
-            ahead = ahead if seeds else Estimate(math.nan)
-            rate, _ = paired_rates(successes[played[0]], successes[number], len(played))
+        runs = [statistics.Runs(np.array([rows[number].return_mean]), [returns[number]]) for number in played]
+        for number, own, ahead in zip(played[1:], runs[1:], statistics.differences(runs) if runs else [], strict=True):
+            seeds = len(statistics.common_seeds(runs[0], own))
+            ahead = ahead if seeds else statistics.Estimate(math.nan)
+            rate, _ = statistics.paired_rates(successes[played[0]], successes[number], len(played))
             rows[number] = replace(
                 rows[number],
                 behind=ahead.value,

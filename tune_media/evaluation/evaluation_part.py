@@ -19,12 +19,12 @@ from tune_media.evaluation.jobs import Job, LoadPolicy, Played
 from tune_media.evaluation.request import ALL, EnvCondition, Request
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.replay.playing import PlayerSettings
+from tune_media.replay import playing
 from tune_media.replay.tape import Tape
 from tune_media.storage.filesystem import json_object, read_if_there
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.safe_names import name_digest
-from tune_media.viewing.statistics import Estimate, estimate
+from tune_media.viewing import statistics
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 _LACKS_CLIPS = "lacks_clips"  # in a result: the next evaluation of this name makes them
@@ -56,7 +56,7 @@ class EvaluationPart:
         return tuple(seed for seed in seeds if seed not in there)
 
     def jobs(
-        self, number: int, seeds: Sequence[int], settings: PlayerSettings, load_policy: LoadPolicy | None
+        self, number: int, seeds: Sequence[int], settings: playing.PlayerSettings, load_policy: LoadPolicy | None
     ) -> list[Job]:
         """Return the job that plays the missing episodes of some seeds; nothing if none is missing."""
         missing = self.missing(seeds)
@@ -73,7 +73,7 @@ class EvaluationPart:
     def line(self) -> EvaluatedCheckpoint:
         """Return its line of the table, without the comparison to others."""
         returns = list(self.returns().values())
-        mean = estimate(np.array(returns)) if returns else Estimate(math.nan)
+        mean = statistics.estimate(np.array(returns)) if returns else statistics.Estimate(math.nan)
         played_as, rate = self.played_as, success_rate(self.successes().values())
         return EvaluatedCheckpoint(
             self.trial.name,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
 from tune_media.values.number import counted
+from tune_media.viewing import wording
 from tune_media.viewing.configurations import short
 from tune_media.viewing.table import laid_out, printable
-from tune_media.viewing.wording import AHEAD_BY, others_succeed_less, others_worse, standing, with_interval
 
 
 def checkpoint_line(row: EvaluatedCheckpoint) -> str:
@@ -66,12 +66,12 @@ def _compared(
     """Yield the last columns of checkpoints under one condition, which have room to compare them."""
     is_one = len(rows) == 1
     if not is_one:
-        yield [AHEAD_BY, *(with_interval(row.behind, row.behind_low, row.behind_high) for row in rows)]
+        yield [wording.AHEAD_BY, *(wording.with_interval(row.behind, row.behind_low, row.behind_high) for row in rows)]
     if any(not math.isnan(row.success_rate) for row in rows):
         yield ["success", *map(_rate, rows)]
     yield counts
     if not is_one:
-        yield ["", *(standing(is_best=row is best, is_close=row.is_not_surely_worse) for row in rows)]
+        yield ["", *(wording.standing(is_best=row is best, is_close=row.is_not_surely_worse) for row in rows)]
 
 
 def _rank(line: Mapping[str, EvaluatedCheckpoint]) -> float:
@@ -123,14 +123,14 @@ def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoi
     """Return how sure it is that the best one is better than the others under its condition."""
     others = _others(best, checkpoints)
     close = sum(row.is_not_surely_worse for row in others)
-    return f"; on the same seeds, {others_worse(close, len(others))}" if others else ""
+    return f"; on the same seeds, {wording.others_worse(close, len(others))}" if others else ""
 
 
 def _success_of(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
     """Return how many of the others succeed less often on the same seeds, by Newcombe's interval for paired rates."""
     others = [row for row in checkpoints if row.condition == best.condition and not math.isnan(row.success_behind)]
     fewer = sum(row.success_behind_low > 0 for row in others)
-    return f"; on the same seeds, {others_succeed_less(fewer, len(others))}" if others else ""
+    return f"; on the same seeds, {wording.others_succeed_less(fewer, len(others))}" if others else ""
 
 
 def value_of(row: EvaluatedCheckpoint) -> str:
@@ -139,8 +139,8 @@ def value_of(row: EvaluatedCheckpoint) -> str:
     >>> value_of(EvaluatedCheckpoint("PPO_1", "", "checkpoint_000002", 3, 0))
     'none'
     """
-    return with_interval(row.return_mean, row.return_low, row.return_high) or "none"
+    return wording.with_interval(row.return_mean, row.return_low, row.return_high) or "none"
 
 
 def _rate(row: EvaluatedCheckpoint) -> str:
-    return with_interval(row.success_rate, row.success_low, row.success_high, digits=3)
+    return wording.with_interval(row.success_rate, row.success_low, row.success_high, digits=3)

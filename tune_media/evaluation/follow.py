@@ -9,10 +9,10 @@ from typing import Any
 
 from tune_media.evaluation.checkpoint_sources import Sources
 from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint, number_of
+from tune_media.experiment import evaluations
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import UNENDED
 from tune_media.storage.filesystem import folders_in
-from tune_media.viewing.forks import EVALUATIONS
 
 _PAUSE = 2.0  # seconds between two looks
 _NEXT = 10.0  # seconds after which new trials are looked for
@@ -99,7 +99,7 @@ class Follower:
     def _has_others(self) -> bool:
         """Whether the experiment has folders that may be of new trials."""
         place, series = self._sources.folder, self._sources.series
-        known = {of_trial.trial.path for of_trial in series} | {posixpath.join(place.path, EVALUATIONS)}
+        known = {of_trial.trial.path for of_trial in series} | {posixpath.join(place.path, evaluations.EVALUATIONS)}
         is_one_folder = any(of_trial.pattern is not None and of_trial.trial.path == place.path for of_trial in series)
         return not (is_one_folder or known.issuperset(folders_in(place.filesystem, place.path)))
 

@@ -11,7 +11,7 @@ from typing import Any
 from tune_media.recording.episode import EpisodeStart, OnTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
-from tune_media.replay.playing import CheckpointError, PlayedAs, PlayerSettings, on_fork, seed_everything
+from tune_media.replay import playing
 from tune_media.replay.prefix import Prefix
 from tune_media.replay.recipe import EnvConfig, Recipe
 from tune_media.replay.tape_recorder import TapeRecorder
@@ -30,11 +30,13 @@ class ForeignPolicyPlayer:
     makes the env from ``env_config``, or the tape of ``settings.fork`` does.
     """
 
-    def __init__(self, load: Callable[[str], Callable[[Any], Any]], checkpoint: Path, settings: PlayerSettings) -> None:
-        self.played_as = PlayedAs(None, None)
+    def __init__(
+        self, load: Callable[[str], Callable[[Any], Any]], checkpoint: Path, settings: playing.PlayerSettings
+    ) -> None:
+        self.played_as = playing.PlayedAs(None, None)
         self._policy = load(str(checkpoint))
         if not callable(self._policy):
-            raise CheckpointError(
+            raise playing.CheckpointError(
                 "the function of "
                 + argument("policy=")
                 + " must return a function from an observation to an action, and returned "
@@ -51,7 +53,7 @@ class ForeignPolicyPlayer:
         else:
             self._env, self._recipe = settings.fork.env(), settings.fork.recipe
             self._tapes = TapeRecorder(self._env)
-            self._prefix = Prefix(self._env, settings.fork, seed_everything)
+            self._prefix = Prefix(self._env, settings.fork, playing.seed_everything)
         self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, success=settings.success))
 
     @property
@@ -67,7 +69,7 @@ class ForeignPolicyPlayer:
         prefix = self._prefix
         if prefix is not None:
             prefix.number = seed
-        seed_everything(seed if prefix is None else prefix.point.seed)
+        playing.seed_everything(seed if prefix is None else prefix.point.seed)
         observation, _ = self._env.reset(seed=seed)
         assert self._tapes.tape is not None
         recipe = None if self._recipe is None else self._recipe.hash
@@ -91,9 +93,9 @@ class ForeignPolicyPlayer:
         data = self._recorder.candidates.data()
         self._recorder.candidates.take((), [episode.record.id for episode in data])
         if not data:
-            raise CheckpointError(f"the episode of seed {seed} was not recorded")
+            raise playing.CheckpointError(f"the episode of seed {seed} was not recorded")
         record = replace(data[0].record, seed=seed)
-        return replace(data[0], record=record if prefix is None else on_fork(record, prefix))
+        return replace(data[0], record=record if prefix is None else playing.on_fork(record, prefix))
 
     def close(self) -> None:
         """Close the env."""

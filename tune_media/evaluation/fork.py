@@ -25,20 +25,21 @@ from tune_media.evaluation.jobs import LoadPolicy, Played, joined_batches, playe
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side
+from tune_media.experiment import evaluations
 from tune_media.experiment.named import Named, named
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.ray_compat import check_ray
 from tune_media.recording.overlay import check_can_draw
 from tune_media.recording.success import Success, check_success
+from tune_media.replay import playing
 from tune_media.replay.player import RenderError
-from tune_media.replay.playing import PlayedAs, PlayerSettings
 from tune_media.replay.prefix import ForkPoint
 from tune_media.replay.recipe import LoadedRecipe, Recipe
 from tune_media.replay.tape import Tape
 from tune_media.selection import Selector
 from tune_media.steps import StepFacts
 from tune_media.storage.filesystem import json_file, write_atomically
-from tune_media.values.checks import a_count, as_shown, check_each, suggests_names
+from tune_media.values import checks
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
@@ -49,11 +50,9 @@ from tune_media.values.rates import wilson
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
+from tune_media.viewing import statistics, wording
 from tune_media.viewing.catalog import load
-from tune_media.viewing.forks import FACTS_FILE, FORKED_AT, ORIGINAL, evaluations_of, short_id
-from tune_media.viewing.statistics import Estimate, estimate
 from tune_media.viewing.taped_episodes import BEST, LAST, WORST, TapedEpisode, choose, of_trial, recipe_of
-from tune_media.viewing.wording import with_interval
 
 VERSION = 1
 _CLIPS = 5
@@ -86,14 +85,14 @@ class Continuations:
         """The number of episodes that count: equal ones are one if there are no others."""
         return 1 if self.distinct == 1 else len(self.returns)
 
-    def outcome(self, metric: str) -> Estimate:
+    def outcome(self, metric: str) -> statistics.Estimate:
         """Return the success rate with Wilson's interval, or the mean return with Student's; of one episode without."""
         if metric == SUCCESS:
             won = sum(map(bool, self.successes))
             ends = wilson(won, len(self.successes)) if self.count > 1 else (math.nan, math.nan)
-            return Estimate(won / len(self.successes), *ends)
-        mean = estimate(np.array(self.returns))
-        return mean if self.count > 1 else Estimate(mean.value)
+            return statistics.Estimate(won / len(self.successes), *ends)
+        mean = statistics.estimate(np.array(self.returns))
+        return mean if self.count > 1 else statistics.Estimate(mean.value)
 
     def facts(self, metric: str) -> dict[str, Any]:
         """Return them as JSON."""
@@ -168,7 +167,7 @@ class ForkProgress:
         """Code that is stored with the episode and with the policy is run next."""
 
 
-@suggests_names
+@checks.suggests_names
 @refused_exits()
 def fork(
     episode: Any,
@@ -226,19 +225,19 @@ def fork(
     Example:
         ``fork("runs/mine:worst", "runs/main", at=120, times=20, explore=True).continuations.returns``
     """
-    a_count("a number of steps", 0).check("fork(at=...)", at)
-    a_count("a number of continuations").check("fork(times=...)", times)
-    a_count("a number of clips", 0).check("fork(clips=...)", clips)
+    checks.a_count("a number of steps", 0).check("fork(at=...)", at)
+    checks.a_count("a number of continuations").check("fork(times=...)", times)
+    checks.a_count("a number of clips", 0).check("fork(clips=...)", clips)
     check_success(success)
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
-    check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
-    a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
+    checks.check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
+    checks.a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
     policy_place, taped = named(candidate, filesystem), _taped_episode(episode, filesystem)
     load_policy = function_named("fork", "policy", policy)
     side, stored = _policy_side(policy_place, checkpoint, load_policy)
     make = function_named("fork", "env", env)
-    settings = PlayerSettings(explore, connectors, success=success)
+    settings = playing.PlayerSettings(explore, connectors, success=success)
     (progress or ForkProgress()).runs(taped.trial.experiment, side.name)
     player = ForkPlayer(ForkRequest(taped, at, side, stored, settings, load_policy, make, workers))
     with ray_started(workers) if workers else contextlib.nullcontext():
@@ -268,7 +267,7 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
     if place is None or not id:
         raise ValueError(
             f"fork takes an episode as EXPERIMENT:EPISODE, where EPISODE is its id, best, worst or last, got "
-            f"{as_shown(episode)}."
+            f"{checks.as_shown(episode)}."
         )
     catalog = load(place.place)
     there = [catalog.taped_episodes()]
@@ -304,7 +303,7 @@ class ForkRequest:
     at: int  # the number of steps before the policy takes over
     side: Side
     checkpoint: StoredCheckpoint
-    settings: PlayerSettings
+    settings: playing.PlayerSettings
     load_policy: LoadPolicy | None  # loads the policy of another library's checkpoint; None: it is one of RLlib's
     make: Callable[[Any], Any] | None  # makes the env instead; None: as when the episode was taped
     workers: int  # the number of Ray tasks at a time; 0: all is played in this process
@@ -329,15 +328,16 @@ class ForkPlayer:
         at, steps = request.at, len(self._taped)
         if at >= steps:
             raise ValueError(
-                argument("fork(at=...)") + f" takes less than the {steps} steps of the episode, got {as_shown(at)}."
+                argument("fork(at=...)")
+                + f" takes less than the {steps} steps of the episode, got {checks.as_shown(at)}."
             )
         self.original = Continuations(steps, (float(row["episode_return"]),), (steps,), (row["success"],), distinct=1)
-        name = f"fork-{short_id(episode.id)}-at-{at}-{name_digest(str(self._facts()))[:6]}"
-        self.path = posixpath.join(evaluations_of(episode.trial.experiment), name)
+        name = f"fork-{evaluations.short_id(episode.id)}-at-{at}-{name_digest(str(self._facts()))[:6]}"
+        self.path = posixpath.join(evaluations.evaluations_of(episode.trial.experiment), name)
         self._continued = self._new_part(f"at-{at:0{len(str(steps))}}", request.side.trial, request.checkpoint, at)
         iteration, step = int(row["training_iteration"] or 0), int(row["step"] or 0)
         checkpoint = StoredCheckpoint(episode.trial.filesystem, episode.trial.path, 0, iteration, step)
-        self._original = self._new_part(ORIGINAL, episode.trial, checkpoint, steps)
+        self._original = self._new_part(evaluations.ORIGINAL, episode.trial, checkpoint, steps)
         self._problems: list[str] = []
 
     @property
@@ -347,14 +347,14 @@ class ForkPlayer:
 
     def begin(self) -> None:
         """Write what is played, and store the episode itself, so that the viewer can compare both."""
-        episode, path = self._request.episode, posixpath.join(self.path, FACTS_FILE)
+        episode, path = self._request.episode, posixpath.join(self.path, evaluations.FACTS_FILE)
         if not json_file(episode.trial.filesystem, path):
-            facts = {"v": VERSION, "forked_from": episode.id, FORKED_AT: self._request.at, **self._facts()}
+            facts = {"v": VERSION, "forked_from": episode.id, evaluations.FORKED_AT: self._request.at, **self._facts()}
             write_atomically(episode.trial.filesystem, path, json_bytes(facts) + b"\n")
         if self._original.rows():
             return
         data = EpisodeData(episode.record, tape=self._tape, recipe=self._recipe.hash)
-        played_as = PlayedAs(episode.row["explored"], None)
+        played_as = playing.PlayedAs(episode.row["explored"], None)
         self._original.add(Played(0, [data], {self._recipe.hash: self._recipe.content}, played_as))
         self._original.write_result()
 
@@ -441,8 +441,8 @@ class ForkPlayer:
     def _new_part(self, name: str, trial: TrialFiles, checkpoint: StoredCheckpoint, at: int) -> EvaluationPart:
         episode, folder = self._request.episode, posixpath.join(self.path, name)
         store = EvaluatedTrial(episode.trial.filesystem, folder, f"{name}-{name_digest(folder)[:6]}")
-        added = {FORKED_AT: at}
-        facts = {} if name == ORIGINAL else {"forked_from": episode.id, **added}
+        added = {evaluations.FORKED_AT: at}
+        facts = {} if name == evaluations.ORIGINAL else {"forked_from": episode.id, **added}
         return EvaluationPart(trial, EnvCondition(), checkpoint, store, {}, added, facts)
 
     def _contents(self) -> list[tuple[Any, ...]]:
@@ -536,4 +536,4 @@ def _shown(continuations: Continuations, metric: str) -> str:
     'success 0.5 [0.0945, 0.905]'
     """
     outcome = continuations.outcome(metric)
-    return f"{metric} {with_interval(outcome.value, outcome.low, outcome.high, digits=3)}"
+    return f"{metric} {wording.with_interval(outcome.value, outcome.low, outcome.high, digits=3)}"

@@ -31,13 +31,12 @@ from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
-from tune_media.values.checks import a_count, suggests_names
+from tune_media.values import checks
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, remedy
-from tune_media.viewing.statistics import Estimate
-from tune_media.viewing.wording import ahead, decided, with_interval
+from tune_media.viewing import statistics, wording
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
@@ -202,7 +201,7 @@ class GateProgress:
         """Clips are made next, by a process that has time limits of its own."""
 
 
-@suggests_names
+@checks.suggests_names
 @refused_exits()
 def gate(
     base: Any,
@@ -274,8 +273,8 @@ def gate(
     Example:
         ``gate("runs/main", "runs/mine:PPO_3", margin=10, workers=8).exit_code``
     """
-    a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
-    a_count("a number of seeds", 0).check("gate(clips=...)", clips)
+    checks.a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
+    checks.a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds, at_least)
     given = [base] if candidate is None else [base, candidate]
     questions = (len(given) > 1) + (at_least is not None)
@@ -308,14 +307,14 @@ def gate(
             player.play(condition)
         problems = [*_same([facts[role] for role in request.by_role]), *renderer.problems]
     names = ["", *map(str, given)][-2:]
-    decided = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
-    folder.write(decided.facts())
-    problem = write_page(folder.place, facts, decided.facts(), player.compared, clips)
+    judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
+    folder.write(judged.facts())
+    problem = write_page(folder.place, facts, judged.facts(), player.compared, clips)
     if problem is None:
-        return replace(decided, page=posixpath.join(folder.place.path, PAGE))
-    decided = replace(decided, problems=[*decided.problems, problem])
-    folder.write(decided.facts())
-    return decided
+        return replace(judged, page=posixpath.join(folder.place.path, PAGE))
+    judged = replace(judged, problems=[*judged.problems, problem])
+    folder.write(judged.facts())
+    return judged
 
 
 @dataclass(frozen=True)
@@ -371,11 +370,15 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     is_worse = {WORSE: True, PASS: False}.get(verdict.verdict)
     if floor is not None:
         is_above = None if is_worse is None else not is_worse
-        told = decided(is_above, f"the mean {metric} is at least {floor:g}", f"the mean {metric} is below {floor:g}")
-        return f"{told}: {with_interval(verdict.candidate, floor + standing.low, floor + standing.high)}, {after}."
+        told = wording.decided(
+            is_above, f"the mean {metric} is at least {floor:g}", f"the mean {metric} is below {floor:g}"
+        )
+        return (
+            f"{told}: {wording.with_interval(verdict.candidate, floor + standing.low, floor + standing.high)}, {after}."
+        )
     margin = f"worse by more than {standing.margin:.5g}"
-    told = decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
-    lead = ahead(Estimate(standing.difference, standing.low, standing.high), "the base")
+    told = wording.decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
+    lead = wording.ahead(statistics.Estimate(standing.difference, standing.low, standing.high), "the base")
     return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead}, {after}."
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.experiment.places import Folder, folder_at
-from tune_media.storage.episode_files import RECIPE_FOLDER
+from tune_media.storage import episode_files
 from tune_media.storage.filesystem import write_atomically
-from tune_media.values.checks import name_some
+from tune_media.values import checks
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import safe_name
 from tune_media.values.strict_json import json_bytes
@@ -23,7 +23,7 @@ from tune_media.values.strict_json import json_bytes
 VERSION = 1
 PAGE = "index.html"
 _FILE = "gate.json"
-_EPISODES = re.compile(rf"(base|candidate)(_.*)?|{RECIPE_FOLDER}")
+_EPISODES = re.compile(rf"(base|candidate)(_.*)?|{episode_files.RECIPE_FOLDER}")
 
 
 class GateFolder:
@@ -74,7 +74,7 @@ class GateFolder:
             )
         if others:  # an experiment's trials, or episodes of unknown policies
             raise ValueError(
-                f"{self.place.path!r} has files of no gate ({name_some(sorted(others))}); "
+                f"{self.place.path!r} has files of no gate ({checks.name_some(sorted(others))}); "
                 + remedy("pass another folder: " + argument("output=, or -o") + ".")
             )
 

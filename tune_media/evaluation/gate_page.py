@@ -13,12 +13,12 @@ from tune_media.evaluation.drawings import dot_plot, interval, short
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE
 from tune_media.evaluation.pairs import ROLES, Pairs
+from tune_media.experiment import evaluations
 from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.number import counted
 from tune_media.values.secrets import error_text, redacted
-from tune_media.viewing.forks import evaluations_of
 from tune_media.viewing.single_page import single_page
 from tune_media.viewing.taped_episodes import TapedEpisode
 
@@ -199,7 +199,7 @@ def _chosen_by(pairs: Pairs, parts: Sequence[EvaluationPart]) -> list[str]:
     """Return which evaluations had some of these seeds, and may have chosen the candidate by them."""
     trial, condition = parts[-1].trial, parts[-1].condition
     experiment, name = posixpath.split(trial.path.rstrip("/"))
-    folders = Folder(trial.filesystem, evaluations_of(experiment))
+    folders = Folder(trial.filesystem, evaluations.evaluations_of(experiment))
     notes = []
     for evaluation in folders.subfolders() if folders.is_there else []:
         own = TrialFiles(name, trial.filesystem, f"{evaluation.path}/{name}{condition.suffix}")

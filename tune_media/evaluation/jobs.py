@@ -15,8 +15,8 @@ from typing import Any
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
 from tune_media.ray_compat import check_ray, start_ray
+from tune_media.replay import playing
 from tune_media.replay.player import ReplayDiffers
-from tune_media.replay.playing import CheckpointError, PlayedAs, PlayerSettings, same_process_state
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.problems import argument, message_of
 from tune_media.values.secrets import error_text
@@ -38,7 +38,7 @@ class Job:
 
     part: int
     checkpoint: StoredCheckpoint
-    settings: PlayerSettings
+    settings: playing.PlayerSettings
     seeds: tuple[int, ...]
     load_policy: LoadPolicy | None = None
 
@@ -53,7 +53,7 @@ class Played:
     part: int
     episodes: list[EpisodeData] = field(default_factory=list)
     recipes: Mapping[str, bytes] = field(default_factory=dict)
-    played_as: PlayedAs | None = None
+    played_as: playing.PlayedAs | None = None
     error: str | None = None
 
 
@@ -64,7 +64,7 @@ def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
         return
     with contextlib.closing(_Copies()) as copies:
         for job in jobs:
-            with same_process_state():
+            with playing.same_process_state():
                 yield from _batches(job, copies)
 
 
@@ -120,7 +120,7 @@ def ray_started(workers: int) -> Iterator[None]:
 
 def _whole(job: Job) -> Played:
     """Play a job, and return all its episodes."""
-    with same_process_state(), contextlib.closing(_Copies()) as copies:
+    with playing.same_process_state(), contextlib.closing(_Copies()) as copies:
         return joined_batches(list(_batches(job, copies)))
 
 
@@ -196,4 +196,4 @@ def _reason(error: BaseException) -> str:
     """Return an error as text; one that we raise is a whole sentence."""
     if isinstance(error, SystemExit):
         return f"the code of the policy or of the env called sys.exit({error.code!r})"
-    return message_of(error) if isinstance(error, (CheckpointError, ReplayDiffers)) else error_text(error)
+    return message_of(error) if isinstance(error, (playing.CheckpointError, ReplayDiffers)) else error_text(error)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.evaluation.sequential import Margin, Standing, floor_standing, standing
-from tune_media.values.checks import a_text, as_shown, did_you_mean, number_range, one_of
+from tune_media.values import checks
 from tune_media.values.problems import argument, remedy
 
 RETURN, SUCCESS, LENGTH = "return", "success", "length"
@@ -35,17 +35,18 @@ class Measure:
     @classmethod
     def of(cls, metric: Any, mode: str, margin: Any, bounds: Any, at_least: Any = None) -> Measure:
         """Check the arguments of ``tune_media.gate`` that say what is compared. Raises ValueError, TypeError."""
-        a_text("'return', 'success' or 'length'").check("gate(metric=...)", metric)
-        one_of("max", "min").check("gate(mode=...)", mode)
+        checks.a_text("'return', 'success' or 'length'").check("gate(metric=...)", metric)
+        checks.one_of("max", "min").check("gate(mode=...)", mode)
         sign, allowed = (1 if mode == "max" else -1), _margin(margin)
         if metric == SUCCESS and bounds is not None:
             raise ValueError(argument("gate(bounds=...)") + " of success are 0 and 1: " + remedy("leave it out."))
         if metric == SUCCESS:  # per cent are percentage points
             bounds, allowed = (0.0, 1.0), Margin(allowed.amount)
-        bounds = number_range("gate(bounds=...)", bounds)
+        bounds = checks.number_range("gate(bounds=...)", bounds)
         if bounds is not None and not all(map(math.isfinite, bounds)):
             raise ValueError(
-                argument("gate(bounds=...)") + f" takes two finite numbers, got {as_shown(bounds)}; or leave it out."
+                argument("gate(bounds=...)")
+                + f" takes two finite numbers, got {checks.as_shown(bounds)}; or leave it out."
             )
         if bounds is not None:
             bounds = (float(bounds[0]), float(bounds[1])) if sign > 0 else (-float(bounds[1]), -float(bounds[0]))
@@ -53,7 +54,7 @@ class Measure:
             raise ValueError(
                 argument("gate(margin=...)")
                 + f" takes less than half of the range {bounds[1] - bounds[0]:g} of the metric, got "
-                f"{as_shown(margin)}."
+                f"{checks.as_shown(margin)}."
             )
         return cls(metric, sign, allowed, bounds, _floor(at_least, sign, bounds))
 
@@ -75,7 +76,9 @@ class Measure:
         metrics = dict(row["metrics"])
         scores = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
         if self.metric not in scores:
-            raise ValueError(f"the episodes have no metric {self.metric!r}; " + did_you_mean(self.metric, scores))
+            raise ValueError(
+                f"the episodes have no metric {self.metric!r}; " + checks.did_you_mean(self.metric, scores)
+            )
         value = scores[self.metric]
         if value is None and self.metric == SUCCESS:
             raise ValueError(
@@ -95,7 +98,9 @@ def _floor(value: Any, sign: int, bounds: tuple[float, float] | None) -> float |
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise TypeError(argument("gate(at_least=...)") + f" takes a finite number, such as 450, got {as_shown(value)}.")
+        raise TypeError(
+            argument("gate(at_least=...)") + f" takes a finite number, such as 450, got {checks.as_shown(value)}."
+        )
     if sign < 0:
         raise ValueError(
             argument("gate(at_least=...)")
@@ -106,7 +111,7 @@ def _floor(value: Any, sign: int, bounds: tuple[float, float] | None) -> float |
         raise ValueError(
             argument("gate(at_least=...)")
             + f" takes a number between {bounds[0]:g} and {bounds[1]:g}, the bounds of the metric, and neither "
-            f"of them: no number of episodes could prove it; got {as_shown(value)}."
+            f"of them: no number of episodes could prove it; got {checks.as_shown(value)}."
         )
     return float(value)
 
@@ -124,6 +129,7 @@ def _margin(value: Any) -> Margin:
         amount = -1.0
     if isinstance(value, bool) or not 0 <= amount < math.inf or (share and amount >= 1):
         raise ValueError(
-            argument("gate(margin=...)") + f" takes '5%', below 100 %, or a number from 0 on, got {as_shown(value)}."
+            argument("gate(margin=...)")
+            + f" takes '5%', below 100 %, or a number from 0 on, got {checks.as_shown(value)}."
         )
     return Margin(amount, share is not None)

@@ -13,7 +13,7 @@ from tune_media.evaluation.jobs import Played
 from tune_media.evaluation.measure import Measure
 from tune_media.evaluation.sequential import UNDECIDED, Standing
 from tune_media.evaluation.sides import envs_differ
-from tune_media.storage.episode_files import recipe_name
+from tune_media.storage import episode_files
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.secrets import error_text
@@ -153,5 +153,5 @@ class Pairs:
         if hash is None:
             return None
         part = self._parts[side]
-        path = posixpath.normpath(posixpath.join(part.store.folder, recipe_name(hash)))
+        path = posixpath.normpath(posixpath.join(part.store.folder, episode_files.recipe_name(hash)))
         return read_if_there(part.store.filesystem, path)

@@ -13,9 +13,9 @@ from typing import Any
 from tune_media.ray_compat import check_ray
 from tune_media.recording.argument_checks import MAX_SEEDS
 from tune_media.recording.success import check_success
+from tune_media.replay import playing
 from tune_media.replay.own_code import facts_of_code
-from tune_media.replay.playing import CONNECTORS, PlayerSettings
-from tune_media.values.checks import FLAG, as_shown, check_each, one_of
+from tune_media.values import checks
 from tune_media.values.foreign import without_address
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import name_digest, safe_name
@@ -24,7 +24,10 @@ from tune_media.values.secrets import HIDDEN, without_secret
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
 """The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""
 _MAX_LABEL = 60
-HOW = {"explore": replace(FLAG, or_none=True), "connectors": replace(one_of(*CONNECTORS), or_none=True)}
+HOW = {
+    "explore": replace(checks.FLAG, or_none=True),
+    "connectors": replace(checks.one_of(*playing.CONNECTORS), or_none=True),
+}
 """What the arguments take that say how a policy is played."""
 _NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
 
@@ -95,7 +98,7 @@ class Request:
                 + ", a function of the env_config that makes the env."
             )
         check_success(success)
-        check_each("evaluate", {"explore": explore, "connectors": connectors}, HOW)
+        checks.check_each("evaluate", {"explore": explore, "connectors": connectors}, HOW)
         return cls(
             as_checkpoint(checkpoint),
             evaluation_seeds(seeds),
@@ -126,9 +129,9 @@ class Request:
         parts += [] if self.success is None else [f"success-{name_digest(self.success)[:6]}"]
         return "-".join(parts)
 
-    def settings(self, condition: EnvCondition, env: Any, success: Any) -> PlayerSettings:
+    def settings(self, condition: EnvCondition, env: Any, success: Any) -> playing.PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""
-        return PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), success)
+        return playing.PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), success)
 
     def facts(self) -> dict[str, Any]:
         """Return what must be the same when an evaluation is continued, as JSON."""
@@ -155,7 +158,7 @@ def as_checkpoint(value: Any) -> str:
         return text if text in WHICH else str(int(text))
     raise ValueError(
         argument("evaluate(checkpoint=...)")
-        + f" takes 'last', 'best', 'all' or the number of a checkpoint, got {as_shown(value)}."
+        + f" takes 'last', 'best', 'all' or the number of a checkpoint, got {checks.as_shown(value)}."
     )
 
 
@@ -168,7 +171,7 @@ def evaluation_seeds(seeds: Any) -> tuple[int, ...]:
     if isinstance(seeds, str) and seeds.strip().isdecimal():  # a number that is no text means the first ones
         raise ValueError(
             argument("evaluate(seeds=...)")
-            + f" takes {as_shown(seeds)} neither as seed {seeds} nor as the first {seeds} seeds: "
+            + f" takes {checks.as_shown(seeds)} neither as seed {seeds} nor as the first {seeds} seeds: "
             + remedy(f"pass '{seeds}:{int(seeds) + 1}' for the one, or '0:{seeds}' for the others.")
         )
     several = seeds if isinstance(seeds, Iterable) else []
@@ -182,11 +185,12 @@ def evaluation_seeds(seeds: Any) -> tuple[int, ...]:
     numbers = list(dict.fromkeys(numbers))
     if not numbers:
         raise ValueError(
-            argument("evaluate(seeds=...)") + f" takes seeds such as '0:40', '3,7' or [7], got {as_shown(seeds)}."
+            argument("evaluate(seeds=...)")
+            + f" takes seeds such as '0:40', '3,7' or [7], got {checks.as_shown(seeds)}."
         )
     if len(numbers) > MAX_SEEDS:
         raise ValueError(
-            argument("evaluate(seeds=...)") + f" takes at most {MAX_SEEDS:,} seeds, got {as_shown(seeds)}."
+            argument("evaluate(seeds=...)") + f" takes at most {MAX_SEEDS:,} seeds, got {checks.as_shown(seeds)}."
         )
     return tuple(numbers)
 
@@ -201,7 +205,8 @@ def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, .
         return (EnvCondition(),)
     if not isinstance(env_config, Mapping):
         raise TypeError(
-            argument("evaluate(env_config=...)") + f" takes a dict of keys and values, got {as_shown(env_config)}."
+            argument("evaluate(env_config=...)")
+            + f" takes a dict of keys and values, got {checks.as_shown(env_config)}."
         )
     choices = [
         [(str(name), value) for value in (values if isinstance(values, (list, tuple)) else [values])]
@@ -230,7 +235,8 @@ def check_name(name: str) -> str:
     """Return the name of an evaluation, which becomes that of a folder. Raises ValueError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
-            argument("evaluate(name=...)") + f" takes letters, digits and '_.=,+-', at most 100, got {as_shown(name)}."
+            argument("evaluate(name=...)")
+            + f" takes letters, digits and '_.=,+-', at most 100, got {checks.as_shown(name)}."
         )
     return name
 
@@ -246,7 +252,8 @@ def _seeds_of(part: Any, given: Any) -> list[int]:
         seeds = [-1]
     if isinstance(part, (bool, float)) or any(seed < 0 for seed in seeds):
         raise ValueError(
-            argument("evaluate(seeds=...)") + f" takes seeds such as '0:40', '3,7' or [7], got {as_shown(given)}."
+            argument("evaluate(seeds=...)")
+            + f" takes seeds such as '0:40', '3,7' or [7], got {checks.as_shown(given)}."
         )
     return seeds
 
@@ -271,7 +278,9 @@ def _function_name(argument: str, value: Any, *, has_code: bool = False) -> str 
     if value is None or isinstance(value, str):
         return value
     if not callable(value):
-        raise TypeError(f"evaluate({argument}=...) takes a function or 'module:function', got {as_shown(value)}.")
+        raise TypeError(
+            f"evaluate({argument}=...) takes a function or 'module:function', got {checks.as_shown(value)}."
+        )
     name = f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
     return f"{name} {code_digest(value)}" if has_code else name
 

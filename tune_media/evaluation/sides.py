@@ -14,8 +14,8 @@ from tune_media.evaluation.checkpoints import StoredCheckpoint, content_digest
 from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay.recipe import LoadedRecipe
-from tune_media.storage.episode_files import FOLDER, RECIPE_FOLDER
-from tune_media.values.checks import name_some
+from tune_media.storage import episode_files
+from tune_media.values import checks
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.problems import argument, remedy
 from tune_media.viewing.taped_episodes import TapedEpisode
@@ -55,8 +55,11 @@ class Side:
 
     def copied_to(self, place: Folder, folder: str) -> StoredCheckpoint:
         """Copy an evaluation's episodes to a folder; return a checkpoint for them, which is not there."""
-        recipes = posixpath.join(posixpath.dirname(self.trial.path.rstrip("/")), RECIPE_FOLDER)
-        for source, target in ((recipes, posixpath.join(place.path, RECIPE_FOLDER)), (self.trial.path, folder)):
+        recipes = posixpath.join(posixpath.dirname(self.trial.path.rstrip("/")), episode_files.RECIPE_FOLDER)
+        for source, target in (
+            (recipes, posixpath.join(place.path, episode_files.RECIPE_FOLDER)),
+            (self.trial.path, folder),
+        ):
             if Folder(self.trial.filesystem, source).is_there:
                 place.filesystem.create_dir(target)
                 pyarrow.fs.copy_files(
@@ -69,7 +72,7 @@ class Side:
         """Return what tells it from others, as JSON: its content, of which a copy elsewhere has the same."""
         if self.checkpoint is not None:
             return {"checkpoint": self.checkpoint.digest()}
-        return {"episodes": content_digest(self.trial.filesystem, self.trial.path, (FOLDER,))}
+        return {"episodes": content_digest(self.trial.filesystem, self.trial.path, (episode_files.FOLDER,))}
 
 
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
@@ -110,7 +113,7 @@ def envs_differ(ours: bytes, theirs: bytes) -> str | None:
     sources = base.facts["sources"], candidate.facts["sources"]
     edited = [name for name in sources[0] if sources[1].get(name, sources[0][name]) != sources[0][name]]
     if edited:
-        return f"the code of {name_some(edited)}"
+        return f"the code of {checks.name_some(edited)}"
     codes = [set(code.values()) for code in sources]
     has_other_code = all(codes) and codes[0].isdisjoint(codes[1])
     return f"the env itself: {told}" if has_other_code or _have_other_ids(*names) else None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tune_media.encoding import VideoEncoder
-from tune_media.encoding.encoder import EncodedVideo
+from tune_media.encoding.encoder import EncodedVideo, VideoEncoder
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import FrameError
 

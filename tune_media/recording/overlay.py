@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.encoding import Frame
+from tune_media.encoding.frames import Frame
 from tune_media.steps import StepFacts
 from tune_media.values.convert import as_array
 from tune_media.values.problems import FrameError, explained, remedy

@@ -3,3 +3,18 @@
 In come media and their places, or a folder. Out go files and index lines. It imports ``values``, and ``encoding`` only
 to read the header of a clip.
 """
+
+__all__ = [
+    "bare_clips",
+    "entry",
+    "episode_files",
+    "filesystem",
+    "fold",
+    "index_lines",
+    "known_media",
+    "location",
+    "log",
+    "passed_over",
+    "trial_folder",
+    "trial_media",
+]

@@ -3,3 +3,32 @@
 In comes what users and env runners pass, checked once. Out go media, records, options and problems. It imports no other
 wing, but for ``encoding`` when frames become a clip or a picture.
 """
+
+__all__ = [
+    "artifact",
+    "checks",
+    "clip_columns",
+    "convert",
+    "episode_record",
+    "episodes",
+    "file_medium",
+    "foreign",
+    "histogram",
+    "image",
+    "in_notebook",
+    "medium",
+    "metric_names",
+    "named_function",
+    "number",
+    "options",
+    "plain",
+    "problems",
+    "rates",
+    "safe_names",
+    "score",
+    "secrets",
+    "sections",
+    "strict_json",
+    "threads",
+    "video",
+]

@@ -44,7 +44,9 @@ class Image(Medium):
     id: str
 
     def __init__(self, pixels: npt.ArrayLike, *, caption: str | None = None) -> None:
-        from tune_media import encoding  # loads PyAV, which code that only reads results does not need
+        from tune_media.encoding.picture_files import (
+            png_from_frame,  # loads PyAV, which code that only reads results does not need
+        )
 
         a_text("'the start'", or_none=True).check("Image(caption=...)", caption)
         if isinstance(pixels, (str, bytes)) or pixels is None:
@@ -55,7 +57,7 @@ class Image(Medium):
                 f"Image takes one picture, HWC or HW, got shape {shape}. For a clip, use tune_media.Video."
             )
         height, width = shape[:2]
-        self._fill(encoding.png_from_frame(pixels), width, height, caption)
+        self._fill(png_from_frame(pixels), width, height, caption)
 
     @classmethod
     def from_png(cls, data: bytes, *, caption: str | None = None) -> Image:

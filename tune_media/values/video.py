@@ -18,7 +18,7 @@ from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 
 if TYPE_CHECKING:
-    from tune_media.encoding import EncodedVideo
+    from tune_media.encoding.encoder import EncodedVideo
 
 _TAKES = {
     "options": an_instance("a tune_media.VideoOptions", VideoOptions),
@@ -80,7 +80,9 @@ class Video(Medium):
         episode: EpisodeRecord | None = None,
         note: str | None = None,
     ) -> None:
-        from tune_media import encoding  # loads PyAV, which code that only reads results does not need
+        # loads PyAV, which code that only reads results does not need
+        from tune_media.encoding.encoder import encode_video
+        from tune_media.encoding.frames import frames_in_layout
 
         if isinstance(frames, (bytes, bytearray, memoryview, str, Path)):
             raise ValueError(f"Video takes frames, got {type(frames).__name__}; Video.from_file takes a finished mp4.")
@@ -96,8 +98,8 @@ class Video(Medium):
             )
         check_each("Video", {"options": options, "episode": episode, "note": note}, _TAKES)
         options = options or VideoOptions()
-        encoded = encoding.encode_video(
-            encoding.frames_in_layout(frames, layout, value_range),
+        encoded = encode_video(
+            frames_in_layout(frames, layout, value_range),
             options.fps or fps,
             every=options.every,
             **options.encoder_keywords(),
@@ -129,14 +131,14 @@ class Video(Medium):
         Example:
             ``tune.report({"simulation": tm.Video.from_file("simulation.mp4")})``
         """
-        from tune_media import encoding
+        from tune_media.encoding.decode import probe_video
 
         data = local_path("Video.from_file(path)", path).read_bytes()
         if data[4:8] != b"ftyp":
             raise ValueError(f"{str(path)!r} is no mp4, or no video at all; read its frames and make a Video of them.")
         if not is_whole_mp4(data):
             raise ValueError(f"{str(path)!r} is an incomplete mp4 ({len(data)} bytes); copy or record it again.")
-        return cls.from_encoded(encoding.probe_video(data, str(path)), episode=episode, note=note)
+        return cls.from_encoded(probe_video(data, str(path)), episode=episode, note=note)
 
     def of_episode(self, episode: EpisodeRecord, note: str | None = None) -> Video:
         """Return the same clip, with the same id, another record of its episode, and another note before its own."""

@@ -3,3 +3,26 @@
 In come the folders of experiments, out go rows, text, pages and rendered clips. It may import every wing but
 evaluation, and needs no running Ray.
 """
+
+__all__ = [
+    "catalog",
+    "configurations",
+    "demo",
+    "doctor",
+    "episode_details",
+    "figure",
+    "filmstrip",
+    "gallery",
+    "grid",
+    "grid_choice",
+    "list_formats",
+    "next_steps",
+    "saved_clip",
+    "single_page",
+    "statistics",
+    "status_line",
+    "table",
+    "taped_episodes",
+    "watch",
+    "wording",
+]

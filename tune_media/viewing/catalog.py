@@ -15,25 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs
 
+from tune_media.experiment import places, trial_folders
 from tune_media.experiment.params import differing
-from tune_media.experiment.places import (
-    CHECKPOINT,
-    Folder,
-    allow_many_requests,
-    experiments_in,
-    find_folders,
-    is_experiment,
-    no_experiment,
-    short_names,
-)
+from tune_media.experiment.places import Folder
 from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned, trials_named
-from tune_media.experiment.trial_folders import is_trial, may_be_stray
 from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.storage.trial_media import warn_of_unrendered
-from tune_media.values.checks import a_text, as_shown, name_some, one_of
+from tune_media.values import checks
 from tune_media.values.clip_columns import Columns, checked_columns
 from tune_media.values.number import counted
 from tune_media.values.score import Scores
@@ -95,8 +86,8 @@ class Catalog(Sequence[CatalogRow]):
             return [self[at] for at in range(*index.indices(len(self)))]
         if not hasattr(index, "__index__"):
             raise TypeError(
-                f"a catalog takes the number of a row, got {as_shown(index)}; rows are found with a loop, such as "
-                "[row for row in catalog if row['key'] == 'episodes/best']"
+                f"a catalog takes the number of a row, got {checks.as_shown(index)}; rows are found with a loop, such "
+                "as [row for row in catalog if row['key'] == 'episodes/best']"
             )
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
@@ -228,7 +219,7 @@ class Catalog(Sequence[CatalogRow]):
         Raises:
             ValueError: ``mode`` is something else, or no row has such a number.
         """
-        one_of("max", "min").check("best(mode=...)", mode)
+        checks.one_of("max", "min").check("best(mode=...)", mode)
         sign = 1 if mode == "max" else -1
         if by is None:
             rows = (self._best_of(self.trials.index(trial), sign) for trial in self.winner_first(sign))
@@ -324,9 +315,9 @@ class Catalog(Sequence[CatalogRow]):
         return dict(zip(names, (judged.scores for judged in ranking), strict=True))
 
     def _judged(self, by: str | Sequence[str] | None, metric: str | None, mode: str, task: str | None) -> list[Judged]:
-        one_of("max", "min").check("compare(mode=...)", mode)
+        checks.one_of("max", "min").check("compare(mode=...)", mode)
         names = None if by is None else _texts("by", by, "compare", "'lr'")
-        a_text("'env'", or_none=True).check("compare(task=...)", task)
+        checks.a_text("'env'", or_none=True).check("compare(task=...)", task)
         asked = None if names is None else tuple(names), metric, mode, task
         if asked not in self._rankings:
             self._read_of_all(lambda trial: trial.config)
@@ -464,7 +455,7 @@ def load(
         Traceback (most recent call last):
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
-    folders, trials = _read_trials(find_folders(source, filesystem), checked_columns(columns) if columns else {})
+    folders, trials = _read_trials(places.find_folders(source, filesystem), checked_columns(columns) if columns else {})
     trials = _once(trials)
     snapshots = Snapshots()
     view = TuneView(trials, snapshots)
@@ -494,7 +485,7 @@ def _texts(argument: str, wanted: str | Iterable[str], function: str, example: s
         return [wanted]
     texts = list(wanted) if isinstance(wanted, Iterable) else [wanted]
     for text in texts:
-        a_text(f"{example}, or a list of texts").check(f"{function}({argument}=...)", text)
+        checks.a_text(f"{example}, or a list of texts").check(f"{function}({argument}=...)", text)
     return texts
 
 
@@ -508,24 +499,24 @@ def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Fold
         ValueError: A folder is no experiment, and has none in it.
         OSError: No trial can be read.
     """
-    places: list[Folder] = []
+    roots: list[Folder] = []
     experiments: dict[str, list[TrialFiles]] = {}
     errors: dict[str, Exception] = {}
     for folder, read in zip(folders, _read_folders(folders, columns), strict=True):
         pairs = _read_experiments(folder, read, columns)
-        places.append(pairs[0][0] if len(pairs) == 1 else folder)
+        roots.append(pairs[0][0] if len(pairs) == 1 else folder)
         for experiment, found in pairs:
             errors |= {path: error for path, error in found.items() if isinstance(error, Exception)}
             own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
             path = experiment.path.rstrip("/")
             is_trial_itself = list(found) == [experiment.path]
             experiments.setdefault(posixpath.dirname(path) if is_trial_itself else path, []).extend(own)
-    for path, name in short_names(experiments).items() if len(experiments) > 1 else ():
+    for path, name in places.short_names(experiments).items() if len(experiments) > 1 else ():
         for trial in experiments[path]:
             trial.name = f"{name}/{trial.name}"
     trials = [trial for own in experiments.values() for trial in own]
     _warn_of_errors(errors, trials)
-    return places, trials
+    return roots, trials
 
 
 def _read_experiments(
@@ -535,29 +526,32 @@ def _read_experiments(
 
     ``read`` are the trials that the folder is or has directly inside. Raises ValueError if there is no experiment.
     """
-    inside = [] if _has_sure([read]) else experiments_in(folder)
+    inside = [] if _has_sure([read]) else places.experiments_in(folder)
     within = _read_folders(inside, columns)
     if not inside or (read and not _has_sure(within)):
-        if not read and not is_experiment(folder):
-            raise no_experiment(folder)
+        if not read and not places.is_experiment(folder):
+            raise places.no_experiment(folder)
         inside, within = [folder], [read]
     pairs = list(zip(inside, within, strict=True))
     if not _has_sure(within):
         return pairs
     # clips beside these trials may be stray, and are left out
-    pairs = [(each, {path: one for path, one in own.items() if not may_be_stray(one)}) for each, own in pairs]
-    return [(each, own) for each, own in pairs if own or is_experiment(each)]
+    pairs = [
+        (each, {path: one for path, one in own.items() if not trial_folders.may_be_stray(one)}) for each, own in pairs
+    ]
+    return [(each, own) for each, own in pairs if own or places.is_experiment(each)]
 
 
 def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
     """Return whether any of what was read is surely a trial."""
-    return not all(may_be_stray(found) for own in read for found in own.values())
+    return not all(trial_folders.may_be_stray(found) for own in read for found in own.values())
 
 
 def _read_folders(folders: Sequence[Folder], columns: Columns) -> list[dict[str, TrialFiles | Exception]]:
     """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
     candidates = [  # whatever the names are; checkpoints are not asked
-        [folder, *(inner for inner in folder.subfolders() if not CHECKPOINT.match(inner.name))] for folder in folders
+        [folder, *(inner for inner in folder.subfolders() if not places.CHECKPOINT.match(inner.name))]
+        for folder in folders
     ]
     read = iter(_in_parallel(partial(_read_trial, columns), [inner for several in candidates for inner in several]))
     return [{inner.path: found for inner in several if (found := next(read)) is not None} for several in candidates]
@@ -576,7 +570,11 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
 def _read_trial(columns: Columns, folder: Folder) -> TrialFiles | Exception | None:
     try:
         trial = TrialFiles(folder.name, folder.filesystem, folder.path, columns).read()
-        return trial if len(trial.media) or len(trial.reports) or is_trial(folder.filesystem, folder.path) else None
+        return (
+            trial
+            if len(trial.media) or len(trial.reports) or trial_folders.is_trial(folder.filesystem, folder.path)
+            else None
+        )
     except Exception as error:  # of one trial; the others are read
         return error
 
@@ -593,7 +591,7 @@ def _warn_of_errors(errors: dict[str, Exception], trials: Sequence[TrialFiles]) 
     first = next(iter(errors.values()))
     if not trials:
         raise first
-    names = name_some(map(posixpath.basename, errors))
+    names = checks.name_some(map(posixpath.basename, errors))
     logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
 
 
@@ -601,5 +599,5 @@ def _in_parallel(read: Callable[[Any], _Found], items: Sequence[Any]) -> list[_F
     """Call ``read`` for each, several at a time if the files are far away: threads do not speed up a local disk."""
     if len(items) < 2 or all(is_local(item.filesystem) for item in items):
         return [read(item) for item in items]
-    with ThreadPoolExecutor(min(allow_many_requests(), len(items)), "tune_media-catalog") as pool:
+    with ThreadPoolExecutor(min(places.allow_many_requests(), len(items)), "tune_media-catalog") as pool:
         return list(pool.map(read, items))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow.fs
 
 from tune_media.storage.filesystem import open_file
-from tune_media.values.checks import is_number
+from tune_media.values import checks
 from tune_media.values.image import Image
 from tune_media.values.in_notebook import MOST_BYTES, clip_html
 from tune_media.values.number import whole_number
@@ -54,7 +54,7 @@ class CatalogRow(dict[str, Any]):
 
     def __repr__(self) -> str:
         place = f"{self.get('section')}/{self.get('key')} at step {self.get('step')}"
-        shown_return = f", return {self['episode_return']:g}" if is_number(self.get("episode_return")) else ""
+        shown_return = f", return {self['episode_return']:g}" if checks.is_number(self.get("episode_return")) else ""
         return f"{type(self).__name__}({self.get('trial')}: {self.get('kind')} {place}{shown_return})"
 
     def _repr_html_(self) -> str:
@@ -108,7 +108,7 @@ class CatalogRow(dict[str, Any]):
         """
         if self.get("kind") != "video":
             raise ValueError(f"{self['file']!r} is a medium of kind {self.get('kind')!r}; only clips have frames.")
-        from tune_media.encoding import decode_video
+        from tune_media.encoding.decode import decode_video
 
         yield from decode_video(self.read_bytes(), self["file"])
 

@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tune_media.experiment.evaluations import EVALUATIONS, FORKED_AT
 from tune_media.experiment.params import Absent, setting_of
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import parquet_name
+from tune_media.storage import episode_files
 from tune_media.storage.passed_over import warn_passed_over
-from tune_media.values.checks import did_you_mean
+from tune_media.values import checks, score
 from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.safe_names import full_name
-from tune_media.values.score import RETURNS
 from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
-from tune_media.viewing.forks import EVALUATIONS, FORKED_AT
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.statistics import Estimate, estimate, interquartile
 
@@ -54,7 +53,7 @@ def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
     if all(value is None for value in values):
         names = [name for trial in trials for name in trial.last_metrics]
         names = [*main_metrics(names), *names]
-        raise ValueError(f"no trial has the metric {metric!r}; " + did_you_mean(metric, names))
+        raise ValueError(f"no trial has the metric {metric!r}; " + checks.did_you_mean(metric, names))
     return values
 
 
@@ -110,7 +109,9 @@ def judged(
     played = [trial for trial in trials if _is_played(trial)]
     groups, counting = configurations(params, by), _counting(scores, statuses)
     reads = None
-    if metric in RETURNS and (played or metric.startswith("evaluation/") or all(trial.is_loop for trial in trials)):
+    if metric in score.RETURNS and (
+        played or metric.startswith("evaluation/") or all(trial.is_loop for trial in trials)
+    ):
 
         def reads(number: int) -> dict[int, float]:
             return _last_returns(trials[number])
@@ -275,7 +276,7 @@ def _last_returns(trial: TrialFiles) -> dict[int, float]:
         try:
             rows = trial.episodes(line["path"], _SEEDED).to_pylist()
         except Exception as error:  # of one file: it is gone, or broken
-            path = posixpath.join(trial.media_path, parquet_name(line["path"]))
+            path = posixpath.join(trial.media_path, episode_files.parquet_name(line["path"]))
             warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
             continue
         last += [row for row in rows if row["section"] == line.get("section")]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tune_media.experiment.params import comparable, differing, in_quotes, setting_of
-from tune_media.values.checks import did_you_mean
+from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
@@ -257,7 +257,7 @@ def _full_names(words: str, params: Sequence[Mapping[str, Any]], wanted_names: S
         full = full_name(wanted, known) or full_name(wanted.removeprefix("config/"), known)
         if full is None:
             raise ValueError(
-                argument(words) + f" has {wanted!r}, which is no hyperparameter; " + did_you_mean(wanted, known)
+                argument(words) + f" has {wanted!r}, which is no hyperparameter; " + checks.did_you_mean(wanted, known)
             )
         names.append(full)
     return names

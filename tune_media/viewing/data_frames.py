@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tune_media.experiment.params import settings_of
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage.episode_files import EPISODE_COLUMNS, WITHOUT_TAPES, parquet_name, values_of
-from tune_media.values.checks import did_you_mean, name_some, one_of
+from tune_media.storage import episode_files
+from tune_media.values import checks, score
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.safe_names import full_name
-from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text
 
 if TYPE_CHECKING:
@@ -123,15 +122,17 @@ def of_episodes(trials: Sequence[TrialFiles], params: str, differing: Sequence[s
             try:
                 rows.extend({"trial": trial.name, **row, **added} for row in _episodes_in(trial, report))
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
-                path = posixpath.join(trial.media_path, parquet_name(report))
+                path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
                 logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
-    return _data_frame(rows, ["trial", *EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config])
+    return _data_frame(
+        rows, ["trial", *episode_files.EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config]
+    )
 
 
 def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:
     best, best_rank = None, (False, -math.inf)
     for row in rows:
-        rank = (does_count(row), sign * value_of(row, metric))
+        rank = (score.does_count(row), sign * value_of(row, metric))
         if rank[1] > -math.inf and rank > best_rank:
             best, best_rank = row, rank
     return best
@@ -152,27 +153,27 @@ def _number_named(rows: Sequence[dict[str, Any]], name: str) -> str:
     found = full_name(name, known)
     if found is None and any(full_name(name, getattr(row, "config", ())) for row in rows):
         raise ValueError(
-            f"best: {name!r} is a hyperparameter, and rows are compared by their numbers ({name_some(numbers)}); "
-            f"compare(by={name!r}) ranks its values."
+            f"best: {name!r} is a hyperparameter, and rows are compared by their numbers "
+            f"({checks.name_some(numbers)}); compare(by={name!r}) ranks its values."
         )
     if found is None:
-        raise ValueError(f"best: no row has {name!r}; " + did_you_mean(name, numbers, "the fields are"))
+        raise ValueError(f"best: no row has {name!r}; " + checks.did_you_mean(name, numbers, "the fields are"))
     if any(isinstance(field_of(row, found), (str, Mapping, Sequence)) for row in rows):
-        raise ValueError(f"best: {name!r} is no number; the numbers are {name_some(numbers)}.")
+        raise ValueError(f"best: {name!r} is no number; the numbers are {checks.name_some(numbers)}.")
     return found
 
 
 def _episodes_in(trial: TrialFiles, report: str) -> Iterator[dict[str, Any]]:
-    for row in trial.episodes(report, WITHOUT_TAPES).to_pylist():
+    for row in trial.episodes(report, episode_files.WITHOUT_TAPES).to_pylist():
         if row["episode_id"] == UNKNOWN:  # values that no result ascribes to an episode
             continue
-        row |= values_of(row)
+        row |= episode_files.values_of(row)
         del row["lists"]
         yield row | {f"metrics/{name}": value for name, value in row.pop("metrics").items()}
 
 
 def _configs(trials: Sequence[TrialFiles], params: str, differing: Sequence[str]) -> list[dict[str, Any]]:
-    one_of("differing", "all", "none").check("to_pandas(params=...)", params)
+    checks.one_of("differing", "all", "none").check("to_pandas(params=...)", params)
     names = () if params == "none" else differing
     return [
         {f"config/{name}": value for name, value in settings_of(trial.config, wanted).items()}
@@ -186,7 +187,9 @@ def _metric_names(trials: Sequence[TrialFiles], metrics: bool | Sequence[str]) -
         return main_metrics(name for trial in trials for name in trial.metrics) if metrics else ()
     known = dict.fromkeys(name for trial in trials for name in trial.metrics)
     for name in (name for name in metrics if known and name not in known):
-        logger.warning("tune_media: to_pandas(metrics=...): no trial has %r; %s", name, did_you_mean(name, known))
+        logger.warning(
+            "tune_media: to_pandas(metrics=...): no trial has %r; %s", name, checks.did_you_mean(name, known)
+        )
     return metrics
 
 

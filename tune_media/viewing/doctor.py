@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.encoding import VideoEncoder, as_rgb
-from tune_media.encoding.encoder import SAME, look_of
+from tune_media.encoding.encoder import SAME, VideoEncoder, look_of
+from tune_media.encoding.frames import as_rgb
 from tune_media.encoding.stills import reason_of
 from tune_media.ray_compat import check_ray, start_ray
 from tune_media.recording.rendering import Renderer, remedy_for

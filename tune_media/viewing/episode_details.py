@@ -13,12 +13,12 @@ import pyarrow.fs
 
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.replay.tape import Actions, Tape
-from tune_media.storage.episode_files import parquet_name, parquet_rows, steps_name, taped_rows, values_of
+from tune_media.storage import episode_files
 from tune_media.storage.filesystem import file_info, open_file, read_if_there
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values import strict_json
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
-from tune_media.values.strict_json import finite, parse_json
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
         by name, one a step), ``steps`` (columns by name, row t belongs to frame t) and
         ``steps_note``.
     """
-    details: dict[str, Any] = {"record": finite(line), **{name: {} for name in _PARTS}}
+    details: dict[str, Any] = {"record": strict_json.finite(line), **{name: {} for name in _PARTS}}
     episode = line.get("episode_id")
     if not isinstance(episode, str):
         return details
@@ -51,7 +51,7 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
         report = found["path"]
         row = _read(_from_parquet, trial, report, episode) or _read(_from_json, trial, report, episode)
         if row:
-            details |= row | (_read(_steps, trial, steps_name(report), episode) if with_steps else {})
+            details |= row | (_read(_steps, trial, episode_files.steps_name(report), episode) if with_steps else {})
             break
     return details
 
@@ -65,12 +65,12 @@ def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any
     Returns:
         None if the report has no tape of such an episode, or cannot be read.
     """
-    record = _read(_record, trial, parquet_name(report), episode)
+    record = _read(_record, trial, episode_files.parquet_name(report), episode)
     if not record:
         return None
     details = {"record": record, **{name: {} for name in _PARTS}}
     row = _read(_from_parquet, trial, report, episode)
-    return details | row | _read(_steps, trial, steps_name(report), episode)
+    return details | row | _read(_steps, trial, episode_files.steps_name(report), episode)
 
 
 def values_at(details: Mapping[str, Any], step: int | None) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def _read(
 
 def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
     names = ["episode_id", "series", "every", "lists", "values", "metrics", "tape", "rewards"]
-    row = _rows(filesystem, parquet_name(path), episode, names)
+    row = _rows(filesystem, episode_files.parquet_name(path), episode, names)
     if not row:
         return None
-    found: dict[str, Any] = finite(values_of(row[0])) | {"actions": {}}
+    found: dict[str, Any] = strict_json.finite(episode_files.values_of(row[0])) | {"actions": {}}
     rewards, content = row[0].get("rewards"), row[0].get("tape")
     if content:
         try:
@@ -128,15 +128,17 @@ def _from_parquet(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) ->
             rewards = tape.rewards.tolist() if tape.rewards else rewards
             found["actions"] = _numbers_of(tape.actions)
     if rewards:
-        found["series"] = {_REWARD: finite(rewards[:_MAX_NUMBERS])} | found["series"]
+        found["series"] = {_REWARD: strict_json.finite(rewards[:_MAX_NUMBERS])} | found["series"]
     return found
 
 
 def _record(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
     """Return the facts of an episode that has a tape."""
     with open_file(filesystem, path) as file:
-        found = next((row for row in taped_rows(file) if row["episode_id"] == episode), None)
-    return found and finite({name: value for name, value in found.items() if name not in ("metrics", "tape_bytes")})
+        found = next((row for row in episode_files.taped_rows(file) if row["episode_id"] == episode), None)
+    return found and strict_json.finite(
+        {name: value for name, value in found.items() if name not in ("metrics", "tape_bytes")}
+    )
 
 
 def _numbers_of(actions: Actions) -> dict[str, list[Any]]:
@@ -149,23 +151,25 @@ def _numbers_of(actions: Actions) -> dict[str, list[Any]]:
     if table.dtype.kind not in "biuf" or not table.size:
         return {}
     if table.ndim == 1:
-        return {"action": finite(table.tolist())}
+        return {"action": strict_json.finite(table.tolist())}
     columns = table.reshape(len(table), -1)[:, :_MAX_ACTIONS].T.tolist()
-    return {f"action/{number}": finite(values) for number, values in enumerate(columns)}
+    return {f"action/{number}": strict_json.finite(values) for number, values in enumerate(columns)}
 
 
 def _from_json(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any] | None:
-    rows = parse_json(read_if_there(filesystem, path) or b"[]")
+    rows = strict_json.parse_json(read_if_there(filesystem, path) or b"[]")
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     found = next((row for row in rows if row.get("episode_id") == episode), None)
-    return found and {name: finite(found.get(name, {})) for name in ("series", "every", "values", "metrics")}
+    return found and {
+        name: strict_json.finite(found.get(name, {})) for name in ("series", "every", "values", "metrics")
+    }
 
 
 def _steps(filesystem: pyarrow.fs.FileSystem, path: str, episode: str) -> dict[str, Any]:
     rows = _rows(filesystem, path, episode)
     if not rows:
         return {}
-    kept = [{name: finite(value) for name, value in row.items() if name not in _FACTS} for row in rows]
+    kept = [{name: strict_json.finite(value) for name, value in row.items() if name not in _FACTS} for row in rows]
     width = max(1, len(json.dumps(kept[0])) // 8)
     most = max(1, _MAX_NUMBERS // width)
     note = f"the first {most} of {len(kept)} steps; all are in {posixpath.basename(path)}" if len(kept) > most else None
@@ -180,4 +184,4 @@ def _rows(
     if file_info(filesystem, path) is None:
         return []
     with open_file(filesystem, path) as file:
-        return parquet_rows(file, episode, columns)
+        return episode_files.parquet_rows(file, episode, columns)

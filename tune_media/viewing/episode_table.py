@@ -12,10 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tune_media.experiment.params import UNKNOWN, UNSET, in_quotes
-from tune_media.values.checks import did_you_mean, is_number
+from tune_media.values import checks, strict_json
 from tune_media.values.number import as_number
 from tune_media.values.safe_names import shown_names
-from tune_media.values.strict_json import finite, read_apart, told_apart
 from tune_media.viewing.conditions import Mask, Numbers, Rows, Texts, mask
 from tune_media.viewing.configurations import without_kind
 
@@ -155,7 +154,7 @@ class EpisodeTable:
                 return full
         shorter = [short for short, full in SHORT.items() if full in self.names]
         known = [*shorter, *(full.removeprefix("metrics/").removeprefix("values/") for full in self.names)]
-        raise ValueError(f"there is no column {name!r}; " + did_you_mean(name, known))
+        raise ValueError(f"there is no column {name!r}; " + checks.did_you_mean(name, known))
 
     def column(self, name: str) -> Numbers | Texts:
         """Return a column.
@@ -194,13 +193,15 @@ class EpisodeTable:
 
     def _of_trials(self, name: str) -> Numbers | Texts:
         """Return a hyperparameter of each trial."""
-        return _settings([read_apart(params.get(name.removeprefix(_CONFIG), UNSET)) for params in self.params])
+        return _settings(
+            [strict_json.read_apart(params.get(name.removeprefix(_CONFIG), UNSET)) for params in self.params]
+        )
 
     def values_of(self, name: str, found: Rows) -> list[Any]:
         """Return the values of some rows as JSON has them."""
-        values, plain = self.columns.get(name), finite
+        values, plain = self.columns.get(name), strict_json.finite
         if values is None:
-            plain = told_apart
+            plain = strict_json.told_apart
             values = _at(self._of_trials(name), self._trial.at[found])
             found = np.arange(len(found))
         if isinstance(values, Texts):
@@ -296,14 +297,14 @@ def _texts(names: Sequence[str | None], values: Sequence[Any]) -> Texts:
     """Return texts as a column, with the numbers that some of the values are."""
     texts = Texts.of(names)
     shown = pa.array([without_kind(text) for text in texts.texts.to_pylist()], pa.string())
-    numbers = {str(value): float(value) for value in values if is_number(value)}
+    numbers = {str(value): float(value) for value in values if checks.is_number(value)}
     of_texts = np.array([numbers.get(text, math.nan) for text in texts.texts.to_pylist()])
     return replace(texts, of_texts=of_texts if numbers else None, shown=[shown])
 
 
 def _settings(values: Sequence[Any]) -> Numbers | Texts:
     """Return hyperparameters as numbers if all are, else as texts, of which each stands for one value."""
-    if all(is_number(value) and not math.isnan(value) for value in values):
+    if all(checks.is_number(value) and not math.isnan(value) for value in values):
         return np.array(values, float)
     whole = [in_quotes(value) if isinstance(value, str) else UNKNOWN if value == {} else value for value in values]
     return replace(_texts([None if value is UNSET else str(value) for value in whole], values), is_setting=True)

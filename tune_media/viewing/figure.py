@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tune_media.values import score
 from tune_media.values.number import counted
 from tune_media.values.problems import argument, remedy
-from tune_media.values.score import RETURNS, known_returns
 from tune_media.viewing.comparison import metric_named, scores_by
 from tune_media.viewing.configurations import titles
 from tune_media.viewing.curves import Curves, MeanCurve
@@ -69,7 +69,7 @@ def write_figure(
         raise ImportError(
             "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
         ) from error
-    returns = known_returns(name for trial in catalog.trials for name in trial.last_metrics)
+    returns = score.known_returns(name for trial in catalog.trials for name in trial.last_metrics)
     if metric is None and not returns:
         raise ValueError(
             "No trial reports a mean return: " + remedy("pass " + argument("metric=") + ", the name of a metric.")
@@ -86,7 +86,7 @@ def write_figure(
     shown += ", with its 95 % interval" if runs[-1] > 1 else ""
     with mpl.rc_context({"font.size": _TEXT, "pdf.fonttype": 42}):
         figure = Figure(figsize=(_WIDTH, max(_HEIGHT, len(lines) * _NAME_HEIGHT / 72 + 0.9)))
-        _draw(figure, lines, RETURNS.get(name) or name.rpartition("/")[2].replace("_", " "), shown)
+        _draw(figure, lines, score.RETURNS.get(name) or name.rpartition("/")[2].replace("_", " "), shown)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, bbox_inches="tight", dpi=200)  # tight: the figure grows, so that no name is cut
     sentence = f"{shown}, of {counted(len(lines), 'configuration')} in {path}"

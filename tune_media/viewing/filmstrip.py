@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.values.checks import above_0, check_each
+from tune_media.values import checks
 from tune_media.values.image import Image
 from tune_media.values.problems import argument, remedy
 from tune_media.viewing.labels import LINE, PALE, PAPER, Color, label
@@ -54,7 +54,9 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
     """
     if not strips:
         raise ValueError("A filmstrip needs at least one clip.")
-    check_each("filmstrip", {"frames": frames, "width": width}, dict.fromkeys(("frames", "width"), above_0(whole=True)))
+    checks.check_each(
+        "filmstrip", {"frames": frames, "width": width}, dict.fromkeys(("frames", "width"), checks.above_0(whole=True))
+    )
     if width < _NARROWEST_ROW:
         raise ValueError(argument("filmstrip(width=...)") + f" takes at least {_NARROWEST_ROW} pixels, got {width}.")
     frames = _in_a_row(frames, width)
@@ -70,7 +72,7 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
 
 
 def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
-    from tune_media.encoding import resize
+    from tune_media.encoding.frames import resize
 
     chosen = list(_chosen(strip, frames, width))
     height = max(1, round(cell * chosen[0][1].shape[0] / chosen[0][1].shape[1]))
@@ -89,7 +91,7 @@ def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
 
 def frame_numbers(strip: Strip, frames: int, width: int) -> list[int]:
     """Return the numbers of the frames of a clip that a row shows, from 0 on."""
-    from tune_media.encoding import probe_video
+    from tune_media.encoding.decode import probe_video
 
     count, most = probe_video(strip.content, strip.name).frames, _in_a_row(frames, width)
     return sorted({round(number * (count - 1) / max(1, most - 1)) for number in range(most)})
@@ -101,7 +103,7 @@ def _in_a_row(frames: int, width: int) -> int:
 
 def _chosen(strip: Strip, frames: int, width: int) -> Iterator[tuple[int, _Picture]]:
     """Yield the frames of a row with their numbers."""
-    from tune_media.encoding import decode_video
+    from tune_media.encoding.decode import decode_video
 
     wanted = frame_numbers(strip, frames, width)
     frames_of_clip = enumerate(decode_video(strip.content, strip.name))

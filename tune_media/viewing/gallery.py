@@ -14,14 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from tune_media.experiment.places import find_folders
+from tune_media.experiment import places
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.trial_folder import RESULTS
-from tune_media.values.checks import did_you_mean
+from tune_media.values import checks, score
 from tune_media.values.problems import remedy
-from tune_media.values.score import known_returns
 from tune_media.values.secrets import error_text
 from tune_media.viewing.curves import Curves
 from tune_media.viewing.episode_details import episode_details
@@ -85,7 +84,7 @@ class Gallery:
         Raises:
             FileNotFoundError: There is no such folder.
         """
-        folder = find_folders(path)[0]
+        folder = places.find_folders(path)[0]
         folder_trials = Trials([LogDirectory(folder)])
         trials = folder_trials.all()
         folder_trials.metrics_of(trials)
@@ -97,7 +96,7 @@ class Gallery:
     def unknown(self) -> dict[str, str]:
         """The names in ``only`` that no medium has, each with the end of a message: which names there are."""
         names = sorted({name for trial in self.trials for line in trial.lines for name in _names_of(line)})
-        return {name: did_you_mean(name, names) for name in self.only if name not in names}
+        return {name: checks.did_you_mean(name, names) for name in self.only if name not in names}
 
     @property
     def files(self) -> dict[tuple[str, str], tuple[TrialFiles, Line]]:
@@ -174,7 +173,7 @@ class Gallery:
         yield "index", json_content(_published(index_payload(self.trials, self.title, self._lines_of)) | more)
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
-        returns = known_returns(name for trial_metrics in metrics for name in trial_metrics)
+        returns = score.known_returns(name for trial_metrics in metrics for name in trial_metrics)
         of_returns = {
             name: curves.of(self.trials, name)
             | {"bands": curves.bands(self.trials, self.statuses, name)}
@@ -191,7 +190,7 @@ class Gallery:
     def _judged(self, metrics: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         """Return the configurations by each score and its better end; of too many trials, by returns and clips only."""
         all_names = {name for trial_metrics in metrics for name in trial_metrics}
-        returns = known_returns(all_names)
+        returns = score.known_returns(all_names)
         others = sorted(all_names.difference(returns))
         names = [*returns, *(others if len(others) * len(self.trials) <= _MAX_JUDGED else ())]
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})

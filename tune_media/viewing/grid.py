@@ -65,7 +65,8 @@ def write_grid(
         raise ValueError(f"A grid is written to a .mp4 or a .gif file, got {str(path)!r}.")
     if not tiles:
         raise ValueError("A grid needs at least one clip.")
-    from tune_media.encoding import VideoEncoder, gif_from_video
+    from tune_media.encoding.encoder import VideoEncoder
+    from tune_media.encoding.gif import gif_from_video
 
     players = [_Player(tile) for tile in tiles]
     playing = [player for player in players if player.can_play]
@@ -118,7 +119,7 @@ class _Grid:
         return self._canvas
 
     def _paint(self, frame: _Picture, left: int, top: int) -> None:
-        from tune_media.encoding import resize
+        from tune_media.encoding.frames import resize
 
         height, width = frame.shape[:2]
         scale = min(self._tile_width / width, self._tile_height / height)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tune_media.experiment.params import setting_of
-from tune_media.values.checks import name_some
+from tune_media.values import checks, score
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 from tune_media.values.safe_names import full_name
-from tune_media.values.score import clip_rank, does_count
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog, load, names_of_trials
 from tune_media.viewing.catalog_row import CatalogRow
@@ -83,10 +82,12 @@ def choose_tiles(
     key = _key_named(clips, key)
     rows = [row for row in clips if row["key"] == key and (not names or row["trial"] in names)]
     if not rows:
-        raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {name_some(_keys(clips))}.")
+        raise ValueError(
+            f"There is no clip with key {key!r} of these trials; the keys are {checks.name_some(_keys(clips))}."
+        )
     if over_training:
         chosen = _evenly(rows)
-        marked, mark = max(chosen, key=clip_rank), "best"
+        marked, mark = max(chosen, key=score.clip_rank), "best"
     else:
         chosen, mark = _winner_first(catalog, _one_each(rows, key, step))
         marked = chosen[0]
@@ -107,7 +108,7 @@ def _key_named(clips: Catalog, name: str | None) -> str:
     keys = _keys(clips)
     key = full_name(name, keys)
     if key is None:
-        raise ValueError(f"There is no clip with key {name!r}; the keys with clips are {name_some(keys)}.")
+        raise ValueError(f"There is no clip with key {name!r}; the keys with clips are {checks.name_some(keys)}.")
     return key
 
 
@@ -125,8 +126,8 @@ def _one_each(rows: Sequence[CatalogRow], key: str, step: str | int) -> list[Cat
         held = chosen.get(row["trial"])
         if isinstance(step, int) and row.get("step", 0) > step:
             continue
-        is_later = step != "best" and held is not None and does_count(row) >= does_count(held)
-        if held is None or is_later or (step == "best" and clip_rank(row) > clip_rank(held)):
+        is_later = step != "best" and held is not None and score.does_count(row) >= score.does_count(held)
+        if held is None or is_later or (step == "best" and score.clip_rank(row) > score.clip_rank(held)):
             chosen[row["trial"]] = row
     if not chosen:
         first, last = (of_all(row.get("step", 0) for row in rows) for of_all in (min, max))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.params import UNKNOWN, UNSET, in_quotes, setting_of
+from tune_media.values import strict_json
 from tune_media.values.secrets import without_secret
-from tune_media.values.strict_json import told_apart
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import success_of
 from tune_media.viewing.data_frames import data_frame
@@ -50,7 +50,9 @@ def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterat
         for row in catalog:
             line = {**row, "config": row.config} if with_config else dict(row)
             for settings in line.keys() & {"params", "config"}:
-                line[settings] = {n: told_apart(without_secret(n, value)) for n, value in line[settings].items()}
+                line[settings] = {
+                    n: strict_json.told_apart(without_secret(n, value)) for n, value in line[settings].items()
+                }
             yield line
         return
     for record in _frame(catalog, rows, _as_json).to_dict("records"):
@@ -80,7 +82,7 @@ def _as_cell(value: Any) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    return value if value is UNSET else {} if value is UNKNOWN else told_apart(value)
+    return value if value is UNSET else {} if value is UNKNOWN else strict_json.told_apart(value)
 
 
 def _of_trials(catalog: Catalog) -> pd.DataFrame:

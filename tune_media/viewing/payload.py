@@ -16,19 +16,18 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tune_media.experiment import evaluations
 from tune_media.experiment.params import UNKNOWN, UNSET, differing, setting_of
 from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.entry import why_missing
 from tune_media.storage.filesystem import json_file
+from tune_media.values import score, strict_json
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
-from tune_media.values.score import CLIP_LABEL, RETURNS, clip_rank, known_returns
 from tune_media.values.secrets import without_secret
-from tune_media.values.strict_json import told_apart
 from tune_media.viewing.comparison import clip_scores, importances_of, judged, success_over_runs
 from tune_media.viewing.configurations import Judged
-from tune_media.viewing.forks import forks_in
 from tune_media.viewing.importance import by_importance
 from tune_media.viewing.statistics import Estimate
 from tune_media.viewing.verdict import verdict
@@ -63,13 +62,13 @@ def index_payload(
         >>> index_payload([], "nothing")["clips"]["count"]
         0
     """
-    params, forks = shown_params(trials), forks_in(trials)
+    params, forks = shown_params(trials), evaluations.forks_in(trials)
     param = ShownParams()
     return {
         "title": title,
         "verdicts": _verdicts(trials),
         "params": params,
-        "returns": RETURNS,
+        "returns": score.RETURNS,
         "trials": [
             {
                 "id": trial.id,
@@ -175,7 +174,7 @@ def first_payload(
         >>> first_payload([], "nothing", [])["metrics"]
         {'trials': [], 'metrics': {}}
     """
-    returns = known_returns(name for values in metrics for name in values)
+    returns = score.known_returns(name for values in metrics for name in values)
     scores = [{name: values[name] for name in returns if name in values} for values in metrics]
     payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     first = {**payload, "metrics": metrics_payload(trials, scores, statuses)}
@@ -222,7 +221,7 @@ def shown_lines(lines: Sequence[Line]) -> list[Line]:
     places = [((line["section"], line["key"]), _step_of(line), line) for line in lines]
     for number, (group, step, line) in enumerate(places):
         last[group] = max(step, last.get(group, step))
-        rank = (clip_rank(line), number)
+        rank = (score.clip_rank(line), number)
         best[group] = max(rank, best.get(group, rank))
     return [
         line for number, (group, step, line) in enumerate(places) if step == last[group] or number == best[group][-1]
@@ -271,7 +270,7 @@ def metrics_payload(
 
 def _order_of(trials: Sequence[TrialFiles], names: Sequence[str]) -> dict[str, Any]:
     """Return which metrics and hyperparameters matter most, and when the last result was written."""
-    returns = known_returns(names)
+    returns = score.known_returns(names)
     main = [*returns, *(name for name in main_metrics(names) if name not in returns)]
     scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
     return {
@@ -315,7 +314,7 @@ def configurations_payload(
     names = list(ranking[0].configuration.params) if ranking else []
     importance, _ = importances_of(trials, all_statuses, scores)
     param = ShownParams()
-    label = CLIP_LABEL if metric == CLIP else RETURNS.get(metric, metric)
+    label = score.CLIP_LABEL if metric == CLIP else score.RETURNS.get(metric, metric)
     said = verdict(ranking, statuses, label, sign=sign)
     return {
         "names": names,
@@ -408,9 +407,9 @@ class ShownParams:
         if value is UNKNOWN:
             return {}
         if not isinstance(value, str):
-            return told_apart(without_secret(name, value))
+            return strict_json.told_apart(without_secret(name, value))
         if (name, value) not in self._made:
-            self._made[name, value] = _text(told_apart(without_secret(name, value)), self._most)
+            self._made[name, value] = _text(strict_json.told_apart(without_secret(name, value)), self._most)
         return self._made[name, value]
 
     def all(self, values: Mapping[str, Any]) -> dict[str, Any]:

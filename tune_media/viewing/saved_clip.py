@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 
-from tune_media.values.checks import above_0, between, local_path
+from tune_media.values import checks
 from tune_media.values.problems import argument
 
 _FASTEST = 50  # frames per second: viewers show GIFs no faster
@@ -32,9 +32,9 @@ def save_medium(
         Traceback (most recent call last):
         ValueError: A medium that is stored as .mp4 is saved as .mp4 or .gif, not as 'clip.avi'.
     """
-    above_0(whole=True, or_none=True).check("save(width=...)", width)
-    between(1, _FASTEST, or_none=True).check("save(fps=...)", fps)
-    path, stored = local_path("save(path)", output), posixpath.splitext(stored_as)[1].lower()
+    checks.above_0(whole=True, or_none=True).check("save(width=...)", width)
+    checks.between(1, _FASTEST, or_none=True).check("save(fps=...)", fps)
+    path, stored = checks.local_path("save(path)", output), posixpath.splitext(stored_as)[1].lower()
     wanted = path.suffix.lower()
     if wanted == ".gif" and stored in _CLIPS:
         from tune_media.encoding.gif import gif_from_video

@@ -17,10 +17,9 @@ from tune_media.experiment.params import setting_of
 from tune_media.experiment.status import TRIAL_FAILED
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import why_missing
-from tune_media.values.checks import name_some
+from tune_media.values import checks, score
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import counted
-from tune_media.values.score import CLIP_LABEL, RETURNS
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, success_of, success_over_runs
@@ -45,8 +44,8 @@ def trial_table(catalog: Catalog, width: float | None = None) -> str:
     failed = [trial for trial in catalog.trials if trial.status.word == TRIAL_FAILED]
     errors = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
     lines = lines_of_trials(catalog)
-    score = catalog.scores.label if catalog.scores.label in lines[0] else "best return"
-    optional = [name for name in reversed(lines[0]) if name not in ("trial", "status", score, "best clip")]
+    label = catalog.scores.label if catalog.scores.label in lines[0] else "best return"
+    optional = [name for name in reversed(lines[0]) if name not in ("trial", "status", label, "best clip")]
     # A path that is cut is of no use; `--all` and `--json` have it.
     return "\n".join([laid_out(lines, width, uncut="best clip", optional=optional), *map(printable, errors)])
 
@@ -60,11 +59,11 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     videos = catalog.clips
     counts = videos.counts
     label = videos.scores.label
-    ranks_by_clip = label == CLIP_LABEL
+    ranks_by_clip = label == score.CLIP_LABEL
     rows = []
-    for trial, score, best in videos.best_first():
+    for trial, value, best in videos.best_first():
         cells = [setting_text(trial, name) for name in params]
-        cells += [] if ranks_by_clip else ["" if score is None else short(score)]
+        cells += [] if ranks_by_clip else ["" if value is None else short(value)]
         cells += [_rate(trial)] if tells else []
         clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
@@ -82,7 +81,7 @@ def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
     """Return one line a trial of which nothing was recorded, the highest score first."""
     params, scores = catalog.differing_params, catalog.scores
     metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
-    labels = {name: scores.label for name, label in RETURNS.items() if label == scores.label}
+    labels = {name: scores.label for name, label in score.RETURNS.items() if label == scores.label}
     names = sorted(metrics, key=lambda name: name not in labels)[:_MOST_METRICS]
     lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]]
     lines[0] += ["success"] if tells else []
@@ -160,7 +159,7 @@ def importance_line(catalog: Catalog) -> str:
     unsure = [entry.name for entry in importances if not entry.matters]
     explained = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
     lacking = f"; not {SURELY}" if sure else f"No hyperparameter {SURELY} matters:"
-    more = f"{lacking} {name_some(unsure)}" if unsure else ""
+    more = f"{lacking} {checks.name_some(unsure)}" if unsure else ""
     return printable(f"{explained}{more} ({count} configurations)")
 
 
@@ -241,7 +240,9 @@ def laid_out(
     ]
     rows = ["  ".join(row).rstrip() for row in zip(*laid, strict=True)]
     if left_out:
-        rows.append(in_lines(f"No room for {name_some(left_out)}; a wider terminal or `| cat` shows all.", space))
+        rows.append(
+            in_lines(f"No room for {checks.name_some(left_out)}; a wider terminal or `| cat` shows all.", space)
+        )
     return "\n".join(rows)
 
 

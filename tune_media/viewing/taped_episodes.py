@@ -20,12 +20,12 @@ from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Creator, Recipe
 from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
-from tune_media.storage.episode_files import parquet_name, recipe_name, record_of, tape_of, taped_rows
+from tune_media.storage import episode_files
 from tune_media.storage.filesystem import open_file, read_if_there
+from tune_media.values import score
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, message_of, remedy
-from tune_media.values.score import does_count
 from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 from tune_media.viewing.episode_table import EpisodeTable
@@ -74,9 +74,9 @@ class TapedEpisode:
             pyarrow.ArrowException: The file is none of a report's.
         """
         more = {"rolled_back": is_rolled_back, "abandoned": trial.is_abandoned}
-        with trial.open_media(parquet_name(report)) as file:
-            path = posixpath.join(trial.media_path, parquet_name(report))
-            return [cls(trial, path, row | more) for row in taped_rows(file)]
+        with trial.open_media(episode_files.parquet_name(report)) as file:
+            path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
+            return [cls(trial, path, row | more) for row in episode_files.taped_rows(file)]
 
     @property
     def id(self) -> str:
@@ -86,7 +86,7 @@ class TapedEpisode:
     @property
     def record(self) -> EpisodeRecord:
         """Its facts."""
-        return record_of(self.row)
+        return episode_files.record_of(self.row)
 
     @property
     def waits(self) -> bool:
@@ -101,7 +101,7 @@ class TapedEpisode:
             OSError: The storage does not answer, or the file is gone.
         """
         with open_file(self.trial.media_filesystem, self.path) as file:
-            return tape_of(file, self.row["section"], self.row["recorder"], self.id)
+            return episode_files.tape_of(file, self.row["section"], self.row["recorder"], self.id)
 
     def recipe(self) -> bytes:
         """Return the recipe that makes its env, which is executable.
@@ -112,7 +112,9 @@ class TapedEpisode:
         """
         content = None
         if self.row["recipe"] is not None:
-            path = posixpath.normpath(posixpath.join(self.trial.media_path, recipe_name(self.row["recipe"])))
+            path = posixpath.normpath(
+                posixpath.join(self.trial.media_path, episode_files.recipe_name(self.row["recipe"]))
+            )
             content = read_if_there(self.trial.media_filesystem, path)
         if content is None:
             raise RenderError(
@@ -324,7 +326,7 @@ def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[Tape
 
 def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:
     """Return the best, worst or last episode of a trial."""
-    counting = [episode for episode in episodes if does_count(episode.row)] or list(episodes)
+    counting = [episode for episode in episodes if score.does_count(episode.row)] or list(episodes)
     evaluated = [episode for episode in counting if episode.row["section"] == "evaluation"] or counting
     if which == LAST:
         return max(evaluated, key=lambda e: (e.row["training_iteration"] or 0, e.row["finished_at"] or 0))
@@ -390,8 +392,8 @@ def _rendered(
 
 
 def _file_name(row: Mapping[str, Any], view: str) -> str:
-    step, score, id = int(row["step"] or 0), float(row["episode_return"]), _safe(str(row["episode_id"]))[:12]
-    return f"step_{step:09d}-{_safe(row['section'])}-return_{score:g}-{id}{_safe(f'-{view}') if view else ''}.mp4"
+    step, total, id = int(row["step"] or 0), float(row["episode_return"]), _safe(str(row["episode_id"]))[:12]
+    return f"step_{step:09d}-{_safe(row['section'])}-return_{total:g}-{id}{_safe(f'-{view}') if view else ''}.mp4"
 
 
 def _safe(text: str) -> str:

@@ -15,16 +15,15 @@ from functools import partial
 
 import pyarrow.fs
 
-from tune_media.experiment.places import OTHER_FOLDERS, Folder, folder_at
+from tune_media.experiment import places, trial_folders
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
-from tune_media.experiment.trial_folders import TrialFolders, file_infos, in_parts, may_be_stray
 from tune_media.storage.bare_clips import RUNS
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.passed_over import passed_over
 from tune_media.storage.trial_folder import RESULTS
-from tune_media.values.checks import name_some
+from tune_media.values import checks
 from tune_media.values.clip_columns import Columns
 from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
@@ -53,7 +52,7 @@ class LogDirectory:
         [('a', '/tmp/x'), ('', '/tmp/y')]
     """
 
-    folder: Folder
+    folder: places.Folder
     prefix: str = ""
     columns: Columns | None = None
 
@@ -65,7 +64,7 @@ class LogDirectory:
     @classmethod
     def of(cls, path: str, prefix: str = "") -> LogDirectory:
         """Return the folder at a local path or a URI such as ``s3://bucket/experiment``."""
-        return cls(folder_at(path), prefix)
+        return cls(places.folder_at(path), prefix)
 
     @classmethod
     def of_spec(cls, spec: str) -> list[LogDirectory]:
@@ -212,8 +211,8 @@ class Trials:
     def pending(self) -> int:
         """Return how many trials Tune's last snapshots name that have no folder yet."""
         with self._lock:
-            places = {(id(t.filesystem), t.experiment): t.filesystem for t in self._trials.values()}
-            states = [self._snapshots.known(filesystem, folder) for (_, folder), filesystem in places.items()]
+            experiments = {(id(t.filesystem), t.experiment): t.filesystem for t in self._trials.values()}
+            states = [self._snapshots.known(filesystem, folder) for (_, folder), filesystem in experiments.items()]
             folders = {posixpath.basename(trial.path) for trial in self._trials.values()}
         return sum(
             trial.status == _PENDING and trial.folder not in folders
@@ -245,7 +244,7 @@ class Trials:
         with ThreadPoolExecutor(_THREADS) as pool:
             for filesystem in {id(trial.filesystem): trial.filesystem for trial in trials}.values():
                 there = [trial for trial in trials if trial.filesystem is filesystem]
-                list(pool.map(partial(_read_metrics, filesystem), in_parts(there, filesystem)))
+                list(pool.map(partial(_read_metrics, filesystem), trial_folders.in_parts(there, filesystem)))
         self._mark_abandoned(trials)
 
     def _mark_abandoned(self, trials: Sequence[TrialFiles]) -> None:
@@ -302,7 +301,7 @@ class Trials:
         Raises:
             OSError: No trial is found, and the filesystem answers for no folder of a level: it is away.
         """
-        look = TrialFolders(root.folder.filesystem, self._trials.values())
+        look = trial_folders.TrialFolders(root.folder.filesystem, self._trials.values())
         level, versions, outage = [root.folder.path], dict[str, Version | OSError](), None
         for depth in range(_MAX_DEPTH + 1):
             found = look.versions(level, pool)
@@ -332,8 +331,8 @@ class Trials:
     def _inner_folders(self, root: LogDirectory, path: str) -> list[str]:
         """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
         try:
-            folders = Folder(root.folder.filesystem, path).subfolders(self._listings)
-            return [inner.path for inner in folders if not OTHER_FOLDERS.match(inner.name)]
+            folders = places.Folder(root.folder.filesystem, path).subfolders(self._listings)
+            return [inner.path for inner in folders if not places.OTHER_FOLDERS.match(inner.name)]
         except OSError:
             return []
 
@@ -345,7 +344,7 @@ class Trials:
             logger.warning(
                 "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last.",
                 len(new),
-                name_some(new),
+                checks.name_some(new),
                 self._unreadable[new[0]],
             )
 
@@ -356,14 +355,14 @@ def _without_strays(trials: Mapping[str, TrialFiles], root: str) -> tuple[list[T
     parts = {posixpath.join(path, run) for path in bare for run in RUNS}
     parts |= {path for path in bare if posixpath.dirname(path) in bare - {root}}  # as tm.load does
     kept = [trial for path, trial in trials.items() if path not in parts]
-    has_sure = not all(map(may_be_stray, kept))
-    strays = [trial for trial in kept if has_sure and may_be_stray(trial)]
+    has_sure = not all(map(trial_folders.may_be_stray, kept))
+    strays = [trial for trial in kept if has_sure and trial_folders.may_be_stray(trial)]
     return [trial for trial in kept if trial not in strays], strays
 
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:
     """Read the metrics of the trials whose results have changed."""
-    infos = file_infos(filesystem, [posixpath.join(trial.path, RESULTS) for trial in trials])
+    infos = trial_folders.file_infos(filesystem, [posixpath.join(trial.path, RESULTS) for trial in trials])
     for trial, info in zip(trials, infos, strict=True):
         if isinstance(info, OSError):
             trial.keep_metrics()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
-from tune_media.experiment.places import find_folders, folder_at, holds_experiment, no_experiment
+from tune_media.experiment import places
 from tune_media.values.problems import remedy
 from tune_media.values.threads import start_thread
 from tune_media.viewing.tape_player import TapePlayer
@@ -56,9 +56,9 @@ def make_watch_server(
         True
         >>> server.server_close()
     """
-    folder = folder_at(path) if wait else find_folders(path)[0]
-    if not wait and not holds_experiment(folder):
-        raise ValueError(f"{no_experiment(folder)} If its sweep starts later, pass --wait.")
+    folder = places.folder_at(path) if wait else places.find_folders(path)[0]
+    if not wait and not places.holds_experiment(folder):
+        raise ValueError(f"{places.no_experiment(folder)} If its sweep starts later, pass --wait.")
     trials = Trials([LogDirectory(folder, columns=columns)])
     viewer = ViewerApp(trials, folder.name, TapePlayer() if host in LOCAL_HOSTS else None)
     app: WSGIApplication = viewer

@@ -49,7 +49,7 @@ from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.threads import start_thread
 from tune_media.viewing.episode_details import episode_details, taped_details
-from tune_media.viewing.episode_files import EpisodeFiles
+from tune_media.viewing.episode_reading import EpisodeFiles
 from tune_media.viewing.front_end import SHOWN, STATIC, static_files
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import config_payload, etag_of, json_content, lost_payload

@@ -6,7 +6,8 @@ import numpy as np
 
 from tune_media.callbacks.shown_values import caption_of
 from tune_media.callbacks.tensorboard.caption import caption_strip
-from tune_media.encoding import encode_video, gif_from_video
+from tune_media.encoding.encoder import encode_video
+from tune_media.encoding.gif import gif_from_video
 
 
 def test_a_caption_says_return_length_and_step():

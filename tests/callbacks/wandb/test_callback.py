@@ -19,7 +19,7 @@ from tests.support.experiment import fit, trial_folders
 from tests.support.faults import episodes, wait_until
 from tests.support.pictures import clip
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
-from tune_media.encoding import probe_video
+from tune_media.encoding.decode import probe_video
 
 
 def run_sweep(trainable, folder, *, space=None, callbacks=(), **options):

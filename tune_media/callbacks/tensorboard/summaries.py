@@ -18,7 +18,7 @@ _MAX_TEXTS, _MAX_CHARACTERS = 100, 1000
 
 def add_gif(writer: Any, tag: str, video: bytes, facts: Mapping[str, Any], step: int, options: MediaOptions) -> None:
     """Add a clip as an animated GIF."""
-    from tune_media.encoding import gif_from_video
+    from tune_media.encoding.gif import gif_from_video
 
     header = functools.partial(caption_strip, caption_of(dict(facts), step))
     gif = gif_from_video(video, options.gif_width, options.gif_fps, header=header)

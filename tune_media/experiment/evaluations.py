@@ -1,4 +1,4 @@
-"""Forks of episodes, as the viewer shows them: which trials continue an episode."""
+"""The evaluations of an experiment: their folder and facts, and which of their trials continue an episode (forks)."""
 
 from __future__ import annotations
 

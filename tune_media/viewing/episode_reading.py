@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage import episode_files
 from tune_media.storage.entry import LOST, why_missing
-from tune_media.storage.episode_files import parquet_name
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values import strict_json
 from tune_media.values.episodes import UNKNOWN
 from tune_media.values.medium import joined
 from tune_media.values.secrets import error_text
-from tune_media.values.strict_json import parse_json
 from tune_media.values.threads import start_thread
 from tune_media.viewing.conditions import Mask, Texts, as_numpy
 from tune_media.viewing.episode_table import EpisodeTable, trial_names
@@ -156,7 +156,7 @@ class EpisodeFiles:
         try:
             self._episodes.add([(path, number, table)])
         except Exception as error:
-            file = posixpath.join(path, parquet_name(self._episodes.reports[number]))
+            file = posixpath.join(path, episode_files.parquet_name(self._episodes.reports[number]))
             warn_passed_over(file, f"its episodes are left out: {error_text(error)}")
 
 
@@ -323,7 +323,7 @@ def _texts_of(maps: pa.ChunkedArray, count: int) -> Iterable[tuple[str, npt.NDAr
     rows = row[as_numpy(is_text).astype(bool)]
     for name in names.unique().to_pylist():
         own = pc.equal(names, name)
-        found = [parse_json(text.encode()) for text in texts.filter(own).to_pylist()]
+        found = [strict_json.parse_json(text.encode()) for text in texts.filter(own).to_pylist()]
         yield name, rows[as_numpy(own).astype(bool)], found
 
 
@@ -339,6 +339,6 @@ def _read(trial: TrialFiles, report: str) -> pa.Table | None:
     try:
         return trial.episodes(report, _READ)
     except Exception as error:  # of one file: it is gone, or broken
-        path = posixpath.join(trial.media_path, parquet_name(report))
+        path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
         warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
         return None
