@@ -1,5 +1,7 @@
+import copy
 import json
 import logging
+import pickle
 import shutil
 from pathlib import Path
 
@@ -161,3 +163,14 @@ def test_rays_own_tensorboard_logger_survives_a_raw_clip_as_people_report_it_fir
     (line,) = [json.loads(line) for line in (Path(trial.local_path) / "result.json").read_text().splitlines()]
     assert line["rollout"].endswith(".mp4")
     assert [Path(path).suffix for path in line["deep"]["clips"]] == [".mp4"]
+
+
+def test_a_config_with_keys_of_two_types_costs_no_result(tmp_path):
+    config = {"tiles": {0: "wall", "start": 1, (1, 2): "door"}, "lr": float("inf")}
+    trial = FakeTrial(tmp_path, **config)
+    run([tm.JsonMediaLoggerCallback()], trial, [{"score": 1.0, "config": copy.deepcopy(config)}])
+    folder = tmp_path / "driver/staging/t1"
+    stored = json.loads((folder / "params.json").read_text())
+    assert stored == {"tiles": {"0": "wall", "start": 1, "(1, 2)": "door"}, "lr": float("inf")}
+    assert pickle.loads((folder / "params.pkl").read_bytes()) == config
+    assert scores(tmp_path) == [1.0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ray.air.constants import EXPR_RESULT_FILE
+from ray import cloudpickle
+from ray.air.constants import EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 from ray.tune.logger import JsonLoggerCallback
 from typing_extensions import override
 
@@ -13,6 +14,7 @@ from tune_media.callbacks.backend import Backend, Report, Status, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.ray_compat import json_files, result_line
 from tune_media.values.checks import suggests_names
+from tune_media.values.foreign import key_text, walked
 from tune_media.values.options import MediaOptions
 
 _MAX_OPEN = 256  # files
@@ -36,6 +38,15 @@ class JsonMediaLoggerCallback(MediaLoggerCallback, JsonLoggerCallback):
     def __init__(self, media: MediaOptions | None = None) -> None:
         JsonLoggerCallback.__init__(self)
         MediaLoggerCallback.__init__(self, JsonBackend(self), media)
+
+    @override
+    def update_config(self, trial: Any, config: dict[str, Any]) -> None:
+        """Write params.json and params.pkl as Ray does; if keys of two types are in one dict, all are text in JSON."""
+        try:
+            JsonLoggerCallback.update_config(self, trial, config)
+        except TypeError:  # JSON sorts the keys
+            JsonLoggerCallback.update_config(self, trial, walked(config, lambda value, _: value, name_of=key_text))
+            Path(trial.local_path, EXPR_PARAM_PICKLE_FILE).write_bytes(cloudpickle.dumps(config))
 
 
 class JsonBackend(Backend):

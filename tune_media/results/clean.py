@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from tune_media.values.convert import is_of_known_library
-from tune_media.values.foreign import is_a, is_readable, shown, whole_characters
+from tune_media.values.foreign import JSON_KEYS, is_a, is_readable, key_text
 from tune_media.values.medium import Medium
 from tune_media.values.strict_json import MAX_INT_BITS
 
 _MAX_DEPTH = 32
 _MAX_CONTAINERS = 100_000  # of a result, each counted wherever it is
 _PLAIN = frozenset({str, float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
-_JSON_KEYS = (bool, int, float, type(None))  # become text without a word
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 
 
@@ -87,13 +85,13 @@ class _Cleaner:
         return mapping
 
     def _put(self, mapping: Any, key: Any, value: Any, at: str, around: tuple[int, ...]) -> None:
-        text = _key_text(key)
+        text = key_text(key)
         place = f"{at}/{text}" if at else text
         if text in mapping:
             self._report(place, "is the text of two keys; the first one is kept")
             return
         is_same = type(key) is str and text == key
-        if not is_same and type(key) not in _JSON_KEYS and not is_a(key, np.integer):
+        if not is_same and type(key) not in JSON_KEYS and not is_a(key, np.integer):
             self._report(place, f"is the text of a key of type {type(key).__name__}; keys must be whole text")
         is_clean = type(key) is str and key.isascii()
         dict.__setitem__(mapping, text, value if is_clean else self.clean(value, place, around))
@@ -114,12 +112,3 @@ class _Cleaner:
     def _replaced(self, value: Any, at: str, reason: str) -> str:
         self._report(at, reason)
         return value if type(value) is str else f"<{type(value).__name__}>"
-
-
-def _key_text(key: Any) -> str:
-    """Return a key as text, as JSON has it.
-
-    >>> _key_text(1.5), _key_text(None), _key_text((1, 2))
-    ('1.5', 'null', '(1, 2)')
-    """
-    return json.dumps(key) if type(key) in _JSON_KEYS else whole_characters(shown(key, str))

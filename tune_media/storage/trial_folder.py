@@ -27,7 +27,7 @@ from tune_media.storage.filesystem import (
 )
 from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of
 from tune_media.storage.names import media_path
-from tune_media.values.foreign import is_a, shown, whole_characters, without_address
+from tune_media.values.foreign import is_a, shown, walked, whole_characters, without_address
 from tune_media.values.plain import pack
 from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
@@ -189,20 +189,18 @@ def plain_config(config: Any, chosen: Any = None) -> Any:
     A text that does not tell an object from others, since it has an address or names a local class, gets Tune's id of
     the object (``nested_choice``): it is the same in all trials, trackers and readers, also after a restore.
     """
-    if is_a(config, dict):
-        named = ((whole_characters(shown(key, str)), value) for key, value in config.items())
-        return {name: plain_config(value, value_at(chosen, name)) for name, value in named}
-    if is_a(config, (list, tuple)):
-        kind = tuple if type(config) is tuple else list
-        return kind(plain_config(value, value_at(chosen, number)) for number, value in enumerate(config))
-    if is_a(config, str):
-        text = whole_characters(shown(config, str))
+    return walked(config, _plain, chosen, value_at, lambda key: whole_characters(shown(key, str)))
+
+
+def _plain(value: Any, chosen: Any) -> Any:
+    if is_a(value, str):
+        text = whole_characters(shown(value, str))
         return _object_text(text, chosen) if is_object(chosen) else text
     try:
-        pack(config)
+        pack(value)
     except Exception:
-        return _object_text(whole_characters(shown(config, str)), chosen)
-    return config
+        return _object_text(whole_characters(shown(value, str)), chosen)
+    return value
 
 
 def value_at(tree: Any, key: Any) -> Any:

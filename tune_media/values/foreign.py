@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
+
+JSON_KEYS = (bool, int, float, type(None))
+"""Types of keys that JSON makes text by itself."""
 
 
 def shown(value: Any, text: Callable[[Any], str] = repr) -> str:
@@ -56,6 +60,39 @@ def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
     (True, False)
     """
     return issubclass(type(value), kinds)
+
+
+def walked(
+    value: Any,
+    leaf: Callable[[Any, Any], Any],
+    place: Any = None,
+    inside: Callable[[Any, Any], Any] = lambda place, key: None,
+    name_of: Callable[[Any], Any] = lambda key: key,
+) -> Any:
+    """Return a copy of dicts, lists and tuples in each other, with what ``leaf`` returns for all other values.
+
+    ``leaf`` gets a value and its place; ``inside`` makes the place of a key, or of a number, from the one around it.
+
+    >>> walked({1: [2, (3,)]}, lambda value, place: -value, name_of=str)
+    {'1': [-2, (-3,)]}
+    """
+    if is_a(value, dict):
+        named = ((name_of(key), item) for key, item in value.items())
+        return {name: walked(item, leaf, inside(place, name), inside, name_of) for name, item in named}
+    if is_a(value, (list, tuple)):
+        kind = tuple if type(value) is tuple else list
+        items = enumerate(value)
+        return kind(walked(item, leaf, inside(place, number), inside, name_of) for number, item in items)
+    return leaf(value, place)
+
+
+def key_text(key: Any) -> str:
+    """Return a key as text, as JSON has it.
+
+    >>> key_text(1.5), key_text(None), key_text((1, 2))
+    ('1.5', 'null', '(1, 2)')
+    """
+    return json.dumps(key) if type(key) in JSON_KEYS else whole_characters(shown(key, str))
 
 
 def without_address(text: str) -> str:

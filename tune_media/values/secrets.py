@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from tune_media.values.foreign import is_a, shown
+from tune_media.values.foreign import is_a, shown, walked
 
 HIDDEN = "***"
 _MIN_LENGTH = 8  # of a secret that is searched for: a shorter one may be any word of a message
@@ -99,23 +99,20 @@ def redacted_values(value: Any, name: str = "") -> Any:
     >>> redacted_values({"api_key": "abc", "notes": ["s3://me:abc@bucket", 3]})
     {'api_key': '***', 'notes': ['s3://***@bucket', 3]}
     """
-    return _redacted_values(value, is_secret_name(name), _known()) if isinstance(value, _HOLDING) else value
+    if not isinstance(value, _HOLDING):
+        return value
+    known = _known()
 
+    def masked(value: Any, place: Any) -> Any:
+        if not isinstance(value, (str, bytes)) or not value:
+            return value
+        while place is not None:  # of {"tokens": {"hub": ...}}, all texts are secret
+            place, key = place
+            if type(key) is str and is_secret_name(key):
+                return HIDDEN
+        return _redacted(value, known) if isinstance(value, str) else value
 
-def _redacted_values(value: Any, is_secret: bool, known: re.Pattern[str] | None) -> Any:
-    if isinstance(value, str):
-        return HIDDEN if is_secret and value else _redacted(value, known)
-    if isinstance(value, bytes):
-        return HIDDEN if is_secret and value else value
-    if type(value) is dict:  # of {"tokens": {"hub": ...}}, all texts are secret
-        named = ((key, item, isinstance(item, _HOLDING)) for key, item in value.items())
-        return {
-            key: _redacted_values(item, is_secret or is_secret_name(str(key)), known) if holds else item
-            for key, item, holds in named
-        }
-    if type(value) in (list, tuple):
-        return type(value)(_redacted_values(item, is_secret, known) for item in value)
-    return value
+    return walked(value, masked, (None, name), lambda place, key: (place, key))
 
 
 def is_secret_name(name: str) -> bool:
