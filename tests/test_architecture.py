@@ -59,7 +59,7 @@ MOST_IMPORTED = {  # names (of a module) that a wing imports of all others, or o
     ("viewing", ""): 106,
     ("evaluation", ""): 108,
     ("evaluation", "viewing"): 17,
-    ("callbacks", ""): 149,
+    ("callbacks", ""): 151,
     ("gym", ""): 82,
     ("rllib", ""): 123,
 }

@@ -18,7 +18,7 @@ from tests.support.fake_trial import run as play
 from tests.support.faults import episodes
 from tests.support.stores import StoredTrial
 from tests.support.trackers import mlflow_store, read_mlflow, read_wandb, wandb_runs
-from tune_media.callbacks import export as export_module
+from tune_media.callbacks import finished_trial as export_module
 
 pytestmark = pytest.mark.slow
 

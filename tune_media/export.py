@@ -20,7 +20,7 @@ from tune_media.viewing.catalog import load
 if TYPE_CHECKING:
     from tune_media.callbacks.backend import Backend
     from tune_media.callbacks.callback import MediaLoggerCallback
-    from tune_media.callbacks.export import ExportSummary
+    from tune_media.callbacks.finished_trial import ExportSummary
 
 
 def to_tracker(
@@ -114,7 +114,7 @@ def _export(
     progress: Callable[[str], None],
 ) -> ExportSummary:
     from tune_media.callbacks.backend import Context
-    from tune_media.callbacks.export import AlreadyThereError, ExportSummary, FinishedTrial, log_trial
+    from tune_media.callbacks.finished_trial import AlreadyThereError, ExportSummary, FinishedTrial, log_trial
 
     exported = ExportSummary()
     catalog = load(path, filesystem)

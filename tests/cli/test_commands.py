@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.support.commands import command
 from tests.support.recorded import make_experiment, make_trial
-from tune_media.cli import main, pages
+from tune_media.cli import main, viewers
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_without_the_viewers_library_watch_says_what_to_install(experiment, monk
 
 
 def test_gigabytes_are_copied_only_after_a_question(experiment, tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "_MUCH", 10)
+    monkeypatch.setattr(viewers, "_MUCH", 10)
     gallery = ("gallery", experiment, "-o", tmp_path / "out")
     assert "Copy them?" in command(*gallery, code=1, input="n\n")
     assert not (tmp_path / "out").exists()

@@ -18,7 +18,7 @@ import tune_media as tm
 from tests.support import aim
 from tests.support.driven_sweep import Sweep, blob
 from tune_media.callbacks.outbox import FOLDER_VARIABLE
-from tune_media.cli import main, pages
+from tune_media.cli import main, viewers
 
 ROOT = Path(__file__).parents[2]
 PLAYS = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env"]
@@ -296,7 +296,7 @@ def test_an_interrupt_and_a_bug_are_objects(sweep, printed, capsys, monkeypatch)
 
 
 def test_nothing_is_asked(sweep, printed, tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "_MUCH", 10)
+    monkeypatch.setattr(viewers, "_MUCH", 10)
     (found,) = printed("gallery", sweep, "-o", tmp_path / "out", code=2)
     assert found["remedy"] == "pass --yes."
 

@@ -12,7 +12,7 @@ from tests.support.damage import WAYS
 from tests.support.index_lines import typed, valid_lines
 from tests.support.stores import LOCAL, StoredTrial
 from tests.support.viewing import write_snapshot, write_trial
-from tune_media.storage.log import LogWriter
+from tune_media.storage.log import PartWriter
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
@@ -49,7 +49,7 @@ def whole(tmp_path_factory):
         folder = write_trial(experiment / name, number)
         log += [typed(line | {"trial": name}) for line in valid_lines((folder / "media" / "index.jsonl").read_bytes())]
     write_snapshot(experiment, bad="ERROR", good="TERMINATED", other="TERMINATED")
-    LogWriter(LOCAL, str(experiment), "box").append(1, 99, log)
+    PartWriter(LOCAL, str(experiment), "box").append(1, 99, log)
     return experiment
 
 

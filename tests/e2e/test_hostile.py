@@ -27,9 +27,9 @@ from tune_media.cli import main
 from tune_media.results.old_api_stack import Windows, new_episodes
 from tune_media.results.reader import replace_media
 from tune_media.storage.episode_files import EpisodeReport, RecorderEpisodes, report_json, report_parquet
+from tune_media.storage.file_names import safe_key
 from tune_media.storage.index_lines import INDEX_PATH
 from tune_media.storage.location import LOCATION_FILE
-from tune_media.storage.names import safe_key
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.values.foreign import whole_characters
 from tune_media.values.medium import Medium

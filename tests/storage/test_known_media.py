@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import tune_media as tm
+from tune_media.storage.file_names import ID_DIGITS
 from tune_media.storage.index_lines import MediumLine
 from tune_media.storage.known_media import KnownMedia
-from tune_media.storage.names import ID_DIGITS
 
 
 def known_of(*lines):

@@ -4,7 +4,7 @@ import pytest
 from tests.support.index_lines import typed
 from tune_media.storage import log as log_module
 from tune_media.storage.index_lines import as_json
-from tune_media.storage.log import FOLDER, LogWriter, list_parts, read_log
+from tune_media.storage.log import FOLDER, PartWriter, list_parts, read_log
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -31,7 +31,7 @@ def ids(log, trial="t1"):
 @pytest.mark.parametrize("merged_seconds", [-1.0, 60.0])
 def test_what_is_appended_is_read_once_whatever_the_parts(storage, monkeypatch, merged_seconds):
     monkeypatch.setattr(log_module, "_MERGED_SECONDS", merged_seconds)
-    first, second = LogWriter(*storage, "box1"), LogWriter(*storage, "box2")
+    first, second = PartWriter(*storage, "box1"), PartWriter(*storage, "box2")
     for number in range(1, 301):
         first.append(number, number, [event(number), event(number, trial="t2")])
         second.append(number, number, [event(1000 + number)])
@@ -47,7 +47,7 @@ def test_what_is_appended_is_read_once_whatever_the_parts(storage, monkeypatch, 
 
 def test_a_log_that_is_done_is_read_only_by_those_who_ask_for_it_and_loses_nothing(storage):
     for number in (1, 3):
-        log = LogWriter(*storage, "box")
+        log = PartWriter(*storage, "box")
         log.append(number, number, [event(number)])
         log.append(number + 1, number + 1, [event(number + 1)])
         log.finish()
@@ -56,7 +56,7 @@ def test_a_log_that_is_done_is_read_only_by_those_who_ask_for_it_and_loses_nothi
 
 
 def test_a_writer_that_ends_leaves_the_log_of_another_one_that_runs(storage):
-    runs, ends = LogWriter(*storage, "box"), LogWriter(*storage, "box")
+    runs, ends = PartWriter(*storage, "box"), PartWriter(*storage, "box")
     runs.append(1, 1, [event(1)])
     ends.append(2, 2, [event(2)])
     ends.finish()
@@ -83,7 +83,7 @@ BROKEN = [
 
 
 def test_broken_lines_and_events_are_passed_over_and_counted_and_files_with_other_names_are_not(storage, caplog):
-    LogWriter(*storage, "box").append(5, 5, [event(5)])
+    PartWriter(*storage, "box").append(5, 5, [event(5)])
     filesystem, experiment = storage
     for name in ("1-9-other-00000000-1-0.jsonl", "20260101-000000-00000000-1.jsonl"):
         with filesystem.open_output_stream(f"{experiment}/{FOLDER}/{name}") as stream:
@@ -93,7 +93,7 @@ def test_broken_lines_and_events_are_passed_over_and_counted_and_files_with_othe
 
 
 def test_a_note_of_what_is_done_that_is_broken_costs_nothing(storage, caplog):
-    log = LogWriter(*storage, "box")
+    log = PartWriter(*storage, "box")
     log.append(1, 1, [event(1)])
     for number, content in enumerate([b"{", b"[" * 100_000, b"3", b'[3, {"a": 1}]']):
         with storage[0].open_output_stream(f"{storage[1]}/{FOLDER}/{number}.done.json") as stream:

@@ -12,7 +12,7 @@ from tests.support.index_lines import typed
 from tests.support.stores import StoredTrial
 from tune_media.storage.index_lines import BackEvent
 from tune_media.storage.location import LOCATION_FILE, TrialLocation
-from tune_media.storage.log import LogWriter
+from tune_media.storage.log import PartWriter
 from tune_media.storage.trial_media import read_trial, warn_of_unrendered
 from tune_media.values.artifact import Artifact
 
@@ -35,7 +35,7 @@ def experiment(tmp_path):
     for number in (1, 2, 3):
         (folder / f"media/train/{number}.bin").write_bytes(b"x")
     (folder / "media" / "index.jsonl").write_text(json.dumps(line(1)) + "\n")
-    log = LogWriter(LOCAL, str(folder.parent), "box")
+    log = PartWriter(LOCAL, str(folder.parent), "box")
     log.append(1, 4, map(typed, [line(1), line(2), line(3), line(4)]))  # the file of the fourth is still to come
     return folder, log
 
@@ -72,7 +72,7 @@ def test_a_trial_whose_index_is_gone_or_damaged_is_read_from_the_log_even_after_
     assert found(folder) == [1, 2, 3]
     index.write_text("")
     (folder / "media/train/4.bin").write_bytes(b"x")
-    LogWriter(LOCAL, str(folder.parent), "box").append(4, 4, map(typed, [line(4)]))  # the experiment goes on
+    PartWriter(LOCAL, str(folder.parent), "box").append(4, 4, map(typed, [line(4)]))  # the experiment goes on
     assert found(folder) == [1, 2, 3, 4]
 
 
@@ -127,7 +127,7 @@ def test_a_copy_is_read_from_its_own_files_and_a_drivers_folder_from_the_storage
     first.unlink()
     assert place(copy) == str(copy)
     second.unlink()
-    LogWriter(LOCAL, str(copy.parent), "box").append(1, 1, map(typed, [line(1)]))
+    PartWriter(LOCAL, str(copy.parent), "box").append(1, 1, map(typed, [line(1)]))
     assert place(copy) == str(copy)
     (copy / "media" / "index.jsonl").unlink()
     assert place(copy) == str(copy)

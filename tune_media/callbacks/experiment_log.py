@@ -19,7 +19,7 @@ from tune_media.storage.fold import as_failed, fold
 from tune_media.storage.index_lines import INDEX_PATH, Key, LogLine, MediumLine, as_json, content_of, parsed, read_index
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.log import FOLDER as LOG_FOLDER
-from tune_media.storage.log import Log, LogWriter, Part, list_parts, read_log
+from tune_media.storage.log import Log, Part, PartWriter, list_parts, read_log
 from tune_media.storage.trial_media import missing_files
 
 _LIVING_SECONDS = 600.0  # a process on another machine that has logged nothing for so long is taken for dead
@@ -84,7 +84,7 @@ class ExperimentLog:
 
     def __init__(self, services: Services) -> None:
         self._services, self._filesystem, self._experiment = services, services.filesystem, services.experiment
-        self._log = LogWriter(self._filesystem, self._experiment, services.outbox.folder.name)
+        self._log = PartWriter(self._filesystem, self._experiment, services.outbox.folder.name)
         self._began = time.time()
         self._earlier: Log | None = None  # the parts of other processes that are not done
         self._has_log = False

@@ -11,13 +11,13 @@ import click
 from tune_media._version import __version__
 from tune_media.cli.command import EXIT_CODES_HELP, Program
 from tune_media.cli.delivery import deliver, export
+from tune_media.cli.figures import figure, filmstrip, grid
 from tune_media.cli.first_steps import demo, doctor, skill
 from tune_media.cli.listing import list_media
-from tune_media.cli.pages import gallery, watch
-from tune_media.cli.pictures import figure, filmstrip, grid
 from tune_media.cli.policies import evaluate, fork, gate
 from tune_media.cli.standard_streams import drop_what_nobody_reads
 from tune_media.cli.tapes import render
+from tune_media.cli.viewers import gallery, watch
 
 __all__ = ["main", "run"]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tune_media.callbacks.deliver import Delivery
-    from tune_media.callbacks.export import ExportSummary
+    from tune_media.callbacks.finished_trial import ExportSummary
 
 _MAX_SHOWN = 20  # problems
 _OPTIONS: dict[str | None, tuple[str, ...]] = {  # by tracker; None: a file

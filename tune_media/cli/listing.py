@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tune_media.cli.command import Command, Outcome, is_json, nothing_recorded
-from tune_media.cli.options import chooses_trials, names_columns, trial_names
+from tune_media.cli.shared_options import chooses_trials, names_columns, trial_names
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from tune_media.cli.command import Command, Failure, Outcome, UsersCommand, in_shell, shell_word
-from tune_media.cli.options import file_to_write, options, trials_option
+from tune_media.cli.shared_options import file_to_write, options, trials_option
 from tune_media.values.number import counted
 
 _NICE = 19  # Ray gives its workers 15

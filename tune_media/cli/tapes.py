@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tune_media.cli.command import Command, Outcome, clip_facts, in_shell, warn_of_stored_code
-from tune_media.cli.options import trials_option
+from tune_media.cli.shared_options import trials_option
 from tune_media.values.number import counted
 
 if TYPE_CHECKING:

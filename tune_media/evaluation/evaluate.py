@@ -152,7 +152,7 @@ def evaluate(
     progress.reads_checkpoints(sources.folder.path)
     make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
     with contextlib.closing(ClipRenderer(_selectors(clips, request), video)) as renderer:
-        player = _Player(request, make, load_policy, success, workers, renderer, progress)
+        player = _EvaluationPlayer(request, make, load_policy, success, workers, renderer, progress)
         if follow:
             _note_request(evaluation, request)
             progress.follows(name, path)
@@ -225,7 +225,7 @@ def _compare(evaluation: Evaluation, parts: Sequence[EvaluationPart], success: s
 
 
 @dataclass(frozen=True)
-class _Player:
+class _EvaluationPlayer:
     """Plays what is missing of parts of an evaluation, and makes their clips."""
 
     request: Request
@@ -261,7 +261,7 @@ class _Player:
                 part.finish(self.renderer)
 
 
-def _follow(follower: Follower, player: _Player, evaluation: Evaluation) -> list[str]:
+def _follow(follower: Follower, player: _EvaluationPlayer, evaluation: Evaluation) -> list[str]:
     """Play checkpoints as they come, until there will be no more; return which were deleted before."""
     conditions, stores = player.request.conditions, dict[tuple[str, str], EvaluatedTrial]()
 

@@ -302,7 +302,7 @@ def gate(
     if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
         progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
     with contextlib.closing(ClipRenderer((), video)) as renderer:
-        player = _Player(request, measure, level, workers, clips, folder.place, renderer, progress)
+        player = _GatePlayer(request, measure, level, workers, clips, folder.place, renderer, progress)
         for condition in how.conditions:
             player.play(condition)
         problems = [*_same([facts[role] for role in request.by_role]), *renderer.problems]
@@ -318,7 +318,7 @@ def gate(
 
 
 @dataclass(frozen=True)
-class _Player:
+class _GatePlayer:
     """Plays a gate's conditions, and makes the clips of the seeds that differ most."""
 
     request: GateRequest

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tune_media.storage.entry import LOST, STORED, UNRENDERED
 from tune_media.storage.episode_files import file_names
+from tune_media.storage.file_names import ID_DIGITS, media_path
 from tune_media.storage.index_lines import Key, MediumLine
-from tune_media.storage.names import ID_DIGITS, media_path
 from tune_media.values.medium import CONTENT_DIGITS, Medium, new_id
 
 _MAX_ANCESTORS = 50

@@ -96,14 +96,14 @@ class Log:
         return max((part.written for part in self.parts), default=0.0)
 
 
-class LogWriter:
+class PartWriter:
     """The parts of an experiment's log that one process writes. One thread calls all methods.
 
     Example:
         >>> import tempfile
         >>> from tune_media.storage.index_lines import AgainEvent
         >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
-        >>> log = LogWriter(local, folder, "example")
+        >>> log = PartWriter(local, folder, "example")
         >>> _ = log.append(7, 7, [AgainEvent("train_0", "t1", 7, id="x")])
         >>> read_log(local, folder).lines["train_0"]
         [AgainEvent(trial='train_0', trial_id='t1', row=7, id='x')]

@@ -17,6 +17,7 @@ import pyarrow.fs
 
 from tune_media.storage.entry import FileSet, MediaEntry, file_set
 from tune_media.storage.episode_files import DATA_KEY, EpisodeReport, RecorderEpisodes, file_names
+from tune_media.storage.file_names import media_path
 from tune_media.storage.filesystem import (
     append_whole,
     json_object,
@@ -26,7 +27,6 @@ from tune_media.storage.filesystem import (
     write_once,
 )
 from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of
-from tune_media.storage.names import media_path
 from tune_media.values.foreign import is_a, shown, walked, whole_characters, without_address
 from tune_media.values.plain import pack
 from tune_media.values.strict_json import json_bytes

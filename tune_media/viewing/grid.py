@@ -68,7 +68,7 @@ def write_grid(
     from tune_media.encoding.encoder import VideoEncoder
     from tune_media.encoding.gif import gif_from_video
 
-    players = [_Player(tile) for tile in tiles]
+    players = [_TilePlayer(tile) for tile in tiles]
     playing = [player for player in players if player.can_play]
     if not playing:
         raise ValueError(f"No clip of the grid can be read: {players[0].error}")
@@ -89,7 +89,7 @@ def write_grid(
 class _Grid:
     """The picture in which the clips are painted; only clips with a new frame are painted anew."""
 
-    def __init__(self, players: Sequence[_Player], width: int, columns: int) -> None:
+    def __init__(self, players: Sequence[_TilePlayer], width: int, columns: int) -> None:
         tiles = [player.tile for player in players]
         columns = min(columns, len(tiles))
         self._tile_width = max(32, (width - (columns + 1) * _GAP) // columns)
@@ -132,7 +132,7 @@ class _Grid:
         self._canvas[top : top + 2 * LINE, left : left + self._tile_width] = label(lines, self._tile_width)
 
 
-class _Player:
+class _TilePlayer:
     """Decodes one clip as far as it is needed.
 
     Attributes:

@@ -16,7 +16,7 @@ from tests.support.faults import At, episodes
 from tests.support.pictures import clip
 from tests.support.trackers import MlflowServer, mlflow_store, read_mlflow
 from tune_media.callbacks.mlflow.backend import MlflowBackend
-from tune_media.callbacks.mlflow.names import valid_name
+from tune_media.callbacks.mlflow.valid_names import valid_name
 from tune_media.encoding.decode import probe_video
 
 

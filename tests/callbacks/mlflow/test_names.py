@@ -1,6 +1,6 @@
 import pytest
 
-from tune_media.callbacks.mlflow.names import clip_path, valid_name
+from tune_media.callbacks.mlflow.valid_names import clip_path, valid_name
 
 pytest.importorskip("mlflow")
 

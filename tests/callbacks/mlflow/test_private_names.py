@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from tests.support.faults import server_of_errors
 from tune_media.callbacks.mlflow import private_names
-from tune_media.callbacks.mlflow.names import image_file
+from tune_media.callbacks.mlflow.valid_names import image_file
 
 mlflow = pytest.importorskip("mlflow")
 

@@ -16,7 +16,7 @@ from tests.support.reader import PlainContext, a_trial, play
 from tests.support.stores import StoredTrial
 from tests.support.trackers import read_wandb, wandb_records, wandb_runs
 from tune_media.callbacks.backend import ROW_KINDS, StorageAwayError
-from tune_media.callbacks.export import FinishedTrial, calls_of
+from tune_media.callbacks.finished_trial import FinishedTrial, calls_of
 from tune_media.callbacks.session import _SESSIONS
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.run import WandbRun

@@ -19,8 +19,8 @@ from ray.tune.utils import flatten_dict
 
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.mlflow.connection import is_away
-from tune_media.callbacks.mlflow.names import artifact_name, clip_path, image_file, valid_name
 from tune_media.callbacks.mlflow.private_names import IMAGES_TAG, NOTE_TAG
+from tune_media.callbacks.mlflow.valid_names import artifact_name, clip_path, image_file, valid_name
 from tune_media.callbacks.shown_values import numbers_of
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.episode_files import recorder_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tune_media.callbacks.mlflow.connection import find_experiment
-from tune_media.callbacks.mlflow.names import tag_value
 from tune_media.callbacks.mlflow.run import MlflowRun
+from tune_media.callbacks.mlflow.valid_names import tag_value
 
 TRIAL_TAG = "tune_media.trial"
 

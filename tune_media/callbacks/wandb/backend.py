@@ -15,7 +15,7 @@ from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
 from tune_media.callbacks.backend import Backend, Report, Status, StorageAwayError, TrialInfo, clips_best_first
-from tune_media.callbacks.export import ExportSummary, FinishedTrial, log_trial
+from tune_media.callbacks.finished_trial import ExportSummary, FinishedTrial, log_trial
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.arguments import check_values, is_offline
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper

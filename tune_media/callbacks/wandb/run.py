@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tune_media.callbacks.export import AlreadyThereError
+from tune_media.callbacks.finished_trial import AlreadyThereError
 from tune_media.callbacks.wandb import private_names
 from tune_media.callbacks.wandb.offline_runs import OFFLINE, wait_until_whole
 from tune_media.callbacks.wandb.trials_table import trial_line, video_of

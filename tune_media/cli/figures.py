@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tune_media.cli.command import Command, Outcome, clip_facts, is_json
-from tune_media.cli.options import chooses_trials, file_to_write, options, trial_names
+from tune_media.cli.shared_options import chooses_trials, file_to_write, options, trial_names
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
 

@@ -7,7 +7,7 @@ import os
 import click
 
 from tune_media.cli.command import Command, Outcome, clip_facts, is_json, nothing_recorded
-from tune_media.cli.options import names_columns
+from tune_media.cli.shared_options import names_columns
 from tune_media.values.checks import local_path
 from tune_media.values.number import counted
 from tune_media.values.problems import remedy
