@@ -77,8 +77,10 @@ def walked(
     {'1': [-2, (-3,)]}
     """
     if is_a(value, dict):
-        named = ((name_of(key), item) for key, item in value.items())
-        return {name: walked(item, leaf, inside(place, name), inside, name_of) for name, item in named}
+        return {
+            (name := name_of(key)): walked(item, leaf, inside(place, name), inside, name_of)
+            for key, item in value.items()
+        }
     if is_a(value, (list, tuple)):
         kind = tuple if type(value) is tuple else list
         items = enumerate(value)

@@ -30,7 +30,7 @@ _NAME = (
     r"|(?:api|access|account|private|secret|subscription)[ _-]?key)s?_?\d*"
 )
 _BEFORE_VALUE = re.compile(rf"{_NAME}(?=\\?[\"']?\s*[:=])")
-_WHOLE_NAME = re.compile(rf"{_NAME}\Z")
+_WHOLE_NAME = re.compile(rf"{_NAME}(?=[/.]|\Z)")
 _WORD_START = re.compile(r"(?<![A-Za-z])|(?<=[a-z])(?=[A-Z])|-")
 _CHARACTER = r"""[^\s&"'<>,;()\[\]{}]"""
 _NO_DIGITS = rf"{_CHARACTER[:-1]}\d]{{0,200}}"
@@ -112,20 +112,18 @@ def redacted_values(value: Any, name: str = "") -> Any:
                 return HIDDEN
         return _redacted(value, known) if isinstance(value, str) else value
 
-    return walked(value, masked, (None, name), lambda place, key: (place, key))
+    return walked(value, masked, (None, name) if name else None, lambda place, key: (place, key))
 
 
+@functools.lru_cache(maxsize=10_000)
 def is_secret_name(name: str) -> bool:
     """Return whether a part of a name, such as that of a hyperparameter, is the name of a secret.
 
     >>> [is_secret_name(name) for name in ("wandb.api_key", "tokens/value", "auth", "cnn_keys", "env_config/lr")]
     [True, True, True, False, False]
     """
-    return any(
-        _WORD_START.match(part, match.start()) is not None
-        for part in re.split(r"[/.]", name)
-        for match in _WHOLE_NAME.finditer(_lower(part))
-    )
+    ends = _WHOLE_NAME.finditer(_lower(name))
+    return any(_WORD_START.match(name, end.start()) for end in ends)
 
 
 def _lower(text: str) -> str:
