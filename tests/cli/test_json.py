@@ -257,10 +257,6 @@ def test_the_demo_ends_with_the_verdict_that_list_gives(sweep, monkeypatch, caps
         (["render", "{sweep}", "--overlay", "rewrd"], "--overlay takes names", "did you mean 'reward'\\?"),
         (["evaluate", "{sweep}", "--seeds", "5"], "--seeds takes '5' neither", "pass '5:6' for the one, .*"),
         (["evaluate", "{sweep}", "--until-idle", "9"], "--until-idle says", "pass --follow\\."),
-        (
-            "--policy: 'math:' names no function",
-            "pass module:function .*",
-        ),
         (["gate", "{sweep}", "{sweep}", "-o", "{sweep}"], "has files of no gate", "pass another folder: --output\\."),
         (
             ["fork", "{sweep}:worst", "{sweep}/trial_0.1/params.json", "--at", "1"],

@@ -45,7 +45,7 @@ def _tiles(
 
 
 def _step(text: str) -> str | int:
-    """Return what ``--step`` means. Raises BadParameter."""
+    """Return the step that ``--step`` names. Raises BadParameter."""
     if text in ("best", "last"):
         return text
     if not text.isdecimal():

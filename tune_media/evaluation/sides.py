@@ -69,14 +69,14 @@ class Side:
         return StoredCheckpoint(self.trial.filesystem, self.trial.path, 0, iteration, iteration)
 
     def facts(self) -> dict[str, Any]:
-        """Return what tells it from others, as JSON: its content, of which a copy elsewhere has the same."""
+        """Return its identity as JSON: a content hash, equal for copies."""
         if self.checkpoint is not None:
             return {"checkpoint": self.checkpoint.digest()}
         return {"episodes": content_digest(self.trial.filesystem, self.trial.path, (episode_files.FOLDER,))}
 
 
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
-    """Raise ValueError unless both sides play in one env, as far as their trials tell.
+    """Raise ValueError if both trials store their env, and the envs differ.
 
     Keys in ``overrides`` have one value for both; ``is_given``: a function of the user's makes the env of both.
     """

@@ -73,7 +73,7 @@ class Message(str):
 
 
 def parts_of(text: str) -> tuple[_Part, ...]:
-    """Return what ``Message`` makes a text of again, in another process."""
+    """Return the parts of a text, of which ``Message`` makes it again, also after JSON."""
     return text._parts if isinstance(text, Message) else (_Part(text),)
 
 
@@ -90,7 +90,8 @@ def remedy(text: str) -> Message:
 
 def message_of(error: BaseException) -> Message:
     """Return the message of an error."""
-    return Message(*parts_of(error.args[0] if error.args and isinstance(error.args[0], Message) else str(error)))
+    text = error.args[0] if error.args else ""
+    return text if isinstance(text, Message) else Message(_Part(str(error)))
 
 
 class FrameError(ValueError):
