@@ -59,7 +59,7 @@ MOST_IMPORTED = {  # names (of a module) that a wing imports of all others, or o
     ("viewing", ""): 106,
     ("evaluation", ""): 108,
     ("evaluation", "viewing"): 17,
-    ("callbacks", ""): 151,
+    ("callbacks", ""): 150,
     ("gym", ""): 82,
     ("rllib", ""): 123,
 }

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tune_media.callbacks.mlflow import private_names
-from tune_media.values.problems import argument, message_of, remedy
+from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import HIDDEN, redacted
 from tune_media.values.threads import start_thread
 
@@ -144,7 +144,7 @@ def check(
 
     start_thread("tune_media MLflow check", ask).join(seconds)
     if problems and isinstance(problems[0], _ExperimentError):
-        raise ValueError("MLflowMediaLoggerCallback: " + message_of(problems[0])) from None
+        raise ValueError("MLflowMediaLoggerCallback: " + problems[0].args[0]) from None
     if problems and not is_away(problems[0]):
         raise ValueError(_message(tracking_uri, problems[0])) from None
 
@@ -169,7 +169,7 @@ def _ask(tracking_uri: str | None, registry_uri: str | None, experiment_name: st
     try:
         find_experiment(client, experiment_name)
     except ValueError as error:
-        raise _ExperimentError(message_of(error)) from None
+        raise _ExperimentError(*error.args) from None
 
 
 def _message(tracking_uri: str | None, error: Exception) -> str:
