@@ -11,7 +11,9 @@ import pyarrow.fs
 import pytest
 
 import tune_media as tm
+from tests.support import loops
 from tests.support.commands import command
+from tests.support.envs import CountingEnv
 from tests.support.experiment import tensorboard_events
 from tests.support.fake_trial import FakeTrial
 from tests.support.fake_trial import run as play
@@ -104,7 +106,7 @@ def test_mlflow_has_the_whole_experiment_once_however_often_it_is_exported(exper
     uri = mlflow_store(tmp_path)
     options = ["--to", "mlflow", "--tracking-uri", uri, "--artifact-location", f"file://{tmp_path}/artifacts"]
     output = run(experiment, *options)
-    assert "mlflow has 2 trials, with 8 results and 40 media." in output
+    assert "mlflow has 2 trials, with 8 results and 32 media." in output
     once = mlflow_state(uri, "sweep")
     assert [state[0] for _, state in sorted(once.items())] == ["FINISHED", "FAILED"]
     for trial in trials_of(experiment):
@@ -127,7 +129,7 @@ def test_wandb_has_the_whole_experiment_once_however_often_it_is_exported(experi
     pytest.importorskip("wandb")
     for _ in range(2):
         output = run(experiment, "--to", "wandb", "--project", "p", "--offline")
-        assert "wandb has 2 trials, with 8 results and 40 media." in output
+        assert "wandb has 2 trials, with 8 results and 32 media." in output
         for trial, status in zip(trials_of(experiment), (0, 1), strict=True):
             (_,) = wandb_runs(trial)  # the second export has replaced the first
             held = read_wandb(trial)
@@ -154,7 +156,7 @@ def test_a_run_that_a_killed_driver_left_unfinished_is_replaced(experiment):
 def test_tensorboard_has_the_whole_experiment_once_however_often_it_is_exported(experiment, tmp_path):
     for _ in range(2):
         output = run(experiment, "--to", "tensorboard", "-o", tmp_path / "logs")
-        assert "tensorboard has 2 trials, with 8 results and 40 media." in output
+        assert "tensorboard has 2 trials, with 8 results and 32 media." in output
         for trial in trials_of(experiment):
             events = tensorboard_events(tmp_path / "logs" / trial.name)
             assert {event.step: event.value for event in events.Scalars("ray/tune/score")} == scores()
@@ -200,7 +202,7 @@ class Calls(tm.Backend):
 def test_a_backend_of_the_users_gets_the_calls_of_a_sweep_without_what_was_rolled_back(experiment):
     backend = Calls()
     done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(backend))
-    assert (done.trials, done.results, done.media, done.problems) == (2, 8, 40, [])
+    assert (done.trials, done.results, done.media, done.problems) == (2, 8, 32, [])
     name = "train_abcde_00001"
     assert backend.started[name] == ("sweep", {"lr": 1, "deep": {"list": [1, 2]}}, {"lr": 1})
     assert backend.results[name] == [(at, score, None) for at, score in scores().items()]
@@ -246,7 +248,7 @@ def test_a_file_that_is_gone_is_named_and_costs_itself(experiment):
     clip = Path(next(images))
     clip.unlink()
     done = tm.export.to_tracker(experiment, tm.MediaLoggerCallback(Calls()))
-    assert done.media == 39
+    assert done.media == 31
     (problem,) = done.problems
     assert clip.name in problem
 
@@ -325,7 +327,7 @@ def test_what_mlflow_got_during_training_is_not_doubled_and_what_it_missed_is_ad
     def export_to(name):
         callback = tm.MLflowMediaLoggerCallback(**options, experiment_name=name)
         done = tm.export.to_tracker(whole.storage.experiment_fs_path, callback)
-        assert (done.trials, done.results, done.media, done.problems) == (1, 4, 16, [])
+        assert (done.trials, done.results, done.media, done.problems) == (1, 4, 12, [])
         return mlflow_state(uri, name)
 
     during = mlflow_state(uri, "whole")
@@ -344,7 +346,7 @@ def test_an_experiment_on_s3_is_exported_from_there_and_its_offline_runs_are_sto
         events = tensorboard_events(tmp_path / "logs" / trial.name)
         assert [event.step for event in events.Images("train/rollout")] == COUNTING
     output = run("s3://results/sweep", "--to", "wandb", "--project", "p", "--offline")
-    assert "wandb has 2 trials, with 8 results and 40 media." in output
+    assert "wandb has 2 trials, with 8 results and 32 media." in output
     for trial in trials_of(experiment):
         shutil.rmtree(tmp_path / "copy", ignore_errors=True)
         pyarrow.fs.copy_files(
@@ -358,3 +360,37 @@ def test_an_experiment_on_s3_is_exported_from_there_and_its_offline_runs_are_sto
         assert dict(held.clips["train/rollout"]) == clips_of(trial)
         assert held.scalars["score"] == scores()
     s3.delete_dir("results/sweep")  # moto's buckets live as long as the process
+
+
+class Steps(tm.Backend):
+    def __init__(self):
+        self.calls = []
+
+    def metrics(self, trial, report):
+        self.calls.append((report.training_iteration, "result"))
+
+    def media(self, trial, entry):
+        self.calls.append((entry.training_iteration, entry.medium.kind))
+
+
+def test_a_folder_of_a_loop_without_tune_has_its_curve_and_each_clip_at_its_step(tmp_path):
+    for prefix in ("rl-video", "eval"):
+        env = tm.gym.RecordEpisodes(CountingEnv(), tmp_path / "runs" / "a", params={"lr": 1}, name_prefix=prefix)
+        loops.play(env, 2)
+        env.close()
+    (trial,) = tm.load(tmp_path / "runs").trials
+    done = tm.export.to_tensorboard(tmp_path / "runs", tmp_path / "tb")
+    assert (done.results, done.media, done.problems) == (len(trial.result_lines()), len(trial.lines), [])
+    events = tensorboard_events(tmp_path / "tb" / "a")
+    curves = trial.curves()["metrics"]
+    for name in ("episode_return_mean", "evaluation/episode_return_mean"):
+        values = [event.value for event in events.Scalars(f"ray/tune/{name}")]
+        assert values == pytest.approx([value for value in curves[name] if value is not None])
+    backend = Steps()
+    assert tm.export.to_tracker(tmp_path / "runs", tm.MediaLoggerCallback(backend)).problems == []
+    steps = [step for step, _ in backend.calls]
+    assert steps == sorted(steps)
+    assert [step for step, kind in backend.calls if kind == "result"] == [
+        event.step for event in events.Scalars("ray/tune/timesteps_total")
+    ]
+    assert sorted(step for step, kind in backend.calls if kind == "video") == [line["step"] for line in trial.lines]

@@ -11,11 +11,11 @@ from typing import Any
 
 from tune_media.callbacks.backend import ROW_KINDS, STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
 from tune_media.experiment.params import searched_params
-from tune_media.experiment.results import result_step, result_time, results_of_trial, without_lists
+from tune_media.experiment.results import result_step, result_time, without_lists
 from tune_media.experiment.state import ExperimentState, trial_name
-from tune_media.experiment.stored_media import entry_of_line
+from tune_media.experiment.stored_media import entry_of_line, iteration_of
 from tune_media.experiment.trial_files import Line, TrialFiles
-from tune_media.storage.filesystem import json_object, read_if_there
+from tune_media.storage.filesystem import json_object
 from tune_media.storage.location import TrialLocation
 from tune_media.storage.trial_folder import plain_config
 from tune_media.values.foreign import shown, without_address
@@ -32,7 +32,7 @@ class ExportSummary:
     """The numbers of an export, and its problems.
 
     Attributes:
-        media: How many media: clips, pictures, histograms, files, reports of episodes.
+        media: How many media: clips, pictures, histograms and files; the data of episodes are none.
         left_alone: Trials that the tracker has already, or that were abandoned: why, by their names.
         problems: What could not be logged, each in a sentence.
     """
@@ -67,7 +67,7 @@ class FinishedTrial:
         Raises:
             OSError: The storage does not answer.
         """
-        results = results_of_trial(files.filesystem, files.path)
+        results = files.result_lines()
         first, last = (json_object(results[0]), json_object(results[-1])) if results else ({}, {})
         folder = posixpath.basename(files.path.rstrip("/"))
         by_folder = state.find((), files.path)
@@ -92,7 +92,7 @@ class FinishedTrial:
         status: Status = "finished" if last.get("done") is True else "interrupted"
         if saved is not None and saved.status in STATUS_OF:
             status = STATUS_OF[saved.status]
-        elif read_if_there(files.filesystem, posixpath.join(files.path, "error.txt")) is not None:
+        elif files.has_errors:
             status = "failed"
         return cls(files, results, info, status, chosen)
 
@@ -118,7 +118,7 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, p
             exported.problems.append(f"{trial.info.name}, {what}: {error_text(error)}")
         else:
             exported.results += kind == "result"
-            exported.media += kind == "media"
+            exported.media += kind == "media" and not arguments[0].is_episodes
     exported.trials += 1
 
 
@@ -130,7 +130,7 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, .
     """
     files, name = trial.files, trial.info.name
     lines = [line for line in (*files.lines, *files.report_lines) if not line.get("rolled_back")]
-    lines.sort(key=lambda line: whole_number(line.get("training_iteration")))
+    lines.sort(key=iteration_of)
     row, iteration, config, at = 0, 0, "", trial.info.time
 
     def media(some: Sequence[Line]) -> Iterator[tuple[Any, ...]]:
@@ -156,11 +156,11 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, .
             row=row,
         )
         yield "result", f"iteration {iteration}", report
-        count = sum(whole_number(line.get("training_iteration")) <= iteration for line in lines)
+        count = sum(iteration_of(line) <= iteration for line in lines)
         yield from media(lines[:count])
         row, lines = row + count, lines[count:]
     if lines and files.has_results:
-        reached = whole_number(lines[-1].get("training_iteration"))
+        reached = iteration_of(lines[-1])
         problems.append(
             f"trial {trial.info.trial_id} had {reached} results, and its result.json ends at {iteration}: the driver "
             "may have been killed while Tune copied it"

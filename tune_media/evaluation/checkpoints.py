@@ -19,7 +19,7 @@ import pyarrow.fs
 
 from tune_media.evaluation.request import ALL, BEST, LAST
 from tune_media.experiment.named import matches
-from tune_media.experiment.results import finite_metrics, result_step, results_of_trial
+from tune_media.experiment.results import finite_metrics, result_step
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import folders_in, json_object, local_path, read_if_there
 from tune_media.storage.passed_over import warn_passed_over
@@ -144,7 +144,7 @@ class CheckpointSeries:
         """Return checkpoints with their iterations and steps; the best of them if ``which`` says so."""
         if not stored or self.pattern is not None or self.only is not None:
             return list(stored[-1:] if which == BEST else stored)
-        all_results = map(json_object, results_of_trial(self.trial.filesystem, self.trial.path))
+        all_results = map(json_object, self.trial.result_lines())
         results = {whole_number(result.get("training_iteration")): result for result in all_results}
         placed = [_placed(checkpoint, results) for checkpoint in stored]
         return _best(placed, results) if which == BEST else placed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -55,6 +56,13 @@ class LoopEpisodes:
         for section in self._sections:  # the episodes of an evaluation may have one step
             results += {result["timesteps_total"]: result for result in self._results_of(section)}.values()
         return sorted(results, key=lambda result: result["timesteps_total"] or 0)
+
+    def reported(self) -> Iterator[dict[str, Any]]:
+        """Yield the results as Tune would report them: one a step, which is their iteration, and with their time."""
+        times = dict(zip(self.table["env_steps"].to_pylist(), self.table["finished_at"].to_pylist(), strict=True))
+        for step, results in itertools.groupby(self.results, key=lambda result: result["timesteps_total"]):
+            if step:
+                yield {"training_iteration": step, "timestamp": times[step]} | functools.reduce(operator.or_, results)
 
     def _results_of(self, section: str) -> Iterator[dict[str, Any]]:
         episodes = self._in_section(section)

@@ -76,6 +76,11 @@ class StoredEpisodes(EpisodeBatch):
         return read(self.__dict__["_path"])
 
 
+def iteration_of(line: Line) -> int:
+    """Return the training iteration of a medium; of a loop outside Tune, which counts none, its step."""
+    return whole_number(line.get("training_iteration", line.get("step")))
+
+
 def entry_of_line(line: Line, read: Read, time: float = 0.0, row: int = 0) -> MediaEntry:
     """Return the entry of a stored medium's line, as the backends got it when it was recorded.
 
@@ -87,7 +92,7 @@ def entry_of_line(line: Line, read: Read, time: float = 0.0, row: int = 0) -> Me
         str(line["key"]),
         str(line["path"]),
         whole_number(line.get("step")),
-        whole_number(line.get("training_iteration")),
+        iteration_of(line),
         lineage=tuple(map(str, line.get("lineage") or ())),
         time=time,
         row=row,

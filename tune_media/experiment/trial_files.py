@@ -6,11 +6,13 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
+import json
 import math
 import os
 import posixpath
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +37,7 @@ from tune_media.experiment.results import (
     parsed_results,
     read_metrics,
     result_step,
+    results_of_trial,
     without_repeats,
 )
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
@@ -257,6 +260,18 @@ class TrialFiles:
     def _loop_results(self) -> list[Line] | None:
         episodes = self.loop_episodes()
         return None if episodes is None else episodes.results
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether Tune wrote the traceback of a failure to its folder. It raises OSError."""
+        return bool(content_of_errors(self.filesystem, self.path))
+
+    def result_lines(self, driver: Path | None = None) -> list[bytes]:
+        """Return its results that count, as ``results_of_trial``; those of a loop outside Tune, as Tune has them."""
+        episodes = self.loop_episodes()
+        if episodes is None:
+            return results_of_trial(self.filesystem, self.path, driver)
+        return [json.dumps(result).encode() for result in episodes.reported()]
 
     @property
     def has_results(self) -> bool:

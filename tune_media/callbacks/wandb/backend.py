@@ -21,7 +21,6 @@ from tune_media.callbacks.wandb.arguments import check_values, is_offline
 from tune_media.callbacks.wandb.helper import DirectHelper, HelperDiedError, WandbHelper
 from tune_media.callbacks.wandb.offline_runs import copy_runs
 from tune_media.callbacks.wandb.values import as_item, best_item, is_excluded, is_logged
-from tune_media.experiment.results import results_of_trial
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.entry import MediaEntry
 from tune_media.storage.filesystem import read_if_there
@@ -133,7 +132,7 @@ class WandbBackend(Backend):
         self.context.wait_for_storage()
         place, exported = trial.location, ExportSummary()
         files = TrialFiles(trial.name, place.filesystem, place.path).read()
-        results = results_of_trial(place.filesystem, place.path, place.local_path)
+        results = files.result_lines(place.local_path)
         self._configs.pop(trial.trial_id, None)  # it starts again
         try:
             log_trial(self, FinishedTrial(files, results, replace(trial, is_restored=False), status), exported, 0.0)
