@@ -215,7 +215,7 @@ class LogWriter(_Base):
         seen, first = sight.iteration, start
         is_old = (self._folder / name, sight.size, sight.modified) in self._old
         if is_old:  # its process may have been killed before it took the clip
-            before = [(at + 1, began) for written, at, began in self._earlier if written <= seconds]
+            before = [(iteration + 1, began) for written, iteration, began in self._earlier if written <= seconds]
             seen, first = before[-1] if before else (start, 0)
         step = _STEP.search(name) if is_clip_name(name) and self._steps else None
         iteration = min(seen, first + int(step[1]) // self._steps) if step else seen
@@ -230,12 +230,12 @@ class LogWriter(_Base):
         self._lines |= {line.id: line for line in undone}
 
     @contextlib.contextmanager
-    def _guard(self, what: str) -> Iterator[None]:
+    def _guard(self, subject: str) -> Iterator[None]:
         """Turn a fault into a warning: the training goes on."""
         try:
             yield
         except Exception as error:
-            logger.warning("tune_media: %s of %s is not stored: %s", what, self._folder, error_text(error))
+            logger.warning("tune_media: %s of %s is not stored: %s", subject, self._folder, error_text(error))
 
 
 def _as_dict(config: Any) -> Any:

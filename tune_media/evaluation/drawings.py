@@ -19,8 +19,8 @@ def interval(value: float, low: float, high: float, lines: Mapping[str, float]) 
     ... )
     True
     """
-    at = _scale([end for end in (value, low, high, *lines.values()) if math.isfinite(end)], _BESIDE)
-    left, right = (at(low) if math.isfinite(low) else 0.0), (at(high) if math.isfinite(high) else 100.0)
+    left_of = _scale([end for end in (value, low, high, *lines.values()) if math.isfinite(end)], _BESIDE)
+    left, right = (left_of(low) if math.isfinite(low) else 0.0), (left_of(high) if math.isfinite(high) else 100.0)
     ends = [short(end) if math.isfinite(end) else "not yet" for end in (low, high)]
     is_open = [" open" if math.isinf(end) else "" for end in (low, high)]
     styles = ["left:0" if is_open[0] else f"right:{100 - left:.2f}%"]
@@ -30,13 +30,16 @@ def interval(value: float, low: float, high: float, lines: Mapping[str, float]) 
     return "".join(
         (
             f'<div class="gain" role="img" aria-label="{short(value)}, interval {ends[0]} to {ends[1]}, {told}">',
-            f'<i class="too-low" style="width:{at(lines[least]):.2f}%"></i>',
-            f'<i class="line least" style="left:{at(lines[least]):.2f}%"></i>',
-            f'<span style="right:{100 - at(lines[least]):.2f}%">{least}<br>{short(lines[least])}</span>',
-            *(f'<i class="line" style="left:{at(lines[name]):.2f}%"></i>' for name in others),
-            *(f'<span style="left:{at(lines[name]):.2f}%">{name}<br>{short(lines[name])}</span>' for name in others),
+            f'<i class="too-low" style="width:{left_of(lines[least]):.2f}%"></i>',
+            f'<i class="line least" style="left:{left_of(lines[least]):.2f}%"></i>',
+            f'<span style="right:{100 - left_of(lines[least]):.2f}%">{least}<br>{short(lines[least])}</span>',
+            *(f'<i class="line" style="left:{left_of(lines[name]):.2f}%"></i>' for name in others),
+            *(
+                f'<span style="left:{left_of(lines[name]):.2f}%">{name}<br>{short(lines[name])}</span>'
+                for name in others
+            ),
             f'<i class="range" style="left:{left:.2f}%;width:{right - left:.2f}%"></i>',
-            f'<i class="mean" style="left:{at(value):.2f}%"></i>',
+            f'<i class="mean" style="left:{left_of(value):.2f}%"></i>',
             *(f'<span class="end{is_open[n]}" style="{styles[n]}">{ends[n]}</span>' for n in (0, 1)),
             "</div>",
         )
@@ -52,18 +55,18 @@ def dot_plot(values: Mapping[int, float], lines: Mapping[str, float], won: float
         won: The value above which a seed is won.
         told: What the plot shows.
     """
-    at = _scale([*values.values(), *lines.values()], _ABOVE)
+    above = _scale([*values.values(), *lines.values()], _ABOVE)
     most, least = max(values.values()), min(values.values())
-    ends = [most, least] if at(most) - at(least) > _LABEL else [most]
+    ends = [most, least] if above(most) - above(least) > _LABEL else [most]
     lost, *_ = lines.values()
     dots = []
     for number, (seed, value) in enumerate(values.items()):
         kind = "lost" if value < lost else "won" if value > won else "near"
-        start = f"M{100 * (number + 0.5) / len(values):.3f} {100 - at(value):.2f}h0"
+        start = f"M{100 * (number + 0.5) / len(values):.3f} {100 - above(value):.2f}h0"
         dots.append(f'<path class="{kind}" d="{start}"><title>seed {seed}: {short(value)}</title></path>')
     drawn, names = [], []
     for name, line in lines.items():
-        place, is_least = 100 - at(line), line == lost
+        place, is_least = 100 - above(line), line == lost
         drawn.append(
             f'<line class="{"least" if is_least else "equal"}" x1="0" x2="100" y1="{place:.2f}" y2="{place:.2f}"/>'
         )
@@ -73,7 +76,7 @@ def dot_plot(values: Mapping[int, float], lines: Mapping[str, float], won: float
     return "".join(
         (
             f'<div class="dots-of-seeds" role="img" aria-label="{told}">',
-            *(f'<span style="top:calc({100 - at(end):.2f}% - 8px)">{short(end)}</span>' for end in ends),
+            *(f'<span style="top:calc({100 - above(end):.2f}% - 8px)">{short(end)}</span>' for end in ends),
             '<svg viewBox="0 0 100 100" preserveAspectRatio="none">',
             *drawn,
             *dots,

@@ -162,7 +162,9 @@ class Gate:
 
     def junit(self) -> str:
         """Return it as JUnit's XML, which CI services show: one test for each condition."""
-        count = {name: sum(verdict.verdict in of for verdict in self.verdicts) for name, of in _OF_JUNIT.items()}
+        count = {
+            name: sum(verdict.verdict in verdicts for verdict in self.verdicts) for name, verdicts in _OF_JUNIT.items()
+        }
         suite = ElementTree.Element("testsuite", name="tune-media gate", tests=str(len(self.verdicts)))
         suite.attrib.update({f"{name}s": str(number) for name, number in count.items()})
         for verdict in self.verdicts:
@@ -172,8 +174,8 @@ class Gate:
             )
             against = self.candidate if is_floor else f"{self.candidate} against {self.base}"
             case = ElementTree.SubElement(suite, "testcase", classname=against, name=name)
-            for kind, of in _OF_JUNIT.items():
-                if verdict.verdict in of:
+            for kind, verdicts in _OF_JUNIT.items():
+                if verdict.verdict in verdicts:
                     ElementTree.SubElement(case, kind, message=sentence(verdict, self.metric)).text = verdict.error
             ElementTree.SubElement(case, "system-out").text = f"{sentence(verdict, self.metric)} {verdict.played}"
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
@@ -276,16 +278,16 @@ def gate(
     checks.a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     checks.a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds, at_least)
-    given = [base] if candidate is None else [base, candidate]
-    questions = (len(given) > 1) + (at_least is not None)
+    policies = [base] if candidate is None else [base, candidate]
+    questions = (len(policies) > 1) + (at_least is not None)
     if not questions:
         raise ValueError(
             "gate() takes a base and a candidate, or one policy and " + argument("at_least=") + ", a floor of its mean."
         )
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
-    folder = GateFolder(output, given[-1], anew=anew)
-    places = [named(source, filesystem) for source in given]  # before checkpoints, which run code, are read
+    folder = GateFolder(output, policies[-1], anew=anew)
+    places = [named(source, filesystem) for source in policies]  # before checkpoints, which run code, are read
     sides = tuple(side_of(place, as_checkpoint(checkpoint), is_foreign=policy is not None) for place in places)
     default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
@@ -306,7 +308,7 @@ def gate(
         for condition in how.conditions:
             player.play(condition)
         problems = [*_same([facts[role] for role in request.by_role]), *renderer.problems]
-    names = ["", *map(str, given)][-2:]
+    names = ["", *map(str, policies)][-2:]
     judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
     folder.write(judged.facts())
     problem = write_page(folder.place, facts, judged.facts(), player.compared, clips)
@@ -403,16 +405,16 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     """Return the verdict against the base or the floor under a condition."""
     standing = pairs.standings[of_floor]
     scores = dict(itertools.islice(pairs.scores.items(), standing.seeds))
-    losses = {seed: (standing.base if of_floor else of[0]) - of[-1] for seed, of in scores.items()}
+    losses = {seed: (standing.base if of_floor else values[0]) - values[-1] for seed, values in scores.items()}
     order = sorted(losses, key=lambda seed: -losses[seed])
     margin = standing.margin
     lost = tuple(seed for seed in order if losses[seed] > margin)
     won = () if of_floor else tuple(seed for seed in reversed(order) if losses[seed] < -margin)
     notes = pairs.notes
     if measure.bounds is None and standing.verdict != UNDECIDED:
-        what = "gain" if standing.verdict == WORSE else "lose"
+        can = "gain" if standing.verdict == WORSE else "lose"
         notes.append(
-            f"this is sure unless one seed can {what} more than {standing.cost:.5g}; "
+            f"this is sure unless one seed can {can} more than {standing.cost:.5g}; "
             + remedy("if one can, pass " + argument("bounds="))
         )
     name = standing.verdict if pairs.error is None else ERROR

@@ -119,13 +119,17 @@ def _seeds(
         heading, won, values = (
             "Seeds won and lost",
             facts["margin"],
-            {seed: of[1] - of[0] for seed, of in scores.items()},
+            {seed: values[1] - values[0] for seed, values in scores.items()},
         )
         within = facts["seeds"] - facts["won"] - facts["lost"]
         told = f"By more than the margin: won {facts['won']}, lost {facts['lost']}, within the margin {within}"
         columns = [*roles, "better by"]
     else:
-        heading, won, values = "Seeds above and below", facts["at_least"], {seed: of[-1] for seed, of in scores.items()}
+        heading, won, values = (
+            "Seeds above and below",
+            facts["at_least"],
+            {seed: values[-1] for seed, values in scores.items()},
+        )
         told, columns = f"Below the floor: {facts['lost']}", ["candidate"]
     yield f'<h{level}>{heading}</h{level}><p class="won-and-lost">{told}, of {counted(facts["seeds"], "seed")}; '
     yield f"at most {len(request['seeds'])} were allowed.</p>{dot_plot(values, lines, won, told)}"
@@ -153,14 +157,16 @@ def _decisive(pairs: Pairs, parts: Sequence[EvaluationPart], sign: int, count: i
         yield f"<h{level}>The seeds furthest below the floor</h{level}>"
     yield '<div class="seeds">'
     for seed in seeds:
-        episodes = [of.get(seed) for of in taped]
+        episodes = [rows.get(seed) for rows in taped]
         shown = decisive(*[None, *episodes][-2:])
         *base, score = pairs.scores[seed]
         result = [f": {'won' if score > other else 'lost'} by {short(abs(score - other))}" for other in base]
         yield f'<div class="seed"><h{level + 1}>Seed {seed}{"".join(result)}</h{level + 1}>'
         if base:
-            at = shown.differs_at
-            differ = "Where they begin to differ is not known." if at is None else f"They first differ at step {at}."
+            step = shown.differs_at
+            differ = (
+                "Where they begin to differ is not known." if step is None else f"They first differ at step {step}."
+            )
             yield f'<p class="differ">{differ}</p>'
         yield '<div class="both">'
         clips = shown.clips[-len(roles) :]

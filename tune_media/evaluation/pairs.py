@@ -89,13 +89,13 @@ class Pairs:
 
     def _look(self) -> None:
         rows = [{row["seed"]: row for row in part.rows()} for part in self._parts]
-        common = list(itertools.takewhile(lambda seed: all(seed in of for of in rows), self._seeds))
+        common = list(itertools.takewhile(lambda seed: all(seed in rows_of_side for rows_of_side in rows), self._seeds))
         if not common:
             return
         common = self._counting(common)
         try:
-            self._check_alike([of[seed]["recipe"] for seed in common for of in rows])
-            scores = [tuple(self._measure.value(of[seed]) for of in rows) for seed in common]
+            self._check_alike([rows_of_side[seed]["recipe"] for seed in common for rows_of_side in rows])
+            scores = [tuple(self._measure.value(rows_of_side[seed]) for rows_of_side in rows) for seed in common]
         except ValueError as error:
             self.error = message_of(error)
             return

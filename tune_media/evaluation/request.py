@@ -241,7 +241,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def _seeds_of(part: Any, given: Any) -> list[int]:
+def _seeds_of(part: Any, argument: Any) -> list[int]:
     try:
         if isinstance(part, str) and ":" in part:
             first, last = part.split(":")
@@ -253,7 +253,7 @@ def _seeds_of(part: Any, given: Any) -> list[int]:
     if isinstance(part, (bool, float)) or any(seed < 0 for seed in seeds):
         raise ValueError(
             argument("evaluate(seeds=...)")
-            + f" takes seeds such as '0:40', '3,7' or [7], got {checks.as_shown(given)}."
+            + f" takes seeds such as '0:40', '3,7' or [7], got {checks.as_shown(argument)}."
         )
     return seeds
 

@@ -88,7 +88,9 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
             "compared. "
             + remedy("If both can play in one env, pass a function that makes it: " + argument("env=, or --env") + ".")
         )
-    configs = [of if isinstance(of := config.get("env_config"), dict) else {} for config in params]
+    configs = [
+        config_of_env if isinstance(config_of_env := config.get("env_config"), dict) else {} for config in params
+    ]
     for key in dict.fromkeys(key for config in configs for key in config if key != "render_mode"):
         value, other_value = (config.get(key) for config in configs)
         if key not in overrides and value != other_value:

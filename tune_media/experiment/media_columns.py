@@ -46,7 +46,7 @@ class MediaColumns:
     def of_lines(cls, lines: Sequence[dict[str, Any]]) -> MediaColumns:
         """Make columns of index lines."""
         places = [(line["section"], line["key"]) for line in lines]
-        rank = {place: at for at, place in enumerate(sorted(set(places)))}
+        rank = {place: number for number, place in enumerate(sorted(set(places)))}
         names = [(sys.intern(section), sys.intern(key)) for section, key in rank]
         ranks = np.array([rank[place] for place in places], np.int64)
         steps = np.array([as_number(line.get("step")) for line in lines], float)
@@ -55,13 +55,13 @@ class MediaColumns:
         returns = np.array([as_number(line.get("episode_return")) for line in lines], float)
         kinds = [sys.intern(str(line.get("kind", ""))) for line in lines]
         content, ends = bytearray(), []
-        for at in ordered:
-            content += parsed_bytes(lines[at])  # not kept as bytes: orjson leaves room at the end of each
+        for number in ordered:
+            content += parsed_bytes(lines[number])  # not kept as bytes: orjson leaves room at the end of each
             ends.append(len(content))
         return cls(
-            [names[at][0] for at in ranks[order].tolist()],
-            [names[at][1] for at in ranks[order].tolist()],
-            [kinds[at] for at in ordered],
+            [names[number][0] for number in ranks[order].tolist()],
+            [names[number][1] for number in ranks[order].tolist()],
+            [kinds[number] for number in ordered],
             steps[order],
             returns[order],
             np.array([bool(line.get("rolled_back")) for line in lines], bool)[order],

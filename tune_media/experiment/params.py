@@ -88,11 +88,11 @@ def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
     tree: dict[str, Any] = _sampled(unresolved if is_a(unresolved, Mapping) else {})
     for name, value in (evaluated if is_a(evaluated, Mapping) else {}).items():
         *outer, last = whole_characters(name).split("/")
-        at: Any = tree
+        inside: Any = tree
         for part in outer:
-            inner = at.get(part)
-            at[part] = at = dict(inner) if is_a(inner, Mapping) else {}
-        at[last] = value
+            inner = inside.get(part)
+            inside[part] = inside = dict(inner) if is_a(inner, Mapping) else {}
+        inside[last] = value
     return tree
 
 

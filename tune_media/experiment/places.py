@@ -103,7 +103,7 @@ def find_folders(
         return find_folders(path, filesystem or source.filesystem, wanted=wanted)
     if isinstance(source, Sequence) and source and not isinstance(source, (bytes, bytearray)):
         folders = [folder for part in source for folder in find_folders(part, filesystem, wanted=wanted)]
-        return [folder for at, folder in enumerate(folders) if folder not in folders[:at]]
+        return [folder for number, folder in enumerate(folders) if folder not in folders[:number]]
     raise TypeError(f"load() takes a folder, a URI, a ResultGrid, or a list of these; got {source!r}.")
 
 
@@ -207,12 +207,12 @@ def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None)
     return Folder(pyarrow.fs.LocalFileSystem(), str(local_path("load()", path).resolve()))
 
 
-def kind_of(folder: Folder, given: str | Path) -> pyarrow.fs.FileType:
+def kind_of(folder: Folder, path: str | Path) -> pyarrow.fs.FileType:
     """Return whether there is a folder, a file or nothing. Raises OSError with the text that was given."""
     try:
         return folder.filesystem.get_file_info(folder.path).type
     except OSError as error:
-        raise _unreadable(given, error) from error
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: str | Path, error: OSError) -> OSError:

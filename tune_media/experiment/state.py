@@ -60,8 +60,8 @@ class Listings:
     def of(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> list[pyarrow.fs.FileInfo]:
         """Return what is directly inside a folder; nothing if there is none. Raises OSError."""
         place, now = (id(filesystem), folder), time.monotonic()
-        at, held, infos = self._seen.get(place, (float("-inf"), None, []))
-        if held is filesystem and now - at < _PAUSE_REMOTE:
+        time_of_look, held, infos = self._seen.get(place, (float("-inf"), None, []))
+        if held is filesystem and now - time_of_look < _PAUSE_REMOTE:
             return infos
         infos = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
         if not is_local(filesystem):
