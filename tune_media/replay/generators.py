@@ -110,7 +110,9 @@ class EnvGenerators:
             holder = self._layers[path[0]] if isinstance(path[0], int) else path[0]
             for step in path[1:-1]:
                 holder = _part_of(holder, step)
-            here.append(GeneratorPlace(_name_of(path), holder, path[-1]))
+            start = path[0] if isinstance(path[0], int) else getattr(path[0], "__qualname__", None) or path[0].__name__
+            steps = (step[1] if isinstance(step, tuple) else step for step in path[1:] if step != "spaces")
+            here.append(GeneratorPlace("/".join(map(str, (start, *steps))), holder, path[-1]))
         return here
 
 
@@ -379,12 +381,6 @@ def _part_of(owner: Any, step: Any) -> Any:
         return fields[step] if step in fields else None if step == _NEW else object.__getattribute__(owner, step)
     except (LookupError, AttributeError, TypeError, ValueError):
         return None
-
-
-def _name_of(path: Path) -> str:
-    first = path[0] if isinstance(path[0], int) else getattr(path[0], "__qualname__", None) or path[0].__name__
-    steps = (step[1] if isinstance(step, tuple) else step for step in path[1:] if step != "spaces")
-    return "/".join(map(str, (first, *steps)))
 
 
 def _emulators_in(layers: Iterable[Any]) -> Iterator[tuple[str, Any]]:
