@@ -291,7 +291,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     file = CliRunner().invoke(main, ["gate", str(policies[1]), str(policies[0])])
     assert file.exit_code == 2 and "is a file; pass --policy and --env if it holds" in file.output
     refused = gate("-o", "a")
-    assert refused.exit_code == 2 and "--output, or -o; or empty it first: --anew." in refused.output
+    assert refused.exit_code == 2 and "--output; or empty it first: --anew." in refused.output
     for wrong in (
         ["--margin", "x"],
         ["--seeds", "x"],
