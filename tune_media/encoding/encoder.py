@@ -1,8 +1,7 @@
 """Encodes a clip as its frames arrive, or holds them until it is known whether it is wanted.
 
-Everything happens in memory, one frame at a time. There is no list of raw frames: an encoder takes a few megabytes,
-however long the episode runs, and frames that are held are compressed (``held_frames``). An env can reuse its frame
-buffer as soon as ``feed`` returns.
+Everything happens in memory, one frame at a time; held frames are compressed (``held_frames``). An env can reuse its
+frame buffer as soon as ``feed`` returns.
 """
 
 from __future__ import annotations
@@ -33,15 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# the memory of an open encoder (x264, ``veryfast``), measured: 23 to 34 MB at 600 x 400, 3 MB at 84 x 84; lean 7 MB
 _BYTES, _BYTES_PER_PIXEL, _LEAN_BYTES_PER_PIXEL = 2 * 2**20, 120, 30
-"""The memory of an open encoder (x264, ``veryfast``): 23 to 34 MB at 600 x 400, 3 MB at 84 x 84, and lean 7 MB at
-600 x 400; measured."""
-
-
 _READ = 1  # FFmpeg's AVIO_FLAG_READ
-
-SAME = "the same"
-"""The name for the frames of a still that has a picture on it."""
+SAME = "the same"  # the name for the frames of a still that has a picture on it
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ class EncodedVideo:
     codec: str  # FFmpeg's name of the encoder
     note: str | None = None  # for the viewer, for example that the clip was cut
     frame_stride: int | None = None  # env steps per frame; the final frame of an episode may follow sooner
-    compared: str | None = None  # what of a replay was compared with its episode, or None if it is no replay
+    compared: str | None = None  # the part of a replay that was compared with its episode, or None if it is no replay
     recipe_hash: str | None = None  # of the env in which the episode was replayed
     still: str | None = None  # if all frames are ``black``, ``of one colour``, or ``the same``
 
@@ -72,10 +66,8 @@ class _State(enum.Enum):
 class VideoEncoder:
     """Encodes one clip: call ``feed`` for each frame, then ``finish`` or ``cancel``. Raises TypeError or ValueError.
 
-    It belongs to the thread that feeds it; one that is dropped is cancelled. Sizes and quality are as of
-    ``VideoOptions``.
-
-    ``keyframes_every``: every how many frames there is one that can be decoded alone; None: as the encoder likes.
+    It belongs to the thread that feeds it; one that is dropped is cancelled.
+    ``keyframes_every``: every how many frames there is one that can be decoded alone, or None for the encoder's choice.
     ``is_lean``: x264 looks at one frame at a time: a third of the memory, two thirds of the time, 15 to 45 % larger
     files. ``holds``: frames are held until ``finish``, which encodes them (not leanly: one clip at a time), so that a
     cancelled clip costs a tenth. Frames that take more memory than an encoder, that would keep ``finish`` for seconds,
@@ -102,7 +94,7 @@ class VideoEncoder:
         self._keyframes_every, self._is_lean, self._holds = keyframes_every, is_lean, holds
         self._held: HeldFrames | None = None
         self._state = _State.READY
-        self._frames = 0
+        self.frames = 0  # so far
         self._notes: list[str] = []
         self._source_shape: tuple[int, ...] = ()
         self._first: Frame | None = None  # kept only until a frame differs from it
@@ -112,11 +104,6 @@ class VideoEncoder:
         self._close: weakref.finalize[..., VideoEncoder] | None = None
 
     @property
-    def frames(self) -> int:
-        """Number of frames so far."""
-        return self._frames
-
-    @property
     def nbytes(self) -> int:
         """The memory that it takes until it is finished, roughly."""
         if self._held is not None:
@@ -124,13 +111,12 @@ class VideoEncoder:
         return 0 if self._stream is None else self._encoder_bytes() + self._file.tell()
 
     def _encoder_bytes(self) -> int:
-        width, height = self._size()
-        return _BYTES + (_LEAN_BYTES_PER_PIXEL if self._is_lean else _BYTES_PER_PIXEL) * width * height
+        return _BYTES + (_LEAN_BYTES_PER_PIXEL if self._is_lean else _BYTES_PER_PIXEL) * math.prod(self._size())
 
     @property
     def still(self) -> str | None:
         """The one thing that all frames so far are, if there are several; see ``EncodedVideo``."""
-        return None if self._first is None or self._frames < 2 else look_of(self._first)
+        return None if self._first is None or self.frames < 2 else look_of(self._first)
 
     def feed(self, frame: npt.ArrayLike, undrawn: npt.ArrayLike | None = None) -> None:
         """Encode or hold one uint8 frame, HWC (RGB, RGBA) or HW (grey), whose array can be reused afterwards.
@@ -139,7 +125,7 @@ class VideoEncoder:
         """
         if self._state not in (_State.READY, _State.OPEN):
             raise RuntimeError(f"This clip is {self._state.value}: start a new VideoEncoder for more frames.")
-        if self._max_frames is not None and self._frames >= self._max_frames:
+        if self._max_frames is not None and self.frames >= self._max_frames:
             self.cut()
             return
         rgb = as_rgb(frame)
@@ -161,12 +147,12 @@ class VideoEncoder:
         if self._held is not None:
             self._held.add(rgb)
         else:
-            self._mux(self._picture(rgb, self._frames))
-        self._frames += 1
+            self._mux(self._picture(rgb, self.frames))
+        self.frames += 1
 
     def cut(self, why: str = "max_frames") -> None:
         """Note that the frames after this point are left out."""
-        self.add_note(f"cut after {self._frames} frames ({why})")
+        self.add_note(f"cut after {self.frames} frames ({why})")
 
     def add_note(self, text: str) -> None:
         """Add a remark for the viewer, once."""
@@ -194,19 +180,13 @@ class VideoEncoder:
         self._mux(None)
         self._container.close()
         self._state = _State.FINISHED
-        still = self.still
-        if still is not None:
+        if (still := self.still) is not None:
             self.add_note(f"a still: all frames are {still}")
+        width, height, codec = self._stream.width, self._stream.height, self._stream.codec_context.name
+        note = "; ".join(self._notes) or None
+        data = self._file.getvalue()
         video = EncodedVideo(
-            data=self._file.getvalue(),
-            width=self._stream.width,
-            height=self._stream.height,
-            frames=self._frames,
-            fps=self.fps,
-            codec=self._stream.codec_context.name,
-            note="; ".join(self._notes) or None,
-            frame_stride=self.frame_stride,
-            still=still,
+            data, width, height, self.frames, self.fps, codec, note, frame_stride=self.frame_stride, still=still
         )
         self._release()
         return video
@@ -224,7 +204,7 @@ class VideoEncoder:
             return super().__reduce_ex__(protocol)
         raise TypeError(
             f"A VideoEncoder cannot be pickled or copied, since FFmpeg holds its state (this clip is "
-            f"{self._state.value}, {self._frames} frames). Call finish() and pass on the EncodedVideo."
+            f"{self._state.value}, {self.frames} frames). Call finish() and pass on the EncodedVideo."
         )
 
     def _size(self) -> tuple[int, int]:
@@ -238,7 +218,7 @@ class VideoEncoder:
             format="mp4",
             options={
                 "movflags": "+faststart"
-            },  # at the end, FFmpeg reads the file while it moves the index to its front
+            },  # at the end, FFmpeg moves the index to the front of what it has written
             io_open=lambda url, flags, options: io.BytesIO(file.getvalue()) if flags == _READ else file,
         )
         # With PyAV before 17.1, an open file that the garbage collector frees is a crash, and at Python's end a hang.

@@ -9,8 +9,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-Frame: TypeAlias = npt.NDArray[np.uint8]
-"""One picture: height x width x 3, uint8, RGB."""
+Frame: TypeAlias = npt.NDArray[np.uint8]  # one picture: height x width x 3, uint8, RGB
 
 LAYOUTS = ("THWC", "TCHW", "THW")
 """The supported orders of a clip's axes: T time, H height, W width, C channels. ``THW`` is greyscale."""
@@ -32,18 +31,13 @@ def as_rgb(frame: npt.ArrayLike) -> Frame:
             f"A frame must be height x width x channels with 1, 3 or 4 channels, got shape {shape}. "
             "If channels come first, transpose it, or pass layout='TCHW' to Video."
         )
-    if array.shape[2] == 1:
-        return np.repeat(array, 3, axis=2)
-    return array[:, :, :3]
+    return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[:, :, :3]
 
 
 def frames_in_layout(
     frames: Iterable[npt.ArrayLike], layout: str = "THWC", value_range: float = 255
 ) -> Iterator[npt.ArrayLike]:
-    """Convert the frames of a clip, time first, to pictures for ``VideoEncoder.feed``, one at a time.
-
-    ``value_range`` is full brightness: 255, or 1.0 for floats.
-    """
+    """Yield a clip's frames, time first, as ``VideoEncoder.feed`` takes them; ``value_range`` is full brightness."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
     if value_range not in (255, 1):
@@ -101,6 +95,4 @@ def target_size(
     elif height is None:
         height = max(1, round(source_height * width / source_width))
     assert width is not None and height is not None
-    if keep_odd_sizes:
-        return width, height
-    return width + width % 2, height + height % 2
+    return (width, height) if keep_odd_sizes else (width + width % 2, height + height % 2)

@@ -38,9 +38,8 @@ def gif_from_video(
     frames = probe_video(data, name).frames
     with open_video(data, name) as (source, stream):
         rate = Fraction(stream.average_rate or stream.base_rate or 25)
-        width, height = target_size(
-            stream.width, stream.height, min(max_width, stream.width), None, keep_odd_sizes=True
-        )
+        size = stream.width, stream.height, min(max_width, stream.width), None
+        width, height = target_size(*size, keep_odd_sizes=True)
         gif_rate = min(rate, Fraction(min(float(max_fps), _FASTEST)), max_frames * rate / max(1, frames))
         above = header(width)
         graph, source_filter = _palette_graph(stream, width, height, above)
@@ -48,7 +47,15 @@ def gif_from_video(
         last_delay = round(frames * _CENTISECONDS / rate) - max(times.values(), default=0)
         shown = ((times[index], picture) for index, picture in enumerate(source.decode(stream)) if index in times)
         height += 0 if above is None else above.shape[0]
-        return _write_gif(_filtered(graph, source_filter, shown), width, height, last_delay)
+        file = io.BytesIO()
+        options = {"loop": "0", "final_delay": str(min(max(_SHORTEST, last_delay), _LONGEST))}
+        with av.open(file, "w", format="gif", options=options) as container:
+            gif = container.add_stream("gif", rate=_CENTISECONDS)
+            gif.width, gif.height, gif.pix_fmt = width, height, "pal8"
+            for picture in _filtered(graph, source_filter, shown):
+                container.mux(gif.encode(picture))
+            container.mux(gif.encode(None))
+    return file.getvalue()
 
 
 def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | None) -> tuple[Any, Any]:
@@ -87,18 +94,6 @@ def _palette_graph(stream: VideoStream, width: int, height: int, above: Frame | 
         still.push(picture)
         still.push(None)
     return graph, source
-
-
-def _write_gif(pictures: Iterable[av.VideoFrame], width: int, height: int, last_delay: int) -> bytes:
-    file = io.BytesIO()
-    options = {"loop": "0", "final_delay": str(min(max(_SHORTEST, last_delay), _LONGEST))}
-    with av.open(file, "w", format="gif", options=options) as container:
-        stream = container.add_stream("gif", rate=_CENTISECONDS)
-        stream.width, stream.height, stream.pix_fmt = width, height, "pal8"
-        for picture in pictures:
-            container.mux(stream.encode(picture))
-        container.mux(stream.encode(None))
-    return file.getvalue()
 
 
 def _times(frames: int, rate: Fraction, gif_rate: Fraction) -> dict[int, int]:

@@ -11,8 +11,7 @@ import numpy as np
 
 from tune_media.encoding.frames import Frame
 
-MOST_PIXELS = 400_000_000
-"""How many pixels are held of one clip: x264 encodes them in about 3 s, for which the taker of the clip waits."""
+MOST_PIXELS = 400_000_000  # of one clip: x264 encodes them in about 3 s, for which the taker of the clip waits
 _MOST_CHANGED = 1 / 4  # of a frame's bytes: HalfCheetah has 0.15; with noise, 0.36, holding takes as long as encoding
 _JUDGED_AFTER = 4  # frames
 _OBJECT_BYTES = 41  # what Python adds to each

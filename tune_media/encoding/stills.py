@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterable
 
 from tune_media.encoding.encoder import SAME, EncodedVideo, VideoEncoder
 
-SHOWS_NOTHING = "a clip shows nothing"
-"""The beginning of a problem about such a clip, before the reason."""
+SHOWS_NOTHING = "a clip shows nothing"  # the beginning of a problem about such a clip, before the reason
 _STILLS_IN_A_ROW = 3  # an agent that stands before a wall moves in another episode
 
 
 class Stills:
-    """Reports why clips of one env show nothing, with the remedy.
-
-    A still with a picture on it may be an agent that does not move: it is reported if the first clips all are.
-    """
+    """Reports why clips of one env show nothing; if they show a still agent, only if the first clips all do."""
 
     def __init__(self, report: Callable[[str], object]) -> None:
         self._report = report
@@ -28,9 +24,9 @@ class Stills:
         for clip in clips:
             self._has_moved |= clip.still is None and clip.frames > 1
             self._in_a_row += clip.still == SAME
-            if clip.still is None or (clip.still == SAME and (self._has_moved or self._in_a_row < _STILLS_IN_A_ROW)):
-                continue
-            self._report(reason_of(clip.still))
+            may_be_right = clip.still == SAME and (self._has_moved or self._in_a_row < _STILLS_IN_A_ROW)
+            if clip.still is not None and not may_be_right:
+                self._report(reason_of(clip.still))
 
 
 def reason_of(still: str) -> str:
@@ -40,8 +36,8 @@ def reason_of(still: str) -> str:
     if os.environ.get("SDL_VIDEODRIVER") == "dummy":
         remedy = (
             "SDL_VIDEODRIVER=dummy is set, with which some envs (highway-env) draw nothing: unset it before Ray is "
-            "started, or set it to offscreen"
         )
+        remedy += "started, or set it to offscreen"
     elif "mujoco" in sys.modules:
         remedy = "set MUJOCO_GL=egl or osmesa before Ray is started"
     else:
