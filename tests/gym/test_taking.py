@@ -35,7 +35,7 @@ def test_a_clip_that_cannot_be_encoded_is_named_and_the_data_are_there(monkeypat
     def finish(self):
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr("tune_media.encoding.VideoEncoder.finish", finish)
+    monkeypatch.setattr("tune_media.encoding.encoder.VideoEncoder.finish", finish)
     env = tm.gym.RecordEpisodes(CountingEnv(), keep="best")
     play(env, 2)
     taken = env.take()

@@ -87,7 +87,7 @@ def fail_to_encode(monkeypatch):
     def finish(self):
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr("tune_media.encoding.VideoEncoder.finish", finish)
+    monkeypatch.setattr("tune_media.encoding.encoder.VideoEncoder.finish", finish)
 
 
 def test_a_held_clip_that_cannot_be_encoded_is_lost_and_it_is_said(monkeypatch):

@@ -62,7 +62,7 @@ def test_a_winner_that_cannot_be_encoded_is_lost_and_it_is_said(monkeypatch):
     def finish(self):
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr("tune_media.encoding.VideoEncoder.finish", finish)
+    monkeypatch.setattr("tune_media.encoding.encoder.VideoEncoder.finish", finish)
     env_runner, _ = recorded(keep="best", render="direct")
     played(env_runner, 3)
     answer = env_runner_requests.ask_and_take(env_runner, "episodes", ())

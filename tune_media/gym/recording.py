@@ -62,7 +62,7 @@ class Recording:
         self._episodes = [-1] * count
         self.recorder = Recorder(self._plan, None if self._folder is None else self._file)
         self._replays = WrapperTaping(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
-        self.recorder.candidates.hold_untaken(MAX_UNTAKEN)
+        self.recorder.candidates.most_untaken = MAX_UNTAKEN
         self._has_checked_paths = False
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
         self.writes_statistics = arguments.statistics  # into the infos
@@ -237,7 +237,7 @@ class Recording:
     def _note_dropped(self) -> str | None:
         """Return how many episodes ended too long before the first ``take()``, and hold more from now on."""
         candidates = self.recorder.candidates
-        candidates.hold_untaken(None)
+        candidates.most_untaken = None
         dropped, candidates.dropped = candidates.dropped, 0
         if not dropped:
             return None

@@ -28,14 +28,9 @@ from tune_media.values.image import Image
 from tune_media.values.medium import joined
 from tune_media.values.problems import Problems, explained
 
-MAX_CANDIDATES = 512
-"""The most candidates that one recorder holds."""
-
-MAX_CANDIDATE_BYTES = 256 * 2**20
-"""The most memory that these take; one is held in any case."""
-
-MAX_HELD_BYTES = 64 * 2**20
-"""The most memory that frames of these take that are not encoded yet."""
+MAX_CANDIDATES = 512  # the most candidates that one recorder holds
+MAX_CANDIDATE_BYTES = 256 * 2**20  # the most memory that these take; one is held in any case
+MAX_HELD_BYTES = 64 * 2**20  # the most memory that frames of these take that are not encoded yet
 
 MoreValues = Callable[[EpisodeValues], Iterable[Exception]]
 """Adds the values that user hooks put into an episode, and returns why some of them cannot be stored. Called when it
@@ -51,12 +46,9 @@ class Candidates:
         self._data: dict[str, EpisodeData] = {}  # of all episodes
         self._more: dict[str, MoreValues] = {}
         self._points = self._tape_bytes = 0
-        self._untaken: int | None = None
+        # the data of so many episodes are held, or of ``MAX_EPISODES`` if None; the others are counted in ``dropped``
+        self.most_untaken: int | None = None
         self.dropped = 0  # episodes whose data were dropped because they were not collected
-
-    def hold_untaken(self, most: int | None) -> None:
-        """Hold the data of at most so many episodes, and count the others in ``dropped``; None: ``MAX_EPISODES``."""
-        self._untaken = most
 
     def add_data(self, data: EpisodeData, more: MoreValues | None = None) -> EpisodeRecord:
         """Hold the data of an episode, and return its record with the values that user hooks have added so far."""
@@ -114,12 +106,8 @@ class Candidates:
             if self._plan.strict:
                 raise error
             reason = selector_reason(selector, error, self.records())
-            self._problems.report(
-                reason,
-                CHOOSES_NOTHING if alive else "no clip",
-                kind=f"{selector.name} {type(error).__name__}",
-                lost=0 if alive else 1,
-            )
+            consequence, kind = CHOOSES_NOTHING if alive else "no clip", f"{selector.name} {type(error).__name__}"
+            self._problems.report(reason, consequence, kind=kind, lost=int(not alive))
             if not alive:
                 self.note(candidate.record.id, f"no clip: {reason}")
         self._held = {id: held for id, held in self._held.items() if id in alive}
@@ -174,11 +162,9 @@ class Candidates:
         return taken
 
     def _encoded(self, candidate: Candidate) -> Candidate:
-        if not candidate.held:
-            return candidate
         try:
             with self._clock.render():
-                return candidate.encoded()
+                return candidate.encoded() if candidate.held else candidate
         except Exception as error:
             if self._plan.strict:
                 raise
@@ -241,13 +227,13 @@ class Candidates:
 
     def _bound_data(self, newest: str) -> None:
         """Drop the data of the oldest episode that is no candidate; a candidate without data is never collected."""
-        if len(self._data) > (MAX_EPISODES if self._untaken is None else self._untaken):
+        if len(self._data) > (MAX_EPISODES if self.most_untaken is None else self.most_untaken):
             oldest = next((id for id in self._data if id not in self._held and id != newest), next(iter(self._data)))
             self._held.pop(oldest, None)
             self._points -= points_of(self._data.pop(oldest))
             self._more.pop(oldest, None)
             self.dropped += 1
-            if self._untaken is None:
+            if self.most_untaken is None:
                 self._problems.report(
                     f"more than {MAX_EPISODES:,} episodes ended in one round (or since the last take())",
                     "the data of the oldest are dropped",

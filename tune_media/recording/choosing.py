@@ -1,7 +1,4 @@
-"""Applies selectors: on each env runner, who may still win; over all of them, who did; and the result they go into.
-
-``Winners`` are the chosen episodes as an env runner or a wrapper hands them over.
-"""
+"""Applies selectors: on each env runner, who may still win; over all of them, who did; and the result they go into."""
 
 from __future__ import annotations
 
@@ -17,19 +14,13 @@ from tune_media.values.medium import joined
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS, Problem
 from tune_media.values.secrets import error_text
 
-DATA = "data"
-"""The key of a round's ``EpisodeBatch`` in its result."""
-NUM_ABANDONED = "num_abandoned"
-"""The key of the number of episodes that began and never ended."""
-NUM_LOST = "num_lost"
-"""The key of the number of episodes that RLlib counts and that were lost with their env runner."""
-RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS})
-"""Names that no selector can have."""
-CHOOSES_NOTHING = "a selector chooses nothing"
-"""The consequence that a problem names if a selector raised."""
+DATA = "data"  # the key of a round's ``EpisodeBatch`` in its result
+NUM_ABANDONED = "num_abandoned"  # the key of the number of episodes that began and never ended
+NUM_LOST = "num_lost"  # the key of the number of episodes that RLlib counts, lost with their env runner
+RESERVED = frozenset({DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS})  # no selector's name
+CHOOSES_NOTHING = "a selector chooses nothing"  # the consequence that a problem names if a selector raised
 
-Raised = list[tuple[Selector, Exception]]
-"""The selectors that raised, which choose nothing."""
+Raised = list[tuple[Selector, Exception]]  # the selectors that raised, which choose nothing
 
 
 def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -> tuple[set[str], Raised]:
@@ -47,10 +38,7 @@ def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -
 def chosen_by(
     selectors: Iterable[Selector], records: Iterable[EpisodeRecord], *, strict: bool = False, argument: str = "keep"
 ) -> tuple[dict[str, list[EpisodeRecord]], list[str]]:
-    """Return each selector's choice over all env runners' candidates, by name, and why others raised, if not strict.
-
-    ``argument`` is what the user calls the selectors.
-    """
+    """Return each selector's choice over all env runners' candidates, by name, and why others raised, if not strict."""
     records = list(records)
     chosen: dict[str, list[EpisodeRecord]] = {}
     reasons = []
@@ -99,8 +87,7 @@ def selector_reason(
 class Winners:
     """The winners that one env runner, or several, handed over."""
 
-    # by the id of their record, with their clips, unless in ``lost``
-    kept: dict[str, Candidate] = field(default_factory=dict)
+    kept: dict[str, Candidate] = field(default_factory=dict)  # by the id of their record, with their clips if not lost
     lost: dict[str, str] = field(default_factory=dict)  # why a winner has no clip, by the id of its record
     problems: list[Problem] = field(default_factory=list)
 

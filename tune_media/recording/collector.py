@@ -12,11 +12,14 @@ from tune_media.recording.series import EpisodeValues
 from tune_media.steps import FINAL, RUNNING, SERIES, Collect, Named, Rule, StepFacts
 from tune_media.values.checks import a_function
 
+COMMON = "__common__"  # the key of RLlib's multi-agent info dict for infos that concern all agents or none
+_RUNNING, _FINAL, _SERIES = Rule(None), Rule(None, FINAL, ()), Rule(None, SERIES, ())
+_NEITHER = frozenset({int, float, bool, str, type(None), np.ndarray, np.int64, np.float32, np.float64, np.bool_})
 _MAX_INFO_NAMES = 12
 
 
 class Collector:
-    """Takes named values from steps, by what users pass as ``collect=`` (None: by the convention of ``info`` only)."""
+    """Takes named values from steps, by the argument ``collect=``; without one, by the convention of ``info`` only."""
 
     def __init__(self, collect: Collect | None) -> None:
         self.is_off = collect is False
@@ -52,7 +55,11 @@ class Collector:
 
     def may_find(self, info: Mapping[str, Any] | None) -> bool:
         """Return whether a step with this info may have values; most have none, and looking costs microseconds."""
-        return not self.is_off and (len(self._sources) > 1 or (bool(info) and _may_follow_convention(info)))
+        if self.is_off or not (info or len(self._sources) > 1):
+            return False
+        if len(self._sources) > 1 or type(info) is not dict or "data" in info or "media" in info:
+            return True
+        return not _NEITHER.issuperset(map(type, info.values()))  # Atari games have no values by convention
 
     def never_matched(self) -> tuple[frozenset[str], tuple[str, ...]]:
         """Return the paths that no step's info has had so far, and some names that infos have; both may be empty."""
@@ -67,8 +74,7 @@ class Collector:
             taken = source(facts)
             while True:
                 try:
-                    named = next(taken, None)
-                    if named is None:
+                    if (named := next(taken, None)) is None:
                         break
                     if named.name in seen:
                         raise ValueError(f"{named.name} is there twice in a step; the first is kept")
@@ -109,21 +115,6 @@ class Collector:
                     self._info_names.setdefault(name)
 
 
-COMMON = "__common__"
-"""The key of a multi-agent info dict under which RLlib expects infos that concern all agents or none."""
-_RUNNING, _FINAL, _SERIES = Rule(None), Rule(None, FINAL, ()), Rule(None, SERIES, ())
-
-
-_NEITHER = frozenset({int, float, bool, str, type(None), np.ndarray, np.int64, np.float32, np.float64, np.bool_})
-
-
-def _may_follow_convention(info: Any) -> bool:
-    """Return in less than a microsecond whether an info may have values by convention; Atari games have none."""
-    if type(info) is not dict or "data" in info or "media" in info:
-        return True
-    return not _NEITHER.issuperset(map(type, info.values()))
-
-
 def unmatched(paths: Iterable[str], names: Iterable[str], episodes: int) -> Iterator[str]:
     """Yield the message about the paths of ``collect=`` that no step has had."""
     has = f"Infos have: {', '.join(names)}." if names else "These infos are empty."
@@ -136,11 +127,7 @@ def unmatched(paths: Iterable[str], names: Iterable[str], episodes: int) -> Iter
 
 
 def strays(info: Any) -> Iterator[str]:
-    """Yield the places in ``info["data"]`` that are beside the convention: no values by name, running or final.
-
-    >>> list(strays({"data": {"final": {"goals": 1}, "gap": 2.0}}))
-    ["info['data']['gap']"]
-    """
+    """Yield the places in ``info["data"]`` that are beside the convention: no values by name, running or final."""
     for agent, part in _parts(info):
         if isinstance(data := part.get("data"), Mapping):
             place = "info" if agent is None else f"info[{agent!r}]"
@@ -150,10 +137,7 @@ def strays(info: Any) -> Iterator[str]:
 
 
 def _by_convention(facts: StepFacts) -> Iterator[Named]:
-    """Yield the values of ``info["data"]`` and ``info["media"]``; those of several agents as ``<agent>/<name>``.
-
-    RLlib's ``info["__common__"]``, which is about all agents or none, has no agent in its names.
-    """
+    """Yield the values of ``info["data"]`` and ``info["media"]``; those of several agents as ``<agent>/<name>``."""
     for agent, part in _parts(facts.info):
         prefix = "" if agent is None or agent == COMMON else str(agent)
         data, media = part.get("data"), part.get("media")
@@ -190,7 +174,7 @@ def _named(name: str, value: Any, rule: Rule) -> Iterator[Named]:
 def _matches(
     info: Any, parts: Sequence[str], path: tuple[str, ...], stars: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], Any]]:
-    """Yield where a path leads: the whole path, the keys that its stars stand for, and the value there."""
+    """Yield each match of a path: the whole path, the keys that its stars stand for, and the value there."""
     if not parts:
         yield path, stars, info
         return

@@ -1,8 +1,4 @@
-"""An episode while it runs, and as a candidate once it has ended.
-
-The frames of a running episode are held compressed, and encoded once it is chosen, or at once if there are many; its
-values go into bounded series. Nothing of it is kept twice.
-"""
+"""An episode while it runs, and as a candidate once it has ended."""
 
 from __future__ import annotations
 
@@ -44,16 +40,14 @@ class RunningTape(Protocol):
     def __len__(self) -> int: ...
 
     def packed(self) -> bytes:
-        """Return it as it is stored; a ``TypeError`` says what in it cannot be stored."""
-        ...
+        """Return it as it is stored. Raises TypeError for a part that cannot be stored."""
 
 
 @dataclass(frozen=True)
 class AllFrames:
     """All frames of an episode are rendered while it runs."""
 
-    # whether they become a clip; if not, only checksums are kept, and a clip is made of the tape
-    are_encoded: bool = True
+    are_encoded: bool = True  # they become a clip; if not, only checksums are kept, and a clip is made of the tape
     # gets the step and the frames so far; returns those that are rendered instead of all others, when it is time
     until: Callable[[int, Pictures], OwnFrames | None] | None = None
 
@@ -64,8 +58,7 @@ class OnTape:
 
     tape: RunningTape
     recipe: str | None = None  # the hash of the recipe that makes its env again, or None if not known
-    # its clips may be made of the tape after it has ended; if not, the tape is only kept
-    is_rendered_later: bool = True
+    is_rendered_later: bool = True  # its clips may be made of the tape after it has ended; if not, that is only kept
     # returns which of its frames are rendered while it runs; called if it is to be recorded
     frames: Callable[[], AllFrames | OwnFrames] = AllFrames
 
@@ -95,8 +88,8 @@ class RunningEpisode:
     """An episode that is being recorded."""
 
     start: EpisodeStart
-    seed: int | None = None  # None: not known
-    clips: Clips | None = None  # None: not all frames are rendered
+    seed: int | None = None
+    clips: Clips | None = None  # if all frames are rendered
     own_frames: OwnFrames | None = None  # the single frames that are rendered while it runs, if not all are
     next_place: int = NEVER  # the next step whose frame is one of these
     steps: TrajectoryBuilder | None = None  # its trajectory so far, or None if it is not kept
@@ -176,15 +169,19 @@ class RunningEpisode:
 
     def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
         """Return its record, series and values now that it is over; ``facts`` win over what was counted here."""
-        recorded = {
+        may_be_rendered = self.is_rendered_later and self.is_candidate
+        is_encoded = self.clips is not None and self.clips.are_encoded
+        fields = {
+            "episode_id": self.start.episode_id,
+            "seed": self.seed,
             "episode_return": self.episode_return,
             "episode_length": self.episode_length,
             "finished_at": time.time(),
             "metrics": {**metrics, **self.values.metrics()},
-            "rendered": self._rendered(),
+            "rendered": DIRECT if is_encoded else REPLAY if may_be_rendered else None,
+            **self.start.facts,
+            **facts,
         }
-        named = {"episode_id": self.start.episode_id, "seed": self.seed, **self.start.facts}
-        fields = {**recorded, **named, **facts}
         fields["note"] = joined(fields.get("note"), self.note)
         return EpisodeData(EpisodeRecord(**fields), self.values.series(), self.values.values())
 
@@ -193,18 +190,17 @@ class RunningEpisode:
         return self.tape is not None and self.tape.fault is None and len(self.tape) == self.episode_length
 
     def note_pictures(self, video: VideoOptions | None) -> None:
-        """Put the checksums of its own frames on its tape, which another recorder may share until it is packed.
-
-        Without ``video``, no frames are wanted, and a replay is compared by its steps only.
-        """
-        if self.tape is not None:
-            self.tape.every = 1 if video is None else video.every
-        if self.tape is not None and self.clips is not None:
+        """Put the checksums of its own frames on its tape, which another recorder may share until it is packed."""
+        if self.tape is None:
+            return
+        self.tape.every = 1 if video is None else video.every
+        if self.clips is not None:
             self.clips.pictures.are_all = not self.clips.are_cut
             self.tape.pictures = self.clips.pictures
-        elif self.tape is not None:
-            without = Pictures(STEPS) if video is None else Pictures()
-            self.tape.pictures = without if self.own_frames is None else self.own_frames.pictures
+        elif self.own_frames is not None:
+            self.tape.pictures = self.own_frames.pictures
+        else:  # without frames, a replay is compared by its steps only
+            self.tape.pictures = Pictures(STEPS) if video is None else Pictures()
 
     def packed_tape(self) -> bytes | None:
         """Return its tape as it is stored, if that has the whole episode."""
@@ -216,28 +212,19 @@ class RunningEpisode:
             self.tape.fault = f"its tape cannot be stored: {error}"
             return None
 
-    def _rendered(self) -> str | None:
-        if self.clips is not None and self.clips.are_encoded:
-            return DIRECT
-        return REPLAY if self.is_rendered_later and self.is_candidate else None
-
     def candidate(self, record: EpisodeRecord) -> Candidate:
         """Return it as a candidate; clips whose frames are not held are finished."""
         held = self.clips.held() if self.clips is not None else {}
         clips = self.clips.finish() if self.clips is not None and not held else {}
         steps = self.steps.finish() if self.steps is not None else None
-        tape = self.tape if self.is_rendered_later else None
-        rewards = self._rewards() if clips or held else None
+        tape, rewards = self.tape if self.is_rendered_later else None, None
+        are_on_tape = self.has_whole_tape() and self.tape is not None and self.tape.rewards is not None
+        has_all = self.clips is not None and len(self.clips.rewards) == 1 + self.episode_length
+        if self.clips is not None and (clips or held) and has_all and not are_on_tape:
+            rewards = np.array(self.clips.rewards[1:])
         step_bytes = (0 if self.steps is None else self.steps.nbytes) + (0 if rewards is None else rewards.nbytes)
         agents, media = frozenset(self.start.agents), self.values.media()
         return Candidate(record, clips, agents, media, steps, tape, rewards=rewards, step_bytes=step_bytes, held=held)
-
-    def _rewards(self) -> npt.NDArray[np.float64] | None:
-        """Return the reward of each step, unless its tape has them, or some are missing."""
-        is_on_tape = self.has_whole_tape() and self.tape is not None and self.tape.rewards is not None
-        if is_on_tape or self.clips is None or len(self.clips.rewards) != 1 + self.episode_length:
-            return None
-        return np.array(self.clips.rewards[1:])
 
 
 @dataclass(frozen=True)
@@ -253,8 +240,7 @@ class Candidate:
     unrendered: Mapping[str, Video] = field(default_factory=dict)  # its clips by view, if it has no others
     rewards: npt.NDArray[np.float64] | None = None  # of each step, if it has clips and the rewards are on no tape
     step_bytes: int = 0  # the memory that its trajectory and its rewards take, roughly
-    # its clips by view, whose frames are held and not encoded yet, if it has no others
-    held: Mapping[str, VideoEncoder] = field(default_factory=dict)
+    held: Mapping[str, VideoEncoder] = field(default_factory=dict)  # by view, if clips are not encoded yet
     no_clip: str | None = None  # why its held clips could not be encoded
 
     @property
@@ -283,13 +269,12 @@ class Candidate:
 
     def videos(self) -> dict[str, Video]:
         """Return its clips by view; the name of the only view is the empty string."""
-        records = {view: self._of_view(view) for view in self.clips}
-        return {
-            view: Video.from_encoded(
-                clip, episode=records[view], note=joined(records[view].note, clip.note), id=records[view].clip_id
-            )
-            for view, clip in self.clips.items()
-        }
+        videos = {}
+        for view, clip in self.clips.items():
+            record = self._of_view(view)
+            note = joined(record.note, clip.note)
+            videos[view] = Video.from_encoded(clip, episode=record, note=note, id=record.clip_id)
+        return videos
 
     def in_result(self) -> Video | EpisodeRecord | dict[str, Video]:
         """Return its value in a result: its clip, its clips by view, or its record if no frames are recorded."""

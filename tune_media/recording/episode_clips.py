@@ -31,7 +31,7 @@ class Clips:
         holds: bool = False,
     ) -> None:
         self._options, self._render, self._fps = options, render, (options.fps or fps) / options.every
-        # whether there are clips in the end; if not, only the checksums of the frames are kept
+        # if they are not encoded, only the checksums of the frames are kept
         self.are_encoded, self._are_lean, self._holds = are_encoded, are_lean, holds
         self.pictures = Pictures()  # the checksums of all frames so far
         self.rewards = array("d")  # of each step so far, beginning with 0 for the reset; incomplete if they are cut
@@ -94,16 +94,14 @@ class Clips:
             return
         for view, picture in frames.items():
             if view not in self._encoders:
-                self._encoders[view] = VideoEncoder(
-                    self._fps, **self._options.encoder_keywords(), is_lean=self._are_lean, holds=self._holds
-                )
+                keywords = {**self._options.encoder_keywords(), "is_lean": self._are_lean, "holds": self._holds}
+                self._encoders[view] = VideoEncoder(self._fps, **keywords)
                 self._overlays[view] = Overlay(self._options.overlay)
                 self._overlays[view].follow(facts)
                 if facts.step:
                     self._encoders[view].add_note(f"this view began at step {facts.step}")
-            self._encoders[view].feed(
-                self._drawn(view, picture, facts) if self._options.overlay else picture, undrawn=picture
-            )
+            drawn = self._drawn(view, picture, facts) if self._options.overlay else picture
+            self._encoders[view].feed(drawn, undrawn=picture)
         for view in self._encoders.keys() - frames.keys():
             self._encoders[view].add_note("this view ended before the episode")
 
@@ -113,16 +111,16 @@ class Clips:
         most, encoders = self._options.max_frames, self._encoders.values()
         if most is None:
             return False
-        return (
-            all(clip.frames >= most for clip in encoders) if encoders else not self.are_encoded and self._shown >= most
-        )
+        if encoders:
+            return all(clip.frames >= most for clip in encoders)
+        return not self.are_encoded and self._shown >= most
 
     def _drawn(self, view: str, picture: Any, facts: StepFacts) -> Frame:
         rgb = as_rgb(picture)
         height, width = rgb.shape[:2]
-        wanted = target_size(width, height, self._options.width, self._options.height)
         if self._options.width or self._options.height:  # text is drawn at the size at which people read it
-            rgb = resize(rgb, height=wanted[1], width=wanted[0])
+            width, height = target_size(width, height, self._options.width, self._options.height)
+            rgb = resize(rgb, height, width)
         return self._overlays[view].draw(rgb, facts)
 
     def held(self) -> dict[str, VideoEncoder]:

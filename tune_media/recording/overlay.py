@@ -20,9 +20,7 @@ _DIM = 0.35
 _CURVE_POINTS = 600
 _ACTION_CHARACTERS = 40
 
-
-Part = str | Callable[[StepFacts], str]
-"""One of ``values.options.OVERLAYS``, or a function that says what to write."""
+Part = str | Callable[[StepFacts], str]  # one of ``values.options.OVERLAYS``, or a function that returns the text
 
 
 def check_can_draw() -> None:
@@ -48,11 +46,14 @@ class Overlay:
 
     def draw(self, frame: Frame, facts: StepFacts) -> Frame:
         """Return the frame (HWC uint8, three channels) with the overlay."""
-        from PIL import Image, ImageDraw
+        from PIL import Image, ImageDraw, ImageFont
 
         picture = Image.fromarray(frame)
         draw = ImageDraw.Draw(picture)
-        font = self._font(max(_MIN_FONT_PIXELS, frame.shape[0] // _FONT_SHARE))
+        size = max(_MIN_FONT_PIXELS, frame.shape[0] // _FONT_SHARE)
+        if size not in self._fonts:
+            self._fonts[size] = ImageFont.load_default(size)
+        font = self._fonts[size]
         top = 0
         for line in self._lines(facts, lambda text: draw.textlength(text, font), frame.shape[1] - 4):
             _, _, right, lower = map(int, draw.textbbox((2, top + 1), line, font))
@@ -61,7 +62,7 @@ class Overlay:
             draw.text((2, top + 1), line, (255, 255, 255), font)
             top = box[3]
         if "curve" in self._parts:
-            self._draw_curve(picture)
+            self._draw_curve(picture, draw)
         return np.asarray(picture)
 
     def _lines(self, facts: StepFacts, width_of: Callable[[str], float], width: int) -> list[str]:
@@ -69,17 +70,13 @@ class Overlay:
         lines: list[str] = []
         for part in self._parts:
             text = _line_of(part, facts)
-            if not text:
-                continue
-            if lines and width_of(f"{lines[-1]}  {text}") <= width:
+            if text and lines and width_of(f"{lines[-1]}  {text}") <= width:
                 lines[-1] += f"  {text}"
-            else:
+            elif text:
                 lines.append(text)
         return lines
 
-    def _draw_curve(self, picture: Any) -> None:
-        from PIL import ImageDraw
-
+    def _draw_curve(self, picture: Any, draw: Any) -> None:
         width, height = picture.size
         top = height - max(8, height // _CURVE_SHARE)
         _darken(picture, (0, top, width, height))
@@ -89,14 +86,7 @@ class Overlay:
             (x * (width - 1) / last, height - 2 - (value - low) / span * (height - top - 4))
             for x, value in enumerate(self._curve.values)
         ]
-        ImageDraw.Draw(picture).line(points, (255, 210, 60), max(1, height // 200))
-
-    def _font(self, size: int) -> Any:
-        from PIL import ImageFont
-
-        if size not in self._fonts:
-            self._fonts[size] = ImageFont.load_default(size)
-        return self._fonts[size]
+        draw.line(points, (255, 210, 60), max(1, height // 200))
 
 
 def _line_of(part: Part, facts: StepFacts) -> str:
@@ -111,9 +101,7 @@ def _line_of(part: Part, facts: StepFacts) -> str:
         return f"r {facts.reward:.3g}"
     if part == "return":
         return f"R {facts.episode_return:.4g}"
-    if part == "action" and facts.action is not None:
-        return f"a {_short(facts.action)}"
-    return ""
+    return f"a {_short(facts.action)}" if part == "action" and facts.action is not None else ""
 
 
 class _Curve:

@@ -15,10 +15,8 @@ from typing import Any
 from tune_media.recording.pictures import SPARSE, Pictures
 from tune_media.recording.render_clock import RenderClock
 
-NEVER = sys.maxsize
-"""A step that no episode comes to."""
-_AT_END = NEVER - 1
-"""Stands for the last step of an episode, whatever its length."""
+NEVER = sys.maxsize  # a step that no episode comes to
+_AT_END = NEVER - 1  # stands for the last step of an episode, whatever its length
 _MEASURED = 16  # the last episodes that lengths are of
 _TIMED = 64  # the last frames that the quickest and the median are of
 _MORE = 0.02  # of the time of sampling: for frames beyond the ones that each tape has
@@ -54,10 +52,7 @@ class OwnFrames:
 
 
 class FramePlan:
-    """Decides which frames of the episodes of one recorder are their own, and which episodes are proofs.
-
-    Own frames are at steps at which a clip has a frame: every ``every`` steps, and at most ``most`` of them.
-    """
+    """Decides which frames of a recorder's episodes are their own (clips have these), and which episodes are proofs."""
 
     def __init__(self, clock: RenderClock, every: int = 1, most: int | None = None) -> None:
         self._clock, self._every, self._most = clock, every, most
@@ -94,7 +89,8 @@ class FramePlan:
         is_dear = len(self._frames) >= _KNOWN and quickest > _CHEAP
         dear = min(_MOST_WITHOUT, 2 * share / _DEAR) if is_dear else 0.0
         if self._random.random() * dear < 1:
-            places = [0, self._uniform(longest)]
+            step = self._random.randint(1, min(longest, max(1, self._last_shown)))
+            places = [0, step if step >= self._every else _AT_END]  # the last frame instead of a second first one
         elif not has_last:
             places = [0]
         if self._most is not None:
@@ -116,10 +112,6 @@ class FramePlan:
         """The last step whose frame a clip has, if that has so many."""
         return NEVER if self._most is None else (self._most - 1) * self._every
 
-    def _uniform(self, longest: int) -> int:
-        step = self._random.randint(1, min(longest, max(1, self._last_shown)))
-        return step if step >= self._every else _AT_END  # the episode's last frame instead of a second first one
-
     def _on_stride(self, places: Iterable[int]) -> list[int]:
         steps = [place for place in places if place <= self._last_shown or place == _AT_END]
         return [place if place >= _AT_END else place - place % self._every for place in steps]
@@ -132,16 +124,13 @@ class FramePlan:
         length = statistics.fmean(self._lengths)
         frames = self._proof_frames + length / self._every
         sampled = (self._steps - self._steps_at_start) * self._step_seconds
-        if _PLAYS_OF_A_PROOF * frames * self._frame_seconds > _PROOFS * sampled:
+        frame_seconds = statistics.median(self._frames) if self._frames else 0.0
+        if _PLAYS_OF_A_PROOF * frames * frame_seconds > _PROOFS * sampled:
             return False
         self._proof_frames += round(length / self._every)
         self._between_proofs = min(2 * self._between_proofs, _LAST_PROOF)
         self._until_proof = self._between_proofs
         return True
-
-    @property
-    def _frame_seconds(self) -> float:
-        return statistics.median(self._frames) if self._frames else 0.0
 
     @property
     def _step_seconds(self) -> float:

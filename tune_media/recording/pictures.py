@@ -13,15 +13,13 @@ from crc32c import crc32c
 
 from tune_media.encoding.frames import as_rgb
 
-BLOCK = 32
-"""So many frames of a view have one checksum on a tape."""
+BLOCK = 32  # so many frames of a view have one checksum on a tape
 WHOLE, ALONE, SPARSE, STEPS = "whole", "alone", "sparse", "steps"
-"""How the frames were rendered: all from the reset on; single ones, of an env whose pictures do not depend on how often
-it is rendered; some of an env of which that is not known, or not so, which only a replay that renders the same ones
-shows again; or none, since the user wants so (``render="replay"``)."""
-
-Blocks = dict[str, list[list[int]]]
-"""By view, for each block: the step of its first frame, that of its last one, and their checksum."""
+"""How the frames were rendered: all; single ones, of an env whose pictures do not depend on how often it is rendered;
+some that only a replay shows again which renders the same ones; or none, by the user's ``render="replay"``."""
+Blocks = dict[
+    str, list[list[int]]
+]  # by view, for each block: the steps of its first and last frame, and their checksum
 
 
 @dataclass
@@ -88,12 +86,8 @@ class Pictures:
                 if first not in places or last not in places:
                     continue
                 if _check_of(checks[bisect_left(steps, first) : bisect_right(steps, last)]) != check:
-                    of_view = f" of view {view!r}" if view else ""
-                    is_one = first == last
-                    return (
-                        first,
-                        f"at step {first}{of_view}" if is_one else f"from step {first} to step {last}{of_view}",
-                    )
+                    steps_as_text = f"at step {first}" if first == last else f"from step {first} to step {last}"
+                    return first, steps_as_text + (f" of view {view!r}" if view else "")
         return None
 
 

@@ -24,17 +24,15 @@ class Plan:
     selectors: tuple[Selector, ...]  # they choose the finished episodes that are kept
     # decides which episodes are recorded, by their index on their sub-env, or all if None
     trigger: Trigger | RenderBudget | None = None
-    video: VideoOptions | None = field(default_factory=VideoOptions)  # None: records only, no frames
-    # the values to take from each step of all episodes; None: by the convention of ``info`` only
-    collect: Collect | None = None
+    video: VideoOptions | None = field(default_factory=VideoOptions)  # or None for records only, without frames
+    collect: Collect | None = None  # the values to take from all steps; by default, by the convention of ``info``
     trajectories: bool = False  # the steps of the chosen episodes are kept
     sees_all: bool = True  # the recorder sees all episodes, on all env runners and sub-envs
     strict: bool = False  # raise at the first fault instead of warning once
     render: str = DIRECT  # when frames are rendered: ``direct``, ``replay`` or ``auto``
     tapes: bool = False  # all episodes are taped, whenever they are rendered
     views: tuple[str, ...] = (ONLY_VIEW,)  # their names, as far as they are known before the first frame
-    # what says whether an episode succeeded; None: ``success`` or ``is_success`` of the last step's info
-    success: Success | None = None
+    success: Success | None = None  # by default, ``success`` or ``is_success`` of the last step's info decides
 
     def __post_init__(self) -> None:
         one_of(*RENDERS).check("render=", self.render)

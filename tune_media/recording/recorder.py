@@ -1,7 +1,4 @@
-"""Records the running episodes of one env runner, whatever framework steps them.
-
-The owner reports each start, step and end; it collects finished episodes from ``candidates``, and ``problems``.
-"""
+"""Records the running episodes of one env runner: its owner reports each start, step and end."""
 
 from __future__ import annotations
 
@@ -31,23 +28,18 @@ from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
-NOT_RECORDED = "an episode is not recorded"
-"""The consequence that a problem names if it costs the whole episode, its data included."""
-
-MAX_BYTES = 2**30
-"""Memory that the clips and steps of one recorder take at the most: of running episodes, and of those that may still be
-chosen."""
+NOT_RECORDED = "an episode is not recorded"  # the consequence of a problem that costs an episode's data, too
+MAX_BYTES = 2**30  # the most memory of one recorder's clips and steps, of running episodes and of candidates
 _CHECKED_EVERY = 64  # steps
 _NO_ROOM = (
     f"the clips and steps of the running episodes take more than {MAX_BYTES // 2**20} MB on an env runner: record "
     "fewer at a time (env_indices=, trigger=), or smaller clips (VideoOptions(height=...))"
 )
 
+# gets each episode whose data are held when it ends; the candidate, if it is one
 OnFinished = Callable[[EpisodeData, Candidate | None], None]
-"""Gets each episode whose data are held when it ends; the candidate, if it is one."""
-
+# gets an episode that has just ended, its record, and whether a selector would choose it now; see ``Taping``
 OnEnd = Callable[[RunningEpisode, EpisodeRecord, bool], None]
-"""Gets an episode that has just ended, its record, and whether a selector would choose it now; see ``Taping``."""
 
 
 class Recorder:
@@ -62,10 +54,8 @@ class Recorder:
         self.plan = plan
         level = logging.INFO if problems_are_collected else logging.WARNING
         self.problems = Problems(functools.partial(logger.log, level, "recording %r: %s", plan.name))
-        # reports the clips that show nothing
         self.stills = Stills(functools.partial(self.problems.report, consequence=SHOWS_NOTHING))
         self.clock = RenderClock()
-        # the episodes that ended since the last collection
         self.candidates = Candidates(plan, self.problems, self.clock)
         self.collector = Collector(plan.collect)
         # warn once about values that the convention ignores, unless something else may read or store them
@@ -140,7 +130,7 @@ class Recorder:
         return any(episode.tape is tape for episode in self._running.values())
 
     def longest_running(self) -> int:
-        """Return the number of steps of the longest episode that is being recorded; 0 if there is none."""
+        """Return the number of steps of the longest episode that is being recorded, or 0."""
         return max((episode.episode_length for episode in self._running.values()), default=0)
 
     def running(self, slot: Hashable) -> RunningEpisode | None:
@@ -148,14 +138,9 @@ class Recorder:
         return self._running.get(slot)
 
     def only_counted(self, slot: Hashable) -> RunningEpisode | None:
-        """Return the episode in ``slot`` if only its rewards are needed of steps without values.
-
-        The caller then counts its steps, and calls ``take_own_frame`` at its ``next_place``.
-        """
+        """Return the episode in ``slot`` if the caller can just count steps and take frames at its ``next_place``."""
         episode = self._running.get(slot)
-        if episode is None or episode.has_media or self.looks_at_every_step:
-            return None
-        return episode
+        return None if episode is None or episode.has_media or self.looks_at_every_step else episode
 
     def step(
         self,
@@ -185,14 +170,11 @@ class Recorder:
         for error in self.collector.collect(step, episode.values):
             if self.plan.strict:
                 raise error
-            reason = f"collect=: {error_text(error)}"
-            self.problems.report(reason, "a value of a step is not stored as it is")
+            self.problems.report(f"collect=: {error_text(error)}", "a value of a step is not stored as it is")
         if self._tells_strays and (stray := next(strays(info), None)) is not None:
             self._tells_strays = False
-            remedy = (
-                "values belong, under their names, in ['data']['running'] or ['data']['final'], or in what a "
-                "recorder's collect= takes"
-            )
+            remedy = "values belong, under their names, in ['data']['running'] or ['data']['final'], or in what a "
+            remedy += "recorder's collect= takes"
             self.problems.report(f"{stray} is beside the convention: {remedy}", "a value of a step is not stored")
         if episode.is_candidate:
             with self.clock.render(), self.guard_clip(episode, "a frame"):
@@ -215,8 +197,7 @@ class Recorder:
         """Record the end of the episode in ``slot``, drop candidates that cannot win any more, and return its record.
 
         The env must still show the final frame, which is rendered now if ``every`` skipped it. The record is None if
-        the episode cannot be chosen. ``on_end`` may put its last frame on its tape; the ``info`` of its last step may
-        say whether it succeeded (one info for each agent: ``of_agents``).
+        the episode cannot be chosen. ``of_agents``: ``info`` has one for each agent.
         """
         episode = self._running.pop(slot, None)
         if episode is None:
@@ -348,10 +329,7 @@ class Starts:
             self._count[slot] = max(count, self._count.get(slot, 0))
 
     def own_seed(self, slot: Hashable, seed: int | None) -> int | None:
-        """Return the seed that the env's generator was last given, if it is new in ``slot``.
-
-        A reset without a seed continues where the last episode left the generator, so the old seed is not its own.
-        """
+        """Return the generator's last seed if it is new in ``slot``: a reset without one continues an old sequence."""
         is_new = seed != self._seeds.get(slot)
         self._seeds[slot] = seed
         return seed if is_new else None

@@ -1,7 +1,6 @@
-"""Where a frame comes from: from any env, its wrappers, or one sub-env of a vector env, however it is vectorised.
+"""Renders the frames of any env, its wrappers, or one sub-env of a vector env, however it is vectorised.
 
-Some envs can only be rendered through the vector env they are in (sub-envs in other processes, natively vectorised
-envs): all their frames are made by one call, which is made at most once a vector step.
+If only the vector env can be rendered, one call makes the frames of all its sub-envs, at most once a vector step.
 """
 
 from __future__ import annotations
@@ -23,24 +22,18 @@ from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
 
-FrameFunction = Callable[[Any], Any]
-"""Gets an env, returns its current frame (HWC uint8), or several as a dict by name."""
-
+FrameFunction = Callable[[Any], Any]  # gets an env, returns its current frame (HWC uint8), or several as a dict by name
+# a function of the env, the name of one of its methods, or a dict of these by view; ``render()`` if None
 FrameSource = FrameFunction | str | Mapping[str, FrameFunction | str] | None
-"""The source of frames: a function of the env, the name of one of its methods, or a dict of these by view. None:
-``render()``."""
-
-Frames = dict[str, Any]
-"""The current frames of one env by the name of their view; the name of the only view is the empty string."""
+Frames = dict[str, Any]  # the current frames of one env by the name of their view; that of the only one is empty
 
 GYM_EXAMPLE = "gymnasium.make('CartPole-v1', render_mode='rgb_array')"
 RLLIB_EXAMPLE = "config.environment(env_config={'render_mode': 'rgb_array'})"
-_GL_WORDS = re.compile(
+_GL_WORDS = re.compile(  # of libraries that cannot draw with OpenGL or in a window; «display» alone may be any env's
     r"\b(glfw\w*|(lib)?egl\w*|(lib)?osmesa\w*|\w*opengl\w*|x11|\w*gladload\w*|framebuffer|gl context"
     r"|(video|display|open|no)\W+(display|device|driver))\b",
     re.IGNORECASE,
 )
-"""How libraries that draw with OpenGL, or in a window, say that they cannot. A single «display» may be any env's."""
 _OF_ARRAYS = (ValueError, TypeError, LookupError, ArithmeticError)  # of an env that draws with NumPy, whatever it says
 _PACKAGE_OF = {
     "pygame": "pip install 'gymnasium[classic-control]'",
@@ -64,18 +57,11 @@ _OWN_ENTROPY = 2**63  # an unseeded generator states 128 random bits
 class Renderer:
     """Renders the sub-envs of one env. Raises FrameError if ``frame`` is a function and the sub-envs are out of reach.
 
-    ``frame`` replaces ``env.render()``: a function of the sub-env; the name of one of its methods, which also reaches
-    sub-envs in other processes; or a dict of these, one for each view. ``example`` shows how a user of this framework
-    sets the render mode, for messages.
+    ``example`` shows in messages how a user of this framework sets the render mode.
     """
 
     def __init__(
-        self,
-        env: Any,
-        frame: FrameSource = None,
-        example: str = RLLIB_EXAMPLE,
-        *,
-        name: str | None = None,
+        self, env: Any, frame: FrameSource = None, example: str = RLLIB_EXAMPLE, *, name: str | None = None
     ) -> None:
         self.env, self._example = env, example
         self._name = name or describe(env)
@@ -125,8 +111,9 @@ class Renderer:
             metadata = getattr(env, "metadata", None)
             stated: list[Any] = [metadata.get(key) for key in _FPS_KEYS] if isinstance(metadata, Mapping) else []
             for fps in stated:
-                if (speed := _speed_of(fps)) is not None:
-                    return speed
+                with contextlib.suppress(TypeError, ValueError):  # None, say
+                    if not isinstance(fps, (bool, np.bool_)) and _MIN_FPS <= float(fps) <= _MAX_FPS:
+                        return float(fps)
                 if fps is not None:
                     _warn_of_speed(self._name, as_shown(fps))
         return DEFAULT_FPS
@@ -151,10 +138,7 @@ class Renderer:
             ) from error
 
     def _part_of(self, pictures: Any, index: int, method: str) -> Any:
-        """Return the picture of one sub-env, of all that one call of the vector env returned. Raises FrameError.
-
-        A single picture may show any of the sub-envs, or all: it is in the clips of sub-env 0 only.
-        """
+        """Return the picture of one sub-env, of all that one call of the vector env returned. Raises FrameError."""
         count = int(getattr(self.env, "num_envs", 1))
         if pictures is None:
             return None
@@ -164,7 +148,7 @@ class Renderer:
         number = len(pictures) if is_many else 1
         if is_many and number == count:
             return pictures[index]
-        if number == 1 and index == 0:
+        if number == 1 and index == 0:  # it may show any of the sub-envs, or all
             return pictures
         came = "one picture" if number == 1 else f"{number} pictures"
         raise FrameError(
@@ -178,12 +162,11 @@ class Renderer:
         """Call a method of an env, or of the first env inside it that has it and takes the call.
 
         RLlib's PettingZoo wrappers pass a render mode to envs that take none, and not every wrapper passes methods on.
-        The depth is found once for each sub-env; an exception after that is the env's own.
         """
         envs = list(inside(env))
         if method == "render":
             envs = envs[_depth_of_frames(envs) :]
-        if (method, index) in self._depth:
+        if (method, index) in self._depth:  # an exception from now on is the env's own
             return getattr(envs[self._depth[method, index]], method)()
         failure: Exception | None = None
         for depth, candidate in enumerate(envs):
@@ -252,9 +235,13 @@ class Renderer:
         )
 
     def _try_it(self) -> str:
-        """Return the command that shows what a recording of this env would be, as the end of a message."""
-        target = _importable(self.env)
-        return f" To check it: tune-media doctor {target}" if target else ""
+        """Return the command that tries a recording of this env, as the end of a message, or nothing."""
+        base, id = _innermost(self.env)
+        kind = type(base)
+        is_hidden = kind.__module__ == "__main__" or "<" in kind.__qualname__ or kind.__module__.startswith("ray.")
+        if id is None and is_hidden:
+            return ""
+        return f" To check it: tune-media doctor {id or f'{kind.__module__}:{kind.__qualname__}'}"
 
 
 def _shape_remedy(shape: tuple[int, ...], view: FrameFunction | str) -> str:
@@ -292,34 +279,17 @@ def _instead(expression: str, view: FrameFunction | str) -> str:
     return f"let frame= return {expression.format('picture')}"
 
 
-def _speed_of(stated: Any) -> float | None:
-    """Return frames per second that an env states; None if they are none."""
-    with contextlib.suppress(TypeError, ValueError):  # None, say
-        if not isinstance(stated, (bool, np.bool_)) and _MIN_FPS <= float(stated) <= _MAX_FPS:
-            return float(stated)
-    return None
-
-
 @functools.lru_cache(64)
 def _warn_of_speed(name: str, stated: str) -> None:
     logger.warning(
         "env %s states %s frames per second in its metadata; its clips have %g. Pass video=VideoOptions(fps=...), or "
         'set metadata["render_fps"] to a number from %g to %g.',
-        name,
-        stated,
-        DEFAULT_FPS,
-        _MIN_FPS,
-        _MAX_FPS,
+        *(name, stated, DEFAULT_FPS, _MIN_FPS, _MAX_FPS),
     )
 
 
 def check_method(name: str, envs: Sequence[Any], method: str) -> None:
-    """Check that an env has a method that ``frame`` names. Raises FrameError.
-
-    >>> check_method("'Maze-v0'", ["an env"], "rendr")
-    Traceback (most recent call last):
-    tune_media.values.problems.FrameError: env 'Maze-v0' has no method 'rendr', which frame= names; it has ...
-    """
+    """Check that an env has a method that ``frame`` names. Raises FrameError."""
     if not any(hasattr(env, method) for env in envs):
         kind = type(envs[-1])  # asking the env for its properties might change it
         there = [attr for attr in dir(kind) if not attr.startswith("_") and callable(getattr(kind, attr, None))]
@@ -347,7 +317,7 @@ def remedy_for(error: Exception) -> str:
 
 
 def sub_env(env: Any, index: int) -> Any | None:
-    """Return the sub-env with this index, or None where it is out of reach (another process, one batched env)."""
+    """Return the sub-env with this index, or None if it is out of reach (another process, one batched env)."""
     envs = sub_envs(env)
     return envs[index] if index < len(envs) else None
 
@@ -389,11 +359,8 @@ def _innermost(env: Any) -> tuple[Any, str | None]:
 
 
 def reset_seed(env: Any) -> int | None:
-    """Return the seed that an env's generator was last given, if the env knows it.
-
-    Gymnasium's public ``np_random_seed`` makes a new generator if the env has set the generator itself, which would
-    change the user's episodes. So the private field is read.
-    """
+    """Return the seed that an env's generator was last given, if the env knows it."""
+    # Gymnasium's public np_random_seed makes a new generator if the env has set its own, and so changes its episodes
     seed = getattr(getattr(env, "unwrapped", None), "_np_random_seed", None)
     return int(seed) if isinstance(seed, (int, np.integer)) and 0 <= seed < _OWN_ENTROPY else None
 
@@ -444,13 +411,3 @@ def _acts_like_an_env(kind: type) -> bool:
 
 def _call_name(view: FrameFunction | str) -> str:
     return f"{view}()" if isinstance(view, str) else "frame="
-
-
-def _importable(env: Any) -> str:
-    """Return the name by which ``tune-media doctor`` can make an env; empty if it cannot."""
-    base, id = _innermost(env)
-    if id is not None:
-        return id
-    kind = type(base)
-    hidden = kind.__module__ == "__main__" or "<" in kind.__qualname__ or kind.__module__.startswith("ray.")
-    return "" if hidden else f"{kind.__module__}:{kind.__qualname__}"

@@ -18,7 +18,7 @@ class SeedTurns:
         self._failures = 0  # envs in succession that were replaced in their first episode
 
     def next_seed(self) -> int | None:
-        """Return the seed of the next reset; None if the envs failed with each of the seeds, one after the other."""
+        """Return the seed of the next reset, or None if the envs failed with each of the seeds, one after the other."""
         self._resets += 1
         if self.have_all_failed:
             return None
@@ -51,32 +51,21 @@ class SeededResets:
         self.turns = seeds if isinstance(seeds, SeedTurns) else SeedTurns(seeds)
         self.turns.go_on_with_new_env()
         self.last: int | None = None  # the seed of the last reset, or None if it was given none, or there was no reset
-        self._given: int | None = None
+        self.next: int | None = None  # the next reset gets this seed instead: an episode is played again
         self._reset = env.reset
         env.reset = self
         env.tune_media_seeds = self
 
     def __call__(self, *, seed: int | None = None, options: dict[str, Any] | None = None, **kwargs: Any) -> Any:
         """Reset the env with the next seed."""
-        if self._given is not None:
-            self.last, self._given = self._given, None
-        else:
-            self.last = self.turns.next_seed()
+        self.last, self.next = self.turns.next_seed() if self.next is None else self.next, None
         return self._reset(seed=seed if self.last is None else self.last, options=options, **kwargs)
-
-    def give_next(self, seed: int) -> None:
-        """Give the next reset this seed instead: an episode is played again."""
-        self._given = seed
 
 
 def seeded(env: Any) -> SeededResets | None:
-    """Return the seeds that the resets of an env, or of one inside it, take; None where it has been given none."""
-    for candidate in inside(env):
-        attributes = getattr(candidate, "__dict__", {})
-        if "tune_media_seeds" in attributes:
-            hook: SeededResets = attributes["tune_media_seeds"]
-            return hook
-    return None
+    """Return the seeds that the resets of an env, or of one inside it, take, or None if it has none."""
+    hooks = (getattr(candidate, "__dict__", {}).get("tune_media_seeds") for candidate in inside(env))
+    return next((hook for hook in hooks if hook is not None), None)
 
 
 def share(seeds: Sequence[int], runner: int, runners: int, index: int, sub_envs: int) -> tuple[int, ...]:

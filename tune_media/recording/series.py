@@ -18,12 +18,9 @@ from tune_media.values.image import Image
 from tune_media.values.medium import Medium
 from tune_media.values.strict_json import as_plain
 
-MAX_POINTS = 10_000
-"""The most values that one series of one episode holds; a longer series keeps every second value, then every fourth."""
-MAX_NAMES = 200
-"""The most names of values that one episode has."""
-MAX_ELEMENTS = 64
-"""The longest vector whose elements become separate values (``<name>/0``, ...); a longer one is kept whole."""
+MAX_POINTS = 10_000  # of one series of one episode; a longer series keeps every second value, then every fourth
+MAX_NAMES = 200  # the most names of values that one episode has
+MAX_ELEMENTS = 64  # of a vector whose elements become separate values (``<name>/0``, ...); a longer one is kept whole
 _MAX_REFUSED = 10_000
 _MAX_EXACT = 2**53  # the largest integer up to which every integer is a float, too
 _RAW_CLIP_AXES, _RAW_FRAMES_AXES = 5, 4
@@ -45,11 +42,10 @@ class EpisodeValues:
         return not (self._points or self._finals or self._media)
 
     def add(self, named: Named) -> None:
-        """Add a value; TypeError if it cannot be stored, ValueError for too many names or the name of a statistic.
+        """Add a value; TypeError if it cannot be stored, ValueError (once) for too many names, or a statistic's name.
 
-        Pictures and files are media: the last of each name is kept. A uint8 table with two axes is a picture, too,
-        unless it is one of a series. A number has statistics, a vector has them for each element. Of everything else,
-        and of integers too large for a float, the exact values are kept. Too many names are raised once.
+        A uint8 table with two axes is a picture, unless it is one of a series. A number has statistics, a vector has
+        them for each element. Of everything else, and of integers too large for a float, the exact values are kept.
         """
         name, rule = named.name, named.rule
         if name in self._refused:
@@ -88,11 +84,9 @@ class EpisodeValues:
 
     def metrics(self) -> dict[str, float]:
         """Return the statistics of running values, and final numbers (``<name>_final`` if a statistic has the name)."""
-        metrics = {
-            f"{name}_{statistic}": total.all()[statistic]
-            for name, (total, rule) in self._statistics.items()
-            for statistic in rule.statistics
-        }
+        metrics: dict[str, float] = {}
+        for name, (total, rule) in self._statistics.items():
+            metrics |= {f"{name}_{statistic}": total.all()[statistic] for statistic in rule.statistics}
         for name, value in self._finals.items():
             if isinstance(value, (int, float)):
                 metrics[f"{name}_final" if name in metrics else name] = float(value)
@@ -131,11 +125,8 @@ class EpisodeValues:
 
     def _refuse_clash(self, final: str, running: str, statistic: str) -> None:
         """Raise if a final value has the name of a statistic of a running value."""
-        if (
-            final in self._finals
-            and running in self._statistics
-            and statistic in self._statistics[running][1].statistics
-        ):
+        has_statistic = running in self._statistics and statistic in self._statistics[running][1].statistics
+        if final in self._finals and has_statistic:
             raise ValueError(
                 f"the final value {final!r} has the name of a statistic of the running value {running!r}; it is stored "
                 f"as '{final}_final'"

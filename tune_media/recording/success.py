@@ -11,11 +11,9 @@ from tune_media.values.checks import a_function, as_shown, did_you_mean
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.problems import argument
 
-NAMES = ("success", "is_success")
-"""The names that envs have for it in their infos: Meta-World's, and that of Gymnasium-Robotics."""
+NAMES = ("success", "is_success")  # in infos: of Meta-World, and of Gymnasium-Robotics
 _MAX_DEPTH = 5  # of the names in a message; an info may hold itself
-Success = str | Callable[[EpisodeRecord], Any]
-"""The argument ``success=``: the name of a value in ``info``, or a function of the finished episode's record."""
+Success = str | Callable[[EpisodeRecord], Any]  # the name of a value in ``info``, or a function of the episode's record
 
 
 def check_success(success: Any) -> None:
@@ -32,16 +30,12 @@ def check_success(success: Any) -> None:
 
 
 def names_of(success: Success | None) -> tuple[str, ...]:
-    """Return the paths inside ``info`` that may tell; none if a function does.
-
-    >>> names_of(None), names_of("data/solved")
-    (('success', 'is_success'), ('data/solved',))
-    """
+    """Return the paths inside ``info`` that may tell; none if a function does."""
     return NAMES if success is None else (success,) if isinstance(success, str) else ()
 
 
 def in_info(info: Any, names: tuple[str, ...], *, of_agents: bool = False) -> bool | None:
-    """Return whether an episode succeeded by the info of its last step; None if that says nothing.
+    """Return whether an episode succeeded by the info of its last step, or None if that says nothing.
 
     Of several agents (``of_agents``), the common info decides; else, all agents that say something must have succeeded.
     """
@@ -70,7 +64,7 @@ def why_unknown(info: Any, name: str, *, of_agents: bool) -> str:
 
 
 def as_success(value: Any) -> bool | None:
-    """Return a truth value or a number of any library as a bool; None for NaN and for anything else."""
+    """Return a truth value or a number of any library as a bool, or None for NaN and for anything else."""
     try:
         plain = value if isinstance(value, (bool, int, float)) else value.item()
         return bool(plain) if isinstance(plain, (bool, int)) or not math.isnan(plain) else None

@@ -13,8 +13,7 @@ from tune_media.values.convert import converted
 from tune_media.values.episodes import Trajectory
 from tune_media.values.strict_json import as_plain, json_bytes
 
-MAX_BYTES = 64 * 2**20
-"""Memory that the steps of one episode take at the most; what comes after is left out, and the note says so."""
+MAX_BYTES = 64 * 2**20  # of the steps of one episode; later ones are left out, and the note says so
 _SCALAR_BYTES = 40
 
 
@@ -65,7 +64,7 @@ def _space(env: Any, kind: str) -> Any:
 
 
 def _part(space: Any, key: Any) -> Any:
-    """Return the space of one part of a Dict, a Tuple, or of one agent; None if there is none."""
+    """Return the space of one part of a Dict, a Tuple, or of one agent, or None if there is none."""
     try:
         return getattr(space, "spaces", space)[key]
     except (TypeError, KeyError, IndexError):
@@ -73,20 +72,15 @@ def _part(space: Any, key: Any) -> Any:
 
 
 def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any]]:
-    """Yield the leaves of a value, numbers, text, or arrays; those of dicts and tuples as ``<name>/<key>``.
-
-    A value of a ``Sequence`` space is a tuple of changing length: it is one leaf, as JSON text.
-    """
+    """Yield the leaves of a value, numbers, text, or arrays; those of dicts and tuples as ``<name>/<key>``."""
     value = converted(value)
     if value is None:
         return
-    is_sequence = type(space).__name__ == "Sequence"  # Gymnasium's, which is not imported here
-    if isinstance(value, Mapping) and not is_sequence:
-        for key, item in value.items():
+    # Gymnasium's, which is not imported here: a tuple of changing length is one leaf, as JSON text
+    is_sequence = type(space).__name__ == "Sequence"
+    if isinstance(value, (Mapping, tuple)) and not is_sequence:
+        for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
             yield from _leaves(f"{name}/{key}", item, _part(space, key))
-    elif isinstance(value, tuple) and not is_sequence:
-        for index, item in enumerate(value):
-            yield from _leaves(f"{name}/{index}", item, _part(space, index))
     elif isinstance(value, str):
         yield name, value
     else:

@@ -82,7 +82,7 @@ def reset_as_taped(env: Any, tape: Tape) -> Any:
         holder.set_task(tape.task)
     resets = seeded(env)
     if resets is not None and tape.seed is not None:
-        resets.give_next(tape.seed)
+        resets.next = tape.seed
     if tape.generators:
         set_states(env, tape.generators)
     return env.reset(seed=tape.seed, **tape.options)
