@@ -39,8 +39,7 @@ _PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D",
 _INSTALLED = (sys.prefix, sys.base_prefix)  # packages are looked for where they are installed by then
 _CPU_FLAGS = ("avx2", "fma", "avx512f")  # of those that libm and MuJoCo choose their code by
 
-Creator = Callable[[Any], Any]
-"""Makes an env from an ``env_config``."""
+Creator = Callable[[Any], Any]  # makes an env from an ``env_config``
 
 
 class EnvConfig(dict[str, Any]):

@@ -42,8 +42,7 @@ _NO_OWN_FRAME = (
     "episode"
 )
 
-Tell = Callable[..., None]
-"""Writes an answer: the contents behind it, and its facts."""
+Tell = Callable[..., None]  # writes an answer: the contents behind it, and its facts
 
 
 class RecipePlayer:

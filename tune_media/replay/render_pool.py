@@ -14,8 +14,7 @@ from tune_media.replay.player import RenderError
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Creator, Recipe
 
-IDLE_SECONDS = 60.0
-"""How long a process that renders waits for another tape before it is ended."""
+IDLE_SECONDS = 60.0  # how long a process that renders waits for another tape before it is ended
 
 
 def background_niceness() -> int:
@@ -30,11 +29,7 @@ class RenderPool:
     """Renders tapes, each recipe in its own process. Any thread calls any method; one tape is played at a time."""
 
     def __init__(
-        self,
-        env: Creator | str | None = None,
-        frame: FrameFunction | str | None = None,
-        *,
-        niceness: int = 0,
+        self, env: Creator | str | None = None, frame: FrameFunction | str | None = None, *, niceness: int = 0
     ) -> None:
         self._other, self._niceness = (env, frame), niceness
         self._process: RenderProcess | None = None

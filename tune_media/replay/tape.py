@@ -27,15 +27,11 @@ from tune_media.values.foreign import without_address
 from tune_media.values.plain import pack_exactly, unpack
 from tune_media.values.secrets import error_text
 
-MAX_BYTES = 32 * 2**20
-"""Memory that one tape takes at the most; a longer episode cannot be replayed."""
-MAX_UNPACKED = 4 * MAX_BYTES
-"""The most bytes that a stored tape may unpack to: a file may come from anybody."""
+MAX_BYTES = 32 * 2**20  # memory that one tape takes at the most; a longer episode cannot be replayed
+MAX_UNPACKED = 4 * MAX_BYTES  # the most bytes that a stored tape may unpack to: a file may come from anybody
 VERSION = 3
-BLOCK = 64
-"""The whole checksum is stored after so many steps; of the others a byte."""
-NUMBERS = "biuf"
-"""The kinds of NumPy types whose arrays are plain bytes."""
+BLOCK = 64  # the whole checksum is stored after so many steps; of the others a byte
+NUMBERS = "biuf"  # the kinds of NumPy types whose arrays are plain bytes
 _MAGIC = b"TMT"
 _OVERHEAD = 40
 _BYTES_OF_STEP = 12  # of a checksum and a reward

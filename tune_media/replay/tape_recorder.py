@@ -22,8 +22,7 @@ _IN_MID_GAME = (
     "games do after each lost life (EpisodicLifeEnv). Make the evaluation envs without that wrapper, or pass "
     "render='direct'"
 )
-STEP = struct.Struct("<d??")
-"""The reward of a step and its two flags, as they are added to the checksum."""
+STEP = struct.Struct("<d??")  # the reward of a step and its two flags, as they are added to the checksum
 _NUMBERS = (float, int, np.floating, np.integer)
 
 
