@@ -29,22 +29,14 @@ _FILE_LOST = "lost with its driver, before its file was on the storage"
 
 @dataclass(eq=False)
 class TrialLines:
-    """The lines of a trial.
-
-    Attributes:
-        raw: The lines of its index and of the log, as JSON.
-        rows: The row of each medium that is stored.
-        tries: The tries of each medium that is listed, and has no file.
-        paths: The files that are stored, or were.
-        missing: The files that an earlier process had listed as stored, and not written.
-    """
+    """The lines of a trial."""
 
     location: TrialLocation
-    raw: list[bytes] = field(default_factory=list)
-    rows: dict[Key, int] = field(default_factory=dict)
-    tries: dict[Key, int] = field(default_factory=dict)
-    paths: set[str] = field(default_factory=set)
-    missing: set[str] = field(default_factory=set)
+    raw: list[bytes] = field(default_factory=list)  # the lines of its index and of the log, as JSON
+    rows: dict[Key, int] = field(default_factory=dict)  # of the media that are stored
+    tries: dict[Key, int] = field(default_factory=dict)  # of the media that are listed, and have no file
+    paths: set[str] = field(default_factory=set)  # the files that are stored, or were
+    missing: set[str] = field(default_factory=set)  # the files that an earlier process had listed, and not written
     is_over: bool = False
 
     @property
@@ -76,11 +68,7 @@ class TrialLines:
 
 
 class ExperimentLog:
-    """The lines of all trials of an experiment. The storage's thread calls all methods, ``open`` first.
-
-    Attributes:
-        unlogged: Lines that belong to no row of the outbox, for the next part of the log.
-    """
+    """The lines of all trials of an experiment. The storage's thread calls all methods, ``open`` first."""
 
     def __init__(self, services: Services) -> None:
         self._services, self._filesystem, self._experiment = services, services.filesystem, services.experiment
@@ -90,7 +78,7 @@ class ExperimentLog:
         self._has_log = False
         self._trials: dict[str, TrialLines] = {}
         self._unindexed: set[str] = set()  # the folders of trials whose index may lack lines
-        self.unlogged: list[MediumLine] = []
+        self.unlogged: list[MediumLine] = []  # they belong to no row of the outbox, and go into the next part
 
     def open(self) -> None:
         """Read the log of earlier processes, unless that is done, and delete the files that they left half written."""
@@ -145,11 +133,7 @@ class ExperimentLog:
         self._unindexed.add(folder)
 
     def append(self, first: int, last: int, lines: Sequence[LogLine]) -> None:
-        """Write a part with the lines of the rows ``first`` to ``last``, each with its trial's folder.
-
-        Raises:
-            OSError: The storage does not answer. Try again with the same lines.
-        """
+        """Write a part with the lines of rows ``first`` to ``last``; after an OSError, try the same lines again."""
         lines = [*lines, *self.unlogged]
         written = self._log.append(first, last, lines)
         by_folder: dict[str, list[TrialLines]] = {}

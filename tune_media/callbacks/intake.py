@@ -46,21 +46,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class TrialIntake:
-    """Per-trial state between results.
-
-    Attributes:
-        members: The ids of the callbacks that have begun its last start.
-        windows: The lists of its last result, of the old API stack.
-        repeats: The places of its results that were a window of RLlib's.
-        config: Its last hyperparameters, as text, or None if not compared yet.
-    """
+    """Per-trial state between results."""
 
     trial: Trial
     known: KnownMedia
-    members: set[int] = field(default_factory=set)
-    windows: Windows = field(default_factory=Windows)
-    repeats: set[Place] = field(default_factory=set)
-    config: str | None = None
+    members: set[int] = field(default_factory=set)  # the ids of the callbacks that have begun its last start
+    windows: Windows = field(default_factory=Windows)  # the lists of its last result, of the old API stack
+    repeats: set[Place] = field(default_factory=set)  # the places of its results that were a window of RLlib's
+    config: str | None = None  # its last hyperparameters, as text, once compared
 
     def has_other_config(self, result: Mapping[str, Any]) -> bool:
         """Return whether the hyperparameters differ from those of the result before this one; ask once a result."""
@@ -70,22 +63,15 @@ class TrialIntake:
 
 @dataclass(eq=False)
 class ResultIntake:
-    """The media, rows and problems of one result.
-
-    Attributes:
-        went_back: Whether the trial goes back with this result.
-        unpackable: Values that are no plain data.
-        held_as: The name by which the row of the result knows them; empty: there are none.
-        pending: What is to come with later results; see ``problems.pending``.
-    """
+    """The media, rows and problems of one result."""
 
     report: Report
     rows: list[NewRow] = field(default_factory=list)
     entries: list[MediaEntry] = field(default_factory=list)
-    went_back: bool = False
-    unpackable: dict[str, Any] = field(default_factory=dict)
-    held_as: str = ""
-    pending: dict[str, int] = field(default_factory=dict)
+    went_back: bool = False  # whether the trial goes back with this result
+    unpackable: dict[str, Any] = field(default_factory=dict)  # values that are no plain data
+    held_as: str = ""  # the name by which the row of the result knows them, if there are any
+    pending: dict[str, int] = field(default_factory=dict)  # to come with later results; see ``problems.pending``
 
 
 def take_media(
@@ -102,13 +88,8 @@ def take_media(
     """Replace the media of a result by their paths, and return the rows that are to be appended for it.
 
     If a medium cannot be stored, text that says so replaces it: no result keeps its bytes. Nothing is raised: what
-    could not be read is reported, and so are the problems of recording that the result has.
-
-    Args:
-        room: How many bytes of media may wait in memory until they are encoded.
-        after: The number of the last row before it.
-        has_row: Whether a tracker gets the result by a row.
-        is_copy: Whether it is a copy that Tune keeps of a result, rather than the trial's next one.
+    could not be read is reported, and so are the problems of recording that the result has. ``room`` is how many bytes
+    of media may wait in memory, ``after`` the last row before it; ``is_copy``: Tune keeps this copy of a result.
     """
     known = intake.known
 

@@ -35,16 +35,14 @@ logger = logging.getLogger("tune_media")
 FOLDER_VARIABLE = "TUNE_MEDIA_OUTBOX"
 """The environment variable that names the folder of all outboxes; it must be on a disk of this machine."""
 
-STORAGE = "storage"
-"""The name of the first reader."""
+STORAGE = "storage"  # the name of the first reader
+TAPE = "tape"  # the kind of the rows of clips that are still to be rendered
 
 _SMALL_BYTES = 4096  # contents up to this size are in the row itself
 _EXPIRES_SECONDS = 7 * 24 * 3600.0
 _RESERVE, _SMALL_REMAINDER = 0.07, 64 * 2**20  # of the disk; a nearly full disk still takes so many bytes in all
 _CLOSE_SECONDS = 5.0  # how long the end waits for a checkpoint that is under way
 _TIDY_ROWS = 64  # deleted in one transaction
-TAPE = "tape"
-"""The kind of the rows of clips that are still to be rendered."""
 _NEWEST = 2000  # rows that Tune's loop looks through at each of its snapshots
 _MOST_IN_MEMORY = 10_000  # rows in memory
 _MOST_INSERTED = 99  # rows in one statement: SQLite takes 999 values
@@ -85,48 +83,35 @@ Done = TypeVar("Done")
 
 @dataclass(frozen=True)
 class NewRow:
-    """A row that is to be appended.
+    """A row that is to be appended. Tune's loop appends all but the ``media`` and ``end`` that come of tapes.
 
-    Attributes:
-        kind: ``start`` and ``end`` of a trial; ``result``, its numbers, and ``checkpoint``, which the storage passes;
-            ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered;
-            ``back``, the trial went back; ``again``, a known medium was recorded again. Tune's loop appends all but
-            the ``media`` and ``end`` that come of tapes (the renderer).
-        data: A row of ``callbacks.rows``, packed. If a row of ``DATA_KINDS`` has none, there was no room for it.
-        content: A large part of it, which becomes a file beside the rows; None if there is none.
-        ready: False if the content is still to be made; see ``Outbox.complete``.
-        recipe: The hash and the content of a tape's recipe, which the outbox keeps once for all tapes that name it.
-        entry: The medium of which the content is still to be made, if it is in memory.
+    ``kind``: ``start`` and ``end`` of a trial; ``result``, its numbers, and ``checkpoint``, which the storage passes;
+    ``media``; ``episodes``, the data of a result's episodes; ``tape``, a clip that is still to be rendered; ``back``,
+    the trial went back; ``again``, a known medium was recorded again.
     """
 
     trial: str
     kind: str
-    data: bytes = b""
-    content: bytes | None = None
-    ready: bool = True
-    recipe: tuple[str, bytes] | None = field(default=None, repr=False)
-    entry: MediaEntry | None = field(default=None, repr=False)
+    data: bytes = b""  # a row of ``callbacks.rows``, packed; of ``DATA_KINDS``, empty if there was no room for it
+    content: bytes | None = None  # a large part, which becomes a file beside the rows
+    ready: bool = True  # False if the content is still to be made; see ``Outbox.complete``
+    recipe: tuple[str, bytes] | None = field(default=None, repr=False)  # of a tape, by hash: kept once for all tapes
+    entry: MediaEntry | None = field(default=None, repr=False)  # whose content is still to be made, if in memory
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the outbox.
+    """A row of the outbox."""
 
-    Attributes:
-        seq: Its number, which grows over all processes of an experiment, and is never given twice.
-        small: The content, if it is in the row.
-        recipe: The hash of a tape's recipe; empty for other rows. See ``Outbox.recipe``.
-    """
-
-    seq: int
+    seq: int  # its number, which grows over all processes of an experiment, and is never given twice
     trial: str
     kind: str
     data: bytes = field(repr=False)
-    small: bytes | None = field(repr=False)
+    small: bytes | None = field(repr=False)  # the content, if it is in the row
     file: Path | None
     nbytes: int
     ready: bool
-    recipe: str
+    recipe: str  # the hash of a tape's recipe; empty for other rows
 
     def read(self, kind: type[AnyRow]) -> AnyRow:
         """Return its content."""
@@ -137,11 +122,7 @@ class Row:
         return read_media_row(self.kind, self.data)
 
     def content(self) -> bytes | None:
-        """Return its content, or None if it has none.
-
-        Raises:
-            ContentLostError: The content is gone, or not whole: the machine lost its power, say.
-        """
+        """Return its content, if it has any; raises ContentLostError if it is not whole: after a power cut, say."""
         if self.file is None:
             return self.small
         try:
@@ -158,24 +139,15 @@ class Outbox:
 
     One connection is behind one lock, and no transaction takes long: Tune's loop is one of the callers.
 
-    Example:
-        >>> outbox = Outbox.open(Path(tempfile.mkdtemp()), "/results/sweep", "2026-11-26")
-        >>> outbox.add_reader("storage")
-        >>> last = outbox.append([NewRow("t1", "end", EndRow("finished").packed())])
-        >>> [row.read(EndRow) for row in outbox.read(after=0)]
-        [EndRow(status='finished')]
-        >>> outbox.advance("storage", last)
-        >>> outbox.tidy(), list(outbox.read(after=0))
-        (1, [])
-        >>> outbox.close(remove=True)
-
-    Attributes:
-        is_adopted: Whether an earlier process made it.
-        reached: The number of the last row that an earlier process appended; 0 if none did.
-        began: The number of the last row before this process.
-        last: The number of the last row.
-        nbytes: The size of all that it holds: contents, recipes, and the data of results and media.
-        version: It grows whenever there is something new for readers.
+    >>> outbox = Outbox.open(Path(tempfile.mkdtemp()), "/results/sweep", "2026-11-26")
+    >>> outbox.add_reader("storage")
+    >>> last = outbox.append([NewRow("t1", "end", EndRow("finished").packed())])
+    >>> [row.read(EndRow) for row in outbox.read(after=0)]
+    [EndRow(status='finished')]
+    >>> outbox.advance("storage", last)
+    >>> outbox.tidy(), list(outbox.read(after=0))
+    (1, [])
+    >>> outbox.close(remove=True)
     """
 
     def __init__(self, folder: Path, lock_file: Any) -> None:
@@ -183,7 +155,7 @@ class Outbox:
         self._lock_file = lock_file
         self._database = _connected(folder)
         self._lock, self._deleting, self._checkpointing = threading.Lock(), threading.Lock(), threading.Lock()
-        self._changed, self.version = threading.Condition(), 0
+        self._changed, self.version = threading.Condition(), 0  # grows whenever there is something new for readers
         if not self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'rows'").fetchone():
             self._database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
         (form,) = self._database.execute("PRAGMA user_version").fetchone()
@@ -192,11 +164,11 @@ class Outbox:
         self.is_adopted = self._database.execute("SELECT 1 FROM facts").fetchone() is not None
         self._cursors: dict[str, int] = dict(self._database.execute("SELECT reader, seq FROM cursors").fetchall())
         last, nbytes = self._database.execute(f"SELECT max(seq), total({_COST}) FROM rows").fetchone()
-        self.reached = max(last or 0, *self._cursors.values(), 0)
+        self.reached = max(last or 0, *self._cursors.values(), 0)  # the last row of an earlier process
         nbytes += self._database.execute("SELECT total(length(content)) FROM recipes").fetchone()[0]
         # A number is never given twice: all cursors have passed the rows that were deleted.
         self.began = self.last = max(self.reached, int(1000 * time.time()))
-        self.nbytes = int(nbytes)
+        self.nbytes = int(nbytes)  # of contents, recipes, and the data of results and media
         self._in_memory: list[NewRow] = []  # rows that wait in memory until the disk takes them
         self._skipped: dict[str, list[tuple[int, str, str]]] = {}  # rows that readers do not get
         self._tidied_to = 0
@@ -205,16 +177,11 @@ class Outbox:
 
     @classmethod
     def open(cls, root: Path, storage: str, timestamp: str, last: int = 0) -> Outbox:
-        """Open the outbox of an experiment: that of a process that is gone, or a new one.
+        """Open an experiment's outbox: that of a process that is gone, or a new one. Raises OSError if none can be.
 
-        Args:
-            storage: The experiment's folder on the storage.
-            timestamp: Tune's own time stamp of the experiment, which a restore keeps.
-            last: The last row when Tune took its snapshot. If an outbox ends before it, another machine has gone on
-                with the experiment since: its rows are of results that were undone, or were lost with that machine.
-
-        Raises:
-            OSError: The folder cannot be written, or too many processes run this experiment.
+        ``storage`` is the experiment's folder there; ``timestamp`` Tune's, which a restore keeps; ``last`` the last row
+        when Tune took its snapshot. If an outbox ends before it, another machine has gone on with the experiment since:
+        its rows are of results that were undone, or were lost with that machine.
         """
         name = hashlib.sha256(f"{storage}\n{timestamp}".encode()).hexdigest()[:16]
         for suffix in _SUFFIXES:
@@ -269,8 +236,7 @@ class Outbox:
             parked = self._database.execute("SELECT seq FROM rows WHERE state = ? ORDER BY seq", (_PARKED,)).fetchall()
             for (seq,) in parked:
                 self.last += 1
-                change = "UPDATE rows SET seq = ?, state = ? WHERE seq = ?"
-                self._database.execute(change, (self.last, _READY, seq))
+                self._database.execute("UPDATE rows SET seq = ?, state = ? WHERE seq = ?", (self.last, _READY, seq))
         self.began = self.last
         for file in self.folder.iterdir():  # contents that were written before a kill, and whose rows were not
             if len(file.name) == 32 and file.name not in named:
@@ -295,12 +261,8 @@ class Outbox:
         """Append rows, all or none, and return the number of the last one; Tune's loop calls this.
 
         ``most_bytes`` is how many bytes the outbox may hold. None: the rows must be kept, so if the disk is full, they
-        wait in memory until it takes them, with the next rows or when ``tidy`` is called.
-
-        Raises:
-            OutboxFullError: There is no room for them.
-            sqlite3.Error: The disk does not take the rows, for another reason.
-            OSError: The disk does not take a content, for another reason.
+        wait in memory until it takes them, with the next rows or when ``tidy`` is called. Raises OutboxFullError if
+        there is no room, and sqlite3.Error or OSError if the disk does not take them for another reason.
         """
         nbytes = sum(_cost(row.kind, row.data, row.content) for row in rows)
         try:
@@ -313,11 +275,7 @@ class Outbox:
                 return self.last
 
     def _with_room(self, nbytes: int, most_bytes: float | None, work: Callable[[], Done]) -> Done:
-        """Write ``nbytes`` by ``work``; if there is no room, drop the oldest data of slow readers first.
-
-        Raises:
-            OutboxFullError: There is no room, and nothing can go.
-        """
+        """Write ``nbytes`` by ``work``; for room, drop the oldest data of slow readers, or raise OutboxFullError."""
         while True:
             reason, cause = self._refusal(nbytes, most_bytes), None
             if not reason:
@@ -359,12 +317,7 @@ class Outbox:
     def replace_tape(self, seq: int, row: NewRow, most_bytes: float) -> bool:
         """Replace the tape of row ``seq`` by the row of its clip; return False if the tape is gone already.
 
-        One transaction appends the row and deletes the tape, so that a kill yields neither two rows nor none.
-
-        Raises:
-            OutboxFullError: There is no room for its content.
-            sqlite3.Error: The disk does not take the row.
-            OSError: The disk does not take the content.
+        One transaction does both, so that a kill yields neither two rows nor none. It raises as ``append`` does.
         """
         return self._with_room(len(row.content or b""), most_bytes, lambda: self._replace_tape(seq, row))
 
@@ -392,11 +345,7 @@ class Outbox:
         return True
 
     def recipe(self, hash: str) -> bytes:
-        """Return the recipe that tapes name.
-
-        Raises:
-            ContentLostError: It is not there.
-        """
+        """Return the recipe that tapes name; raises ContentLostError if it is not there."""
         contents = self._select("SELECT content FROM recipes WHERE hash = ?", hash)
         if not contents:
             raise ContentLostError(f"the recipe {hash} is not in the outbox on the driver's disk")
@@ -421,10 +370,9 @@ class Outbox:
         return row.trial, row.kind, row.data, small, name, nbytes, state, recipe
 
     def _insert(self, values: Sequence[tuple[Any, ...]]) -> int:
-        """Insert rows; return the number of the last one.
+        """Insert rows; return the number of the last one. Up to ``_MOST_INSERTED`` rows are one statement.
 
-        It is one statement up to ``_MOST_INSERTED`` rows: Python gives the interpreter's lock to another thread at
-        each statement, and may get it back only 5 ms later.
+        Python gives the interpreter's lock to another thread at each statement, and may get it back only 5 ms later.
         """
         parts = [values[first : first + _MOST_INSERTED] for first in range(0, len(values), _MOST_INSERTED)]
         last = self.last
@@ -436,13 +384,7 @@ class Outbox:
         return last
 
     def complete(self, seq: int, data: bytes, content: bytes | None, most_bytes: float | None = None) -> None:
-        """Give a medium's row that was not ready its data and content; ``most_bytes`` as for ``append``.
-
-        Raises:
-            OutboxFullError: There is no room for the content.
-            sqlite3.Error: The disk does not take the data.
-            OSError: The disk does not take the content.
-        """
+        """Give a medium's row that was not ready its data and content; ``most_bytes`` and errors as for ``append``."""
         self._with_room(len(content or b""), most_bytes, lambda: self._complete(seq, data, content))
 
     def _complete(self, seq: int, data: bytes, content: bytes | None) -> None:
@@ -542,35 +484,28 @@ class Outbox:
 
     def trial(self, trial: str) -> StartRow | None:
         """Return the last start of a trial, or None."""
-        return self._starts("SELECT trial, data FROM trials WHERE trial = ?", trial).get(trial)
+        data = self._select("SELECT data FROM trials WHERE trial = ?", trial)
+        return read_row(StartRow, data[0][0]) if data and unpack(data[0][0]) else None
 
     def all_trials(self) -> dict[str, StartRow]:
         """Return the last start of each trial."""
-        return self._starts("SELECT trial, data FROM trials")
-
-    def _starts(self, query: str, *values: Any) -> dict[str, StartRow]:
-        return {trial: read_row(StartRow, data) for trial, data in self._select(query, *values) if unpack(data)}
+        starts = self._select("SELECT trial, data FROM trials")
+        return {trial: read_row(StartRow, data) for trial, data in starts if unpack(data)}
 
     def trials_without_end(self) -> list[str]:
         """Return the ids of the trials whose end has not been appended, or came before all of their clips."""
         return [trial for (trial,) in self._select("SELECT trial FROM trials WHERE NOT has_ended")]
 
     def end(self, trial: str, status: str, *, is_whole: bool = True) -> None:
-        """Append the end of a trial.
+        """Append the end of a trial; raises sqlite3.Error if the disk does not take it.
 
         If clips are still to be rendered (not ``is_whole``), the process that adopts the outbox appends another end.
-
-        Raises:
-            sqlite3.Error: The disk does not take the row.
         """
         self.append([NewRow(trial, "end", EndRow(status).packed())])
         self.remember(trial, self.trial(trial), has_ended=is_whole)
 
     def tidy(self) -> int:
-        """Delete rows that all readers have passed, a few at a time; return how many.
-
-        Tapes that are still to be rendered stay, and parked rows.
-        """
+        """Delete a few rows that all readers have passed, but no tapes and no parked rows; return how many."""
         if self._in_memory:
             with contextlib.suppress(OSError, sqlite3.Error):
                 self._append([])
@@ -584,17 +519,15 @@ class Outbox:
                     "ORDER BY seq LIMIT ?",
                     (self._tidied_to, passed, TAPE, _PARKED, _TIDY_ROWS),
                 ).fetchall()
-            _delete(
-                [self.folder / name for _, name, _ in passed_rows if name]
-            )  # first: on a full disk SQLite cannot write
+            # The files first: on a full disk SQLite cannot write.
+            _delete([self.folder / name for _, name, _ in passed_rows if name])
             upto = passed_rows[-1][0] if len(passed_rows) == _TIDY_ROWS else passed
             with self._lock:
                 self.nbytes -= sum(cost for _, _, cost in passed_rows)
                 with contextlib.suppress(sqlite3.Error):
                     if not self._is_closed:
-                        self._database.execute(
-                            "DELETE FROM rows WHERE seq <= ? AND kind != ? AND state != ?", (upto, TAPE, _PARKED)
-                        )
+                        query = "DELETE FROM rows WHERE seq <= ? AND kind != ? AND state != ?"
+                        self._database.execute(query, (upto, TAPE, _PARKED))
             self._tidied_to = upto
         return len(passed_rows)
 
@@ -736,11 +669,7 @@ def _cost(kind: str, data: bytes, content: bytes | None) -> int:
 
 
 def outbox_root() -> Path:
-    """Return the folder of all outboxes of this user on this machine, made if need be.
-
-    Raises:
-        OSError: It cannot be made, it belongs to somebody else, or others can read it and it holds other things.
-    """
+    """Return the folder of this user's outboxes, made if need be; raises OSError if it is not safely ours."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     user = os.getuid()
     root = Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir()) / f"tune_media-{user}"
@@ -759,11 +688,7 @@ def outbox_root() -> Path:
 
 
 def outboxes_of(storage: str) -> list[Path]:
-    """Return the outboxes of the experiments that were in a folder on the storage.
-
-    Raises:
-        OSError: The folder of all outboxes cannot be made.
-    """
+    """Return the outboxes of the experiments that were in a folder on the storage; raises OSError."""
     folders = (folder for folder in sorted(outbox_root().iterdir()) if _NAME.fullmatch(folder.name))
     return [folder for folder in folders if _facts_of(folder).get("storage") == storage]
 

@@ -20,25 +20,13 @@ _LOOK_SECONDS = 0.5  # how often a thread looks for work that did not wake it
 
 
 class OutboxThread:
-    """A thread that takes turns, wakes when the outbox changes, and waits after a turn that failed.
+    """A thread that takes turns, wakes when the outbox changes, and waits after a turn that failed."""
 
-    Subclasses say what a turn is.
-
-    Args:
-        name: Of the thread.
-        outbox: The outbox.
-        niceness: How far the thread stands back if the processor is busy, as for ``os.nice``; on Linux only.
-
-    Attributes:
-        gather_seconds: From being woken to the next turn: results that come at once do not wait for their readers.
-        is_away: Whether the last try failed, and will be repeated.
-    """
-
-    gather_seconds = 0.05
+    gather_seconds = 0.05  # from being woken to the next turn: results that come at once do not wait for their readers
 
     def __init__(self, name: str, outbox: Outbox, niceness: int = 0) -> None:
-        self.name, self._outbox, self._niceness = name, outbox, niceness
-        self.is_away = False
+        self.name, self._outbox, self._niceness = name, outbox, niceness  # how far it stands back, as for ``os.nice``
+        self.is_away = False  # whether the last try failed, and will be repeated
         self._lock = threading.Lock()
         self._hurried = threading.Event()
         self._is_closing = self._gave_up = False
@@ -65,11 +53,7 @@ class OutboxThread:
         self._outbox.wake()
 
     def turn(self) -> bool:
-        """Do some work; return whether there may be more at once.
-
-        Raises:
-            Exception: It failed; ``failed`` is asked what to do.
-        """
+        """Do some work; return whether there may be more at once. If it raises, ``failed`` is asked what to do."""
         raise NotImplementedError
 
     def failed(self, error: Exception) -> bool:
@@ -126,10 +110,6 @@ def in_threads(jobs: Sequence[Callable[[], None]], count: int) -> list[BaseExcep
 
     It waits for the rest when one has failed, too: a request that is still under way could undo a later one. The
     threads are daemons, since a storage may hang.
-
-    Example:
-        >>> in_threads([lambda: None, lambda: 1 / 0], 2)
-        [None, ZeroDivisionError('division by zero')]
     """
     errors: list[BaseException | None] = [None] * len(jobs)
     left = list(range(len(jobs)))[::-1]

@@ -79,14 +79,8 @@ class Reader(OutboxThread):
 class BackendReader(Reader, Context):
     """Delivers the rows of the outbox to one backend; it is the backend's ``Context``, too.
 
-    Attributes:
-        reads: Whether the backend has a method that the reader's thread calls, rather than Tune's loop.
-
-    Args:
-        backend: The backend.
-        services: What it shares with other threads.
-        storage: The storage's reader.
-        key: The name of its cursor in the outbox. A new cursor starts at this process's first row.
+    ``reads``: whether the backend has a method that the reader's thread calls, rather than Tune's loop.
+    ``key`` names its cursor in the outbox; a new one starts at this process's first row.
     """
 
     def __init__(self, backend: Backend, services: Services, storage: Storage, key: str) -> None:
@@ -271,7 +265,10 @@ class BackendReader(Reader, Context):
 
     def failed(self, error: Exception) -> bool:
         """Take note of an error: the same again if the tracker is away, else the next row."""
-        if not self._services.faults.strict and self._ask_whether_away(error):
+        is_away = False
+        with self.guard("asking whether an error will pass"):
+            is_away = not self._services.faults.strict and self.backend.is_away(error)
+        if is_away:
             self.fault(f"{self._doing()} (it is tried again)", error, "away")
             self._rows.clear()  # the trial may have gone back before the next try
             return True
@@ -409,11 +406,6 @@ class BackendReader(Reader, Context):
             "space of the driver's disk did not allow to keep all that waited for it"
         )
         self.fault("keeping what waits", error, kind="dropped")
-
-    def _ask_whether_away(self, error: Exception) -> bool:
-        with self.guard("asking whether an error will pass"):
-            return self.backend.is_away(error)
-        return False
 
     def _doing(self) -> str:
         chore = self._next_chore()

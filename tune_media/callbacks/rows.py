@@ -28,34 +28,21 @@ AnyRow = TypeVar("AnyRow", bound=PlainRow)
 
 
 def read_row(kind: type[AnyRow], data: bytes) -> AnyRow:
-    """Return a row of the outbox by its data.
-
-    >>> read_row(BackRow, BackRow(7).packed())
-    BackRow(training_iteration=7)
-    """
+    """Return a row of the outbox by its data."""
     return kind(**unpack(data))
 
 
 @dataclass(frozen=True)
 class StartRow(PlainRow):
-    """``start``: Tune has started a trial. The outbox keeps the last one of each trial.
+    """``start``: Tune has started a trial. The outbox keeps the last one of each trial."""
 
-    Attributes:
-        name: Tune's name of the trial.
-        folder: The name of the trial's folder.
-        searched: The hyperparameters that Tune chose, by their path.
-        time: Seconds since 1970.
-        restored: Whether an earlier process began the trial.
-        process: ``Outbox.began`` of the process that appended it.
-    """
-
-    name: str
-    folder: str
+    name: str  # Tune's
+    folder: str  # its name alone
     config: Mapping[str, Any]
-    searched: Mapping[str, Any]
-    time: float
-    restored: bool
-    process: int
+    searched: Mapping[str, Any]  # the hyperparameters that Tune chose, by their path
+    time: float  # seconds since 1970
+    restored: bool  # whether an earlier process began the trial
+    process: int  # ``Outbox.began`` of the process that appended it
 
 
 @dataclass(frozen=True)
@@ -89,32 +76,20 @@ class AgainRow(PlainRow):
 
 @dataclass(frozen=True)
 class ResultRow(PlainRow):
-    """``result``: the numbers of a result.
-
-    Attributes:
-        live: The names of the values that are no plain data, which ``Services.unpackable`` holds.
-        held_as: The key under which it holds them; empty if there are none.
-        config: The hyperparameters if they have changed, else None.
-        values: The other values by their path, packed.
-    """
+    """``result``: the numbers of a result."""
 
     step: int
     training_iteration: int
     time: float
-    live: Sequence[str]
-    held_as: str
-    config: Mapping[str, Any] | None
-    values: bytes
+    live: Sequence[str]  # the names of the values that are no plain data, which ``Services.unpackable`` holds
+    held_as: str  # the key under which it holds them; empty if there are none
+    config: Mapping[str, Any] | None  # the hyperparameters if they have changed
+    values: bytes  # the other values by their path, packed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MediaRow(PlainRow):
-    """The common part of the rows of media: the place of the media, and why they have no file.
-
-    Attributes:
-        lost: The status of media that have no file, else None; ``note`` says why.
-        tape: The number of the ``tape`` row of which the clip was to be rendered; None for other media.
-    """
+    """The common part of the rows of media: the place of the media, and why they have no file."""
 
     section: str
     key: str
@@ -123,9 +98,9 @@ class MediaRow(PlainRow):
     training_iteration: int | None
     time: float
     lineage: tuple[str, ...]
-    lost: str | None = None
+    lost: str | None = None  # the status of media that have no file; ``note`` says why
     note: str = ""
-    tape: int | None = None
+    tape: int | None = None  # the number of the ``tape`` row of which the clip was to be rendered
 
     def as_lost(self: AnyMediaRow, status: str, note: str) -> AnyMediaRow:
         """Return the row with the note that its media have no file, and why."""
@@ -170,16 +145,11 @@ class MediumRow(MediaRow):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EpisodesRow(MediaRow):
-    """``episodes``: the batches of a result's episodes, which share a file.
-
-    Attributes:
-        clips: For each episode id, the id of each clip by its path.
-        batches: The section, the key and the id of each batch.
-    """
+    """``episodes``: the batches of a result's episodes, which share a file."""
 
     trial_id: str
-    clips: Mapping[str, Mapping[str, str]]
-    batches: Sequence[tuple[str, str, str]]
+    clips: Mapping[str, Mapping[str, str]]  # for each episode id, the id of each clip by its path
+    batches: Sequence[tuple[str, str, str]]  # the section, the key and the id of each
 
     @override
     def names(self, seq: int) -> list[MediaEntry]:
@@ -206,10 +176,9 @@ def medium_row(entry: MediaEntry, tape: int | None = None) -> tuple[MediumRow, b
     medium: Any = entry.medium
     content = medium.__dict__.get("data")
     if isinstance(content, bytes):
-        stripped: Any = object.__new__(type(medium))
-        stripped.__dict__.update(medium.__dict__, data=b"")
-        return MediumRow(**_place(entry), medium=stripped, tape=tape), content
-    return MediumRow(**_place(entry), medium=medium, tape=tape), None
+        medium = object.__new__(type(medium))
+        medium.__dict__.update(entry.medium.__dict__, data=b"")
+    return MediumRow(**_place(entry), medium=medium, tape=tape), content if isinstance(content, bytes) else None
 
 
 def name_row(entry: MediaEntry, own_facts: Mapping[str, Any] | None = None, tape: int | None = None) -> MediumRow:

@@ -81,10 +81,7 @@ class MediaSession:
     """The media of one experiment, and the life of the callbacks that log them.
 
     Tune's loop calls all methods; atexit calls ``end_now`` if the process ends before Tune has ended the experiment.
-    ``state`` is what ``settle`` returned before the experiment was restored; {} if it was not.
-
-    Attributes:
-        key: The experiment's folder on the driver.
+    ``key`` is the experiment's folder on the driver, ``state`` what ``settle`` returned before a restore, else {}.
     """
 
     def __init__(self, key: str, trial: Trial, state: dict[str, Any]) -> None:
@@ -190,10 +187,7 @@ class MediaSession:
         logger.info("tune_media: the index of trial %s is not read yet; its storage is slow", trial.trial_id)
 
     def read(self, trial: Trial, result: dict[str, Any]) -> Report:
-        """Replace the media of a result by their paths, and append it to the outbox; once for all callbacks.
-
-        It waits up to five seconds for the earlier lines of a trial that may have some.
-        """
+        """Replace the media of a result by their paths, and append it to the outbox; once for all callbacks."""
         self.services.faults.raise_first()
         if not self._summary.has_results:  # by now all callbacks were told that the trial starts
             self._retire_readers()
@@ -297,10 +291,7 @@ class MediaSession:
     def append(self, rows: Sequence[NewRow], *, is_bounded: bool = True) -> int:
         """Append rows to the outbox, and wake the readers; rows that are not ``is_bounded`` only name lost media.
 
-        Raises:
-            OutboxFullError: There is no room.
-            OSError: The disk takes nothing.
-            sqlite3.Error: The disk takes nothing.
+        Raises OutboxFullError if there is no room, and OSError or sqlite3.Error if the disk takes nothing.
         """
         self._begin_readers()  # before: rows that no thread reads would be taken for delivered
         last = self._outbox.append(rows, self.services.options.max_spilled_bytes if is_bounded else None)
@@ -399,8 +390,7 @@ class MediaSession:
 
     def _retire_readers(self) -> None:
         """Drop the rows that wait for callbacks that an earlier process had, and the restored experiment has not."""
-        retired = self._outbox.remove_readers_but([STORAGE, *self._readers])
-        for name, rows in retired.items():
+        for name, rows in self._outbox.remove_readers_but([STORAGE, *self._readers]).items():
             if rows:
                 logger.warning(
                     "tune_media: %d rows waited for %s when the driver was killed, and the restored experiment has no "
@@ -494,11 +484,7 @@ def _has_recorder(config: Any) -> bool:
 
 
 def _opened_outbox(trial: Trial, last: int) -> Outbox:
-    """Return the outbox of a trial's experiment: that of a killed process, or a new one.
-
-    Raises:
-        OSError: The driver's disk takes none.
-    """
+    """Return the outbox of a trial's experiment, of a killed process or new; raises OSError if the disk takes none."""
     root, storage = outbox_root(), trial.storage
     place = place_name(storage.storage_filesystem, storage.experiment_fs_path)
     outbox = Outbox.open(root, place, experiment_timestamp(trial), last)

@@ -39,13 +39,10 @@ _CHECKPOINT_SECONDS = 2.0
 
 
 class StorageWriter(Reader):
-    """Writes the media of one experiment.
+    """Writes the media of one experiment; a turn raises if the storage does not answer, and is then taken again.
 
     Tune's loop calls ``know``, ``close`` and ``count_unwritten``, any thread calls ``put_chore`` and ``wait``; the
-    writer's own thread does the rest. A turn raises if the storage does not answer, and is then taken again.
-
-    Args:
-        reached: If an earlier process's outbox is lost: the last row with media that it had appended, of each trial.
+    writer's own thread does the rest. ``reached``: if an earlier process's outbox is lost, each trial's last row in it.
     """
 
     gather_seconds = 0.5  # Ray's TensorBoard logger has the disk write all that is new, in Tune's loop, at each result
@@ -203,7 +200,8 @@ class StorageWriter(Reader):
         for row, failure in zip(waiting, failures, strict=True):
             row.is_done = failure is None
             if failure is not None:
-                row.failures += not _has_no_room(failure)  # the storage took the part of this turn
+                is_full = isinstance(failure, OSError) and failure.errno in _NO_ROOM  # small things fit: the part did
+                row.failures += not is_full
                 if row.failures >= _MAX_FAILURES or self._faults.strict:
                     self._park(row, failure)
                 else:
@@ -239,8 +237,3 @@ class StorageWriter(Reader):
                     self._chores.rotate(-1)
                 raise
             self._drop_chore(chore)
-
-
-def _has_no_room(error: BaseException) -> bool:
-    """Return whether a disk is full: it takes small things and no large ones until room is made."""
-    return isinstance(error, OSError) and error.errno in _NO_ROOM

@@ -256,11 +256,7 @@ class TapeRenderer(OutboxThread):
         self._leave(waiting, why)
 
     def _taped(self, waiting: _WaitingClip) -> TapedClip:
-        """Return a clip as its env runner sent it.
-
-        Raises:
-            ContentLostError: The disk has lost it.
-        """
+        """Return a clip as its env runner sent it; raises ContentLostError if the disk has lost it."""
         tape, episode = unpack(waiting.row.content() or b"")
         recipe = Recipe(waiting.row.recipe, self._outbox.recipe(waiting.row.recipe))
         return TapedClip(tape, recipe, episode)
