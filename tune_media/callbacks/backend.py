@@ -177,11 +177,7 @@ class Context:
 def until_it_works(
     call: Callable[[], None], will_pass: Callable[[Exception], bool], patience: float = _PATIENCE
 ) -> None:
-    """Make a call, and again while its error is one that will pass.
-
-    Raises:
-        Exception: The last error.
-    """
+    """Make a call, and again for ``patience`` seconds while its error is one that will pass; raises the last error."""
     started, pauses = time.monotonic(), iter(_PAUSES)
     while True:
         try:
@@ -200,19 +196,11 @@ class StorageAwayError(OSError):
 def clips_best_first(trial: TrialInfo, context: Context) -> list[Line]:
     """Return the index lines of a trial's clips that count and have a return, as ``clip_rank`` has them.
 
-    They include those of earlier processes.
-
-    Raises:
-        OSError: The storage does not answer, or has not taken all that was reported before.
+    They include those of earlier processes. Raises OSError if the storage does not have all that was reported before.
     """
-    clips = [
-        line
-        for line in context.lines(trial)
-        if line.get("trial_id", trial.trial_id) == trial.trial_id
-        and line.get("status") == STORED
-        and math.isfinite(as_number(line.get("episode_return")))
-        and does_count(line)
-    ]
+    lines = (line for line in context.lines(trial) if line.get("trial_id", trial.trial_id) == trial.trial_id)
+    stored = (line for line in lines if line.get("status") == STORED and does_count(line))
+    clips = (line for line in stored if math.isfinite(as_number(line.get("episode_return"))))
     return sorted(clips, key=clip_rank, reverse=True)
 
 
@@ -336,17 +324,11 @@ class Backend:
 
 
 class RowKind(NamedTuple):
-    """How rows of one kind reach a backend.
+    """How rows of one kind reach a backend."""
 
-    Attributes:
-        method: The backend's method.
-        doing: A name for the call, for warnings.
-        noun: What a tracker lacks without the row; empty if that is nothing worth a warning.
-    """
-
-    method: str
-    doing: str
-    noun: str = ""
+    method: str  # of the backend
+    doing: str  # a name for the call, for warnings
+    noun: str = ""  # what a tracker lacks without the row; empty if that is nothing worth a warning
 
     def call(self, backend: Backend, trial: TrialInfo, *arguments: Any) -> None:
         """Call the backend's method with a trial and more arguments."""

@@ -16,30 +16,19 @@ from tune_media.storage.filesystem import for_small_files, place_name
 
 @dataclass(frozen=True)
 class Delivery:
-    """The outcome of delivering an outbox.
-
-    Attributes:
-        line: What was stored, and what the storage did not take; empty if another process has the outbox.
-        is_whole: Whether the storage has everything that waited for it.
-        is_gone: Whether nothing is left in it.
-    """
+    """The outcome of delivering an outbox."""
 
     folder: Path
-    line: str = ""
-    is_whole: bool = False
-    is_gone: bool = False
+    line: str = ""  # what was stored, and what the storage did not take; empty if another process has the outbox
+    is_whole: bool = False  # whether the storage has everything that waited for it
+    is_gone: bool = False  # whether nothing is left in it
 
 
 def deliver(filesystem: pyarrow.fs.FileSystem, experiment: str, seconds: float) -> list[Delivery]:
-    """Store what waits on this machine for the storage of an experiment.
+    """Store what waits on this machine for the storage of an experiment; each outbox may take so many seconds.
 
-    What waits for trackers stays, and so do tapes: ``Tuner.restore`` continues with both.
-
-    Args:
-        seconds: How long each outbox may take.
-
-    Raises:
-        OSError: The folder of all outboxes cannot be read.
+    What waits for trackers stays, and so do tapes: ``Tuner.restore`` continues with both. Raises OSError if the folder
+    of all outboxes cannot be read.
     """
     deliveries = []
     for folder in outboxes_of(place_name(filesystem, experiment)):

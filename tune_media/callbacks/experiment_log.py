@@ -101,7 +101,7 @@ class ExperimentLog:
         self._earlier = earlier
 
     def trial(self, trial_id: str) -> TrialLines | None:
-        """Return a trial, with all that earlier processes left; None if it is unknown."""
+        """Return a known trial, with all that earlier processes left, or None."""
         if trial_id not in self._trials:
             start = self._services.outbox.trial(trial_id)
             if start is None:

@@ -24,17 +24,13 @@ _GOES_ON = (
 class Faults:
     """Counts faults and says each kind once. Any thread calls any method.
 
-    Args:
-        strict: Let exceptions through; those of the background are raised at the next chance.
-
-    Attributes:
-        count: How many faults there were.
-        problems: All problems that the driver knows of, its faults and those of recording.
+    ``strict`` lets exceptions through; those of the background are raised at the next chance.
     """
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.count = 0
+        # All problems that the driver knows of: its faults, and those of recording.
         self.problems = Problems(functools.partial(logger.warning, "tune_media: %s"), _MAX_KINDS)
         self._first: Exception | None = None
 

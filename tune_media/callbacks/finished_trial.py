@@ -46,26 +46,19 @@ class ExportSummary:
 
 @dataclass(frozen=True)
 class FinishedTrial:
-    """A trial that is over, read from its files and Tune's snapshots.
-    ``results`` are the lines of those that count; for ``chosen`` see ``nested_choice``.
-    """
+    """A trial that is over, read from its files and Tune's snapshots."""
 
     files: TrialFiles
-    results: Sequence[bytes] = field(repr=False)
+    results: Sequence[bytes] = field(repr=False)  # the lines of those that count
     info: TrialInfo
     status: Status
-    chosen: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    chosen: Mapping[str, Any] = field(default_factory=dict, repr=False)  # see ``nested_choice``
 
     @classmethod
     def of(cls, files: TrialFiles, differing: Sequence[str], state: ExperimentState) -> FinishedTrial:
-        """Read a trial.
+        """Read a trial; raises OSError if the storage does not answer.
 
-        Args:
-            differing: The hyperparameters that differ between the trials, which are taken as those that Tune chose if
-                no snapshot tells.
-
-        Raises:
-            OSError: The storage does not answer.
+        If no snapshot tells what Tune chose, it is the hyperparameters that are ``differing`` between the trials.
         """
         results = files.result_lines()
         first, last = (json_object(results[0]), json_object(results[-1])) if results else ({}, {})
@@ -104,18 +97,17 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, p
     backend whose calls are repeatable may be given the same trial again. A result or medium that cannot be read, or
     that the tracker refuses, is skipped alone. While the tracker is away, a call is repeated for ``patience`` seconds.
 
-    Raises:
-        AlreadyThereError: The tracker has the trial already.
-        Exception: The trial cannot be started or ended, or the tracker is away.
+    Raises AlreadyThereError if the tracker has the trial; any other error if the trial cannot be started or ended, or
+    the tracker is away.
     """
-    for kind, what, *arguments in calls_of(trial, exported.problems):
+    for kind, label, *arguments in calls_of(trial, exported.problems):
         call = functools.partial(ROW_KINDS[kind].call, backend, trial.info, *arguments)
         try:
             until_it_works(call, backend.is_away, patience)
         except Exception as error:
             if kind in ("start", "end") or backend.is_away(error):
                 raise
-            exported.problems.append(f"{trial.info.name}, {what}: {error_text(error)}")
+            exported.problems.append(f"{trial.info.name}, {label}: {error_text(error)}")
         else:
             exported.results += kind == "result"
             exported.media += kind == "media" and not arguments[0].is_episodes
@@ -125,18 +117,18 @@ def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, p
 def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, ...]]:
     """Yield the calls for a trial's results and media that count, as a backend got them while it ran.
 
-    Of each call: the kind of row that asks for it, a name for what it logs, and the arguments after the trial.
+    A call is the kind of row that asks for it, a name for the logged value, and the arguments after the trial.
     ``problems`` gets a sentence for each medium that cannot be read, and for results that are missing.
     """
     files, name = trial.files, trial.info.name
     lines = [line for line in (*files.lines, *files.report_lines) if not line.get("rolled_back")]
     lines.sort(key=iteration_of)
-    row, iteration, config, at = 0, 0, "", trial.info.time
+    row, iteration, config, reported = 0, 0, "", trial.info.time
 
     def media(some: Sequence[Line]) -> Iterator[tuple[Any, ...]]:
         for number, line in enumerate(some, row + 1):
             try:
-                entry = entry_of_line(line, files.read_media, at, number)
+                entry = entry_of_line(line, files.read_media, reported, number)
             except Exception as error:  # of one file: it is gone, or broken
                 problems.append(f"{name}, {line['path']}: {error_text(error)}")
                 continue
@@ -144,14 +136,14 @@ def calls_of(trial: FinishedTrial, problems: list[str]) -> Iterator[tuple[Any, .
 
     yield "start", "its start"
     for result in map(json_object, trial.results):
-        row, at = row + 1, result_time(result) or trial.info.time
+        row, reported = row + 1, result_time(result) or trial.info.time
         iteration = whole_number(result.get("training_iteration"))
         before, config = config, without_address(shown(result.get("config")))
         report = Report(
             result_step(result),
             iteration,
             {**without_lists(result), "config": plain_config(result.get("config") or {}, trial.chosen)},
-            time=at,
+            time=reported,
             changed=functools.partial(bool, before and config != before),
             row=row,
         )

@@ -8,20 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tune_media.callbacks import rows
 from tune_media.callbacks.backend import Report
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.maker import KILLED
 from tune_media.callbacks.outbox import TAPE, NewRow
-from tune_media.callbacks.rows import (
-    AgainRow,
-    BackRow,
-    ResultRow,
-    clips_by_episode,
-    episodes_row,
-    medium_row,
-    name_row,
-    read_media_row,
-)
 from tune_media.callbacks.services import hyperparameters
 from tune_media.experiment.results import result_step, result_time
 from tune_media.results.clean import clean_result
@@ -112,7 +103,7 @@ def take_media(
     if not is_copy:
         if known.note_iteration_went_back(iteration):
             taken.went_back = True
-            taken.rows.append(NewRow(known.trial_id, "back", BackRow(iteration).packed()))
+            taken.rows.append(NewRow(known.trial_id, "back", rows.BackRow(iteration).packed()))
         with faults.guard("the reader", "reading problems of recording", later=True):
             for problem in take_problems(result):
                 faults.problems.add(problem)
@@ -133,7 +124,7 @@ def take_media(
                 where = (found.section, found.key, placed.path, step, iteration, now, known.lineage)
                 taken.entries.append(MediaEntry(medium, *where))
             if placed.comes_again:
-                again = AgainRow(placed.id, placed.is_earlier)
+                again = rows.AgainRow(placed.id, placed.is_earlier)
                 taken.rows.append(NewRow(known.trial_id, "again", again.packed()))
             return placed.path
         return f"not stored: {medium.kind} {found.section}/{found.key}"
@@ -161,7 +152,7 @@ def _result_row(intake: TrialIntake, taken: ResultIntake) -> NewRow:
     values, taken.unpackable = pack_each(report.flat)
     taken.held_as = new_id() if taken.unpackable else ""
     live = sorted(map(str, taken.unpackable))
-    row = ResultRow(report.step, report.training_iteration, report.time, live, taken.held_as, config, values)
+    row = rows.ResultRow(report.step, report.training_iteration, report.time, live, taken.held_as, config, values)
     return NewRow(intake.known.trial_id, "result", row.packed())
 
 
@@ -174,7 +165,7 @@ def _media_rows(trial_id: str, entries: Sequence[MediaEntry], faults: Faults, ro
         if type(medium) in MEDIA or not medium.is_rendered:
             try:
                 if medium.is_rendered:
-                    data, content = medium_row(entry)
+                    data, content = rows.medium_row(entry)
                     row = NewRow(trial_id, "media", data.packed(), content)
                 else:
                     from tune_media.callbacks.tape_renderer import tape_row  # loads the encoder, as the clip did
@@ -182,9 +173,9 @@ def _media_rows(trial_id: str, entries: Sequence[MediaEntry], faults: Faults, ro
                     row = tape_row(trial_id, entry)
             except Exception as error:  # the user's own facts of it; the other media are kept
                 faults.report("the store", f"writing {entry.path}", error)
-                row = NewRow(trial_id, "media", name_row(entry).as_lost(FAILED, error_text(error)).packed())
+                row = NewRow(trial_id, "media", rows.name_row(entry).as_lost(FAILED, error_text(error)).packed())
         else:
-            name = name_row(entry).as_lost(FAILED, KILLED).packed()
+            name = rows.name_row(entry).as_lost(FAILED, KILLED).packed()
             if isinstance(medium, RawVideo) and medium.nbytes > room:  # the array waits on the disk
                 row = NewRow(trial_id, "media", name, medium.packed(), ready=False)
             else:
@@ -192,7 +183,7 @@ def _media_rows(trial_id: str, entries: Sequence[MediaEntry], faults: Faults, ro
                 room -= medium.nbytes
         yield row
     if episodes := [entry for entry in entries if entry.is_episodes]:
-        batches, content = episodes_row(trial_id, episodes, clips_by_episode(entries))
+        batches, content = rows.episodes_row(trial_id, episodes, rows.clips_by_episode(entries))
         yield NewRow(trial_id, "episodes", batches.packed(), content)
 
 
@@ -200,5 +191,5 @@ def without_content(row: NewRow, reason: str) -> NewRow:
     """Return a row for which there is no room, as one that says so."""
     if row.kind not in ("media", TAPE, "episodes"):
         return row
-    data = read_media_row(row.kind, row.data).as_lost(DROPPED, reason).packed()
+    data = rows.read_media_row(row.kind, row.data).as_lost(DROPPED, reason).packed()
     return NewRow(row.trial, "media" if row.kind == TAPE else row.kind, data)

@@ -50,10 +50,7 @@ class JsonMediaLoggerCallback(MediaLoggerCallback, JsonLoggerCallback):
 
 
 class JsonBackend(Backend):
-    """Writes result.json and params.json as Ray does, in Tune's loop, before Tune copies them.
-
-    Media need nothing more: they are files already.
-    """
+    """Writes result.json and params.json as Ray does, in Tune's loop, before Tune copies them."""
 
     name = "JSON"
     in_loop = frozenset({"start", "metrics", "end", "finish"})
@@ -98,8 +95,7 @@ class JsonBackend(Backend):
     def _open(self, trial: TrialInfo) -> None:
         """Open result.json to append to it.
 
-        Ray's ``log_trial_start`` would first replace the file by the storage's copy, which lacks the lines since
-        Tune's last sync.
+        Ray's ``log_trial_start`` would replace it by the storage's copy, which lacks the lines since Tune's last sync.
         """
         files = json_files(self._rays)
         if trial.ray in files:

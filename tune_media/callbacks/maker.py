@@ -26,10 +26,7 @@ _PAUSE = 1.0  # seconds between tries to write to a disk that is full
 
 
 class Maker:
-    """One thread that makes contents, and gives them to the rows that wait for them.
-
-    Tune's loop calls ``adopt``, ``room``, ``make`` and ``close``.
-    """
+    """A thread that makes contents for rows that wait; Tune's loop calls ``adopt``, ``room``, ``make``, ``close``."""
 
     def __init__(self, services: Services) -> None:
         self._services, self._outbox, self._faults = services, services.outbox, services.faults
@@ -45,11 +42,7 @@ class Maker:
         return self._services.options.max_pending_bytes - self._nbytes
 
     def make(self, seq: int, entry: MediaEntry | None) -> None:
-        """Begin to make the content of a row, if there is room for what waits.
-
-        Args:
-            entry: The medium in memory. None: the row holds its raw array.
-        """
+        """Begin to make the content of a row, if there is room; without an ``entry``, the row holds its raw array."""
         if entry is not None and entry.medium.nbytes > self.room:
             most = self._services.options.max_pending_bytes
             reason = f"more than MediaOptions(max_pending_bytes={most}) wait in memory for their files to be made"
@@ -95,7 +88,11 @@ class Maker:
     def _make(self, seq: int, entry: MediaEntry | None) -> None:
         """Make the content of a row; all readers wait for the row, so it is completed if that fails, too."""
         try:
-            made = self._of_row(seq) if entry is None else entry
+            made = entry
+            if made is None:
+                (waiting,) = self._outbox.read(seq - 1, 1)
+                (named,) = waiting.media().names(seq)
+                made = dataclasses.replace(named, medium=RawVideo.unpacked(waiting.content() or b""))
             row, content = medium_row(dataclasses.replace(made, medium=made_medium(made.medium)))
             data = row.packed()
         except BaseException as error:
@@ -125,22 +122,13 @@ class Maker:
             if self._is_closing.wait(_PAUSE):
                 return  # what is not ready at the end of the experiment is named there
 
-    def _of_row(self, seq: int) -> MediaEntry:
-        (row,) = self._outbox.read(seq - 1, 1)
-        (named,) = row.media().names(seq)
-        return dataclasses.replace(named, medium=RawVideo.unpacked(row.content() or b""))
-
 
 def _size(entry: MediaEntry | None) -> int:
     return 0 if entry is None else entry.medium.nbytes
 
 
 def made_medium(medium: Medium) -> Medium:
-    """Return a medium as plain data: as it is, or as the finished file that it becomes.
-
-    Raises:
-        Exception: Its file cannot be made.
-    """
+    """Return a medium as plain data, or as the finished file that it becomes; raises if that cannot be made."""
     if type(medium) in MEDIA:
         return medium
     made: Callable[[], Medium] | None = getattr(medium, "made", None)

@@ -214,7 +214,7 @@ class Outbox:
 
     @classmethod
     def adopt(cls, folder: Path) -> Outbox | None:
-        """Open the outbox in a folder, or a new one; None if another process has it, or it cannot be read.
+        """Open the outbox in a folder, or a new one, unless another process has it or it cannot be read.
 
         Files that the storage had refused are tried again.
         """
@@ -427,7 +427,7 @@ class Outbox:
         return [trial for (trial,) in self._select(query, after, *kinds)]
 
     def _select(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows that a query finds; none if the outbox is closed: a thread that hung may outlive it."""
+        """Return the rows that a query finds, or none if the outbox is closed: a thread that hung may outlive it."""
         with self._lock:
             return [] if self._is_closed else self._database.execute(query, values).fetchall()
 
@@ -717,7 +717,7 @@ def remove_expired(root: Path) -> None:
 
 
 def _facts_of(folder: Path) -> dict[str, str]:
-    """Return an outbox's facts without taking it; none if it cannot be read."""
+    """Return an outbox's facts without taking it, or none if it cannot be read."""
     place = f"{(folder / 'outbox.sqlite').absolute().as_uri()}?mode=ro"
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(place, uri=True)) as database:
         return dict(database.execute("SELECT name, value FROM facts").fetchall())

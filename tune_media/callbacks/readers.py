@@ -211,7 +211,7 @@ class BackendReader(Reader, Context):
                 self._lacks[trial_id, row_kind.noun] += count
 
     def _called_for(self, kind: str) -> RowKind | None:
-        """Return how this thread calls the backend for rows of a kind; None if it does not."""
+        """Return how this thread calls the backend for rows of a kind, or None if it does not."""
         row_kind = ROW_KINDS.get(kind)
         return None if row_kind is None or row_kind.method in self.backend.in_loop else row_kind
 
@@ -328,7 +328,7 @@ class BackendReader(Reader, Context):
             self._trials.pop(row.trial, None)
 
     def _trial_of(self, row: Row) -> TrialInfo | None:
-        """Return the trial of a row, which is started if the backend has not; None if it gets nothing of it."""
+        """Return the trial of a row, started if need be, or None if the backend gets nothing of it."""
         if row.kind == "start":
             return self._start(row.trial, row.read(StartRow))
         trial = self._trials.get(row.trial)

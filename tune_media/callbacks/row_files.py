@@ -17,18 +17,15 @@ from tune_media.values.secrets import error_text
 
 @dataclass(eq=False)
 class StorageRow:
-    """A row on its way to the storage: lines for the log, and files, which may be refused a few times.
-
-    ``is_new``: the file is not on the storage yet. ``is_done``: all files are.
-    """
+    """A row on its way to the storage: lines for the log, and files, which may be refused a few times."""
 
     row: Row
     trial: TrialLines
     lines: list[LogLine] = field(default_factory=list)
     files: FileSet | None = None
-    is_new: bool = True
+    is_new: bool = True  # whether its file is not on the storage yet
     failures: int = 0
-    is_done: bool = False
+    is_done: bool = False  # whether all its files are
 
 
 class RowFiles:

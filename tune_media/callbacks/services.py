@@ -41,30 +41,22 @@ class Storage(Protocol):
 
 @dataclass(eq=False)
 class Services:
-    """What the threads of one experiment share.
-
-    Attributes:
-        staging: The experiment's folder on the driver, or None if it is not known.
-        options: The user's options: those of the first callback that was given any.
-        unpackable: Values of results that only this process has, such as W&B's own classes, by the name in their rows.
-        restored: Whether an earlier process began a trial, by its id.
-        waited: How long its end has waited for the storage, seconds.
-        exit_by: When the process must be gone, by the monotonic clock, on SIGTERM.
-    """
+    """What the threads of one experiment share."""
 
     outbox: Outbox
     filesystem: pyarrow.fs.FileSystem
     experiment: str
-    staging: Path | None
+    staging: Path | None  # the experiment's folder on the driver, if it is known
     name: str
-    options: MediaOptions = DEFAULT_OPTIONS
+    options: MediaOptions = DEFAULT_OPTIONS  # those of the first callback that was given any
     faults: Faults = field(default_factory=lambda: Faults(strict=False))
     summary: Summary = field(init=False)
+    # Values of results that only this process has, such as W&B's own classes, by the name in their rows.
     unpackable: dict[str, dict[str, Any]] = field(default_factory=dict)
-    restored: dict[str, bool] = field(default_factory=dict)
+    restored: dict[str, bool] = field(default_factory=dict)  # whether an earlier process began a trial, by its id
     has_ended: bool = False
-    waited: float = 0.0
-    exit_by: float | None = None
+    waited: float = 0.0  # how long its end has waited for the storage, seconds
+    exit_by: float | None = None  # when the process must be gone, by the monotonic clock, on SIGTERM
 
     def __post_init__(self) -> None:
         self.summary = Summary(self.faults, self.experiment, as_argument(self.filesystem, self.experiment))
@@ -123,10 +115,7 @@ class Services:
         return seconds if self.exit_by is None else min(seconds, self.time_left())
 
     def time_left(self) -> float:
-        """Return how long the end of the experiment may still wait for the storage; seconds.
-
-        The time that a tracker takes does not count, except on SIGTERM.
-        """
+        """Return how long the end may still wait for the storage, seconds; a tracker's time counts only on SIGTERM."""
         left = self.options.flush_seconds - self.waited
         if self.faults.strict and self.faults.count:  # the first fault ends it all
             left = min(left, 1.0)
@@ -134,12 +123,9 @@ class Services:
 
 
 def hyperparameters(trial: Trial, config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a trial's hyperparameters as plain data, and those of them that Tune chose, by path.
+    """Return hyperparameters, a trial's or a result's, as plain data, and those of them that Tune chose, by path.
 
     Tune's own ``evaluated_params`` hold stand-ins for objects, and no value that a function samples.
-
-    Args:
-        config: Its hyperparameters; those of a result, if PBT has changed them.
     """
     chosen = nested_choice(trial.evaluated_params, unresolved_config(trial))
     values = {name: value for name, value in dict(config or {}).items() if name != "callbacks"}

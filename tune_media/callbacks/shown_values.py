@@ -11,9 +11,8 @@ import numpy as np
 def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers among some values. A text that is a number is one, as for Ray; so is an array of one value.
 
-    Example:
-        >>> numbers_of({"score": 1, "text": "best", "lr": "1e-3", "loss": np.array([0.5]), "is_done": True})
-        {'score': 1.0, 'lr': 0.001, 'loss': 0.5, 'is_done': 1.0}
+    >>> numbers_of({"score": 1, "text": "best", "lr": "1e-3", "loss": np.array([0.5]), "is_done": True})
+    {'score': 1.0, 'lr': 0.001, 'loss': 0.5, 'is_done': 1.0}
     """
     numbers: dict[str, float] = {}
     for name, value in values.items():
@@ -27,13 +26,7 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def caption_of(facts: Mapping[str, Any], step: int) -> str:
-    """Return the text of a clip's caption.
-
-    >>> caption_of({"episode_return": 231.0, "episode_length": 231}, step=4000)
-    'return 231, length 231, step 4000'
-    >>> caption_of({}, step=3)
-    'step 3'
-    """
+    """Return the text of a clip's caption, such as ``return 231, length 231, step 4000``."""
     parts = []
     if isinstance(facts.get("episode_return"), (int, float)):
         parts.append(f"return {facts['episode_return']:.6g}")

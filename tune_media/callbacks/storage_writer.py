@@ -112,8 +112,7 @@ class StorageWriter(Reader):
             return False
         self._log.forget_ended()
         self._rows, self._is_logged, self._at = [], False, self._read_to
-        if self._at > self._outbox.position(STORAGE):
-            self._outbox.advance(STORAGE, self._at)
+        self._outbox.advance(STORAGE, self._at)
         self._do_chores()
         while self._outbox.tidy():
             pass

@@ -25,35 +25,15 @@ _WITH_A_LOOP = "in a loop of your own, report what RecordEpisodes.take() returns
 
 
 class Summary:
-    """Counts for the last line. Any thread calls any method.
-
-    Attributes:
-        argument: The experiment as the command line takes it.
-        has_new: Whether media have come.
-        had_media: Whether media were recorded before the experiment was restored.
-        has_recorder: Whether a trial's config has a recorder.
-        has_results: Whether a trial has reported a result.
-
-    Example:
-        >>> from tune_media.callbacks.faults import Faults
-        >>> from tune_media.values.problems import Problem
-        >>> faults, folder = Faults(strict=False), "/results/sweep"
-        >>> summary = Summary(faults, folder, folder)
-        >>> summary.stored("49541_00000", nbytes=15_000)
-        >>> summary.episodes("49541_00000", 3)
-        >>> print(summary.line())
-        tune_media: stored 1 media file of 1 trial, 0.015 MB, in /results/sweep/<trial>/media, listed in its \
-index.jsonl. The data of 3 episodes is in <trial>/episode_data.
-        >>> faults.problems.add(Problem("env_runners=[7] matches none of the 2 env runners", lost=4))
-        >>> print(Summary(faults, folder, folder).line())
-        tune_media: nothing was recorded, because: env_runners=[7] matches none of the 2 env runners (4 episodes \
-without a clip).
-    """
+    """Counts for the last line. Any thread calls any method."""
 
     def __init__(self, faults: Faults, folder: str, argument: str) -> None:
-        self._faults, self._folder, self.argument = faults, folder, argument
+        self._faults, self._folder = faults, folder
+        self.argument = argument  # the experiment, as the command line takes it
         self._lock = threading.Lock()
-        self.has_new = self.had_media = self.has_recorder = self.has_results = False
+        self.has_new = self.had_media = False  # whether media have come now, and before a restore
+        self.has_recorder = False  # whether a trial's config has a recorder
+        self.has_results = False  # whether a trial has reported a result
         self._without_result: dict[str, str] = {}  # names of the trials that failed before their first result, by id
         self._files = self._episodes = self._lost = self._nbytes = 0
         self._tapes = self._unrendered = self._left = 0
@@ -195,7 +175,10 @@ without a clip).
                 "no result held any media, though the config has record_episodes(...): no episode of its sections= has "
                 'ended. With sections="evaluation", set evaluation_interval= so that the sweep reaches one'
             )
-        return f"tune_media: nothing was recorded, because: {reasons or _not_asked()}."
+        if not reasons:  # the remedy for what the script uses comes first
+            remedies = [_WITH_RLLIB, _WITH_A_LOOP] if "ray.rllib" in sys.modules else [_WITH_A_LOOP, _WITH_RLLIB]
+            reasons = f"no result held any media: {'; '.join(remedies)}. `tune-media doctor` checks an env"
+        return f"tune_media: nothing was recorded, because: {reasons}."
 
     def _lost_text(self) -> str:
         return f"{self._lost} could not be stored ({first_names(self._lost_names, _MAX_NAMES, count=self._lost)})"
@@ -204,9 +187,3 @@ without a clip).
         if not self._faults.count:
             return ""
         return f" {self._faults.count} fault(s) were met on the way; the first of each kind is in the log."
-
-
-def _not_asked() -> str:
-    """Return the reason if no recorder was set up; the remedy for what the script uses comes first."""
-    remedies = [_WITH_RLLIB, _WITH_A_LOOP] if "ray.rllib" in sys.modules else [_WITH_A_LOOP, _WITH_RLLIB]
-    return f"no result held any media: {'; '.join(remedies)}. `tune-media doctor` checks an env"

@@ -163,7 +163,10 @@ class TapeRenderer(OutboxThread):
     @override
     def turn(self) -> bool:
         self._leave_stale()
-        self._end_trials()
+        for waiting in self._all():  # after a while the clips of a trial that has ended stay tapes
+            if waiting.row.trial in self._ends and time.monotonic() > self._ends[waiting.row.trial][1]:
+                self._leave(waiting, "the trial ended first")
+        self._append_ends(but={waiting.row.trial for waiting in self._all()})
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -209,7 +212,6 @@ class TapeRenderer(OutboxThread):
         return bool(same)
 
     def _work(self) -> None:
-        """Render the tape that was chosen, in the worker's thread."""
         try:
             self._render(self._rendering)
         except BaseException as error:
@@ -219,7 +221,6 @@ class TapeRenderer(OutboxThread):
             self._outbox.wake()
 
     def _render(self, waiting: list[_WaitingClip]) -> None:
-        """Render a tape, and append its clips to the outbox."""
         first = waiting[0]
         try:
             verdict = verdict_on(first.row.recipe)
@@ -262,7 +263,6 @@ class TapeRenderer(OutboxThread):
         return TapedClip(tape, recipe, episode)
 
     def _append_clip(self, waiting: _WaitingClip, clips: dict[str, EncodedVideo]) -> None:
-        """Append a clip, one of those that were rendered of its tape."""
         try:
             entry = replace(waiting.entry, medium=self._taped(waiting).finished(clips))
             row, content = medium_row(entry, tape=waiting.row.seq)
@@ -340,13 +340,6 @@ class TapeRenderer(OutboxThread):
         with self._lock:
             self._waiting.pop(waiting.row.seq, None)
         return is_new
-
-    def _end_trials(self) -> None:
-        """Append the ends of trials of which no clip waits; after a while the clips of a trial stay tapes."""
-        for waiting in self._all():
-            if waiting.row.trial in self._ends and time.monotonic() > self._ends[waiting.row.trial][1]:
-                self._leave(waiting, "the trial ended first")
-        self._append_ends(but={waiting.row.trial for waiting in self._all()})
 
     def _append_ends(self, but: Collection[str] = ()) -> None:
         for trial in self._ends.keys() - but:

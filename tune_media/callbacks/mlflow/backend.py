@@ -25,10 +25,7 @@ _STATUS = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 
 
 class MlflowBackend(Backend):
-    """Logs to MLflow, in the backend's own thread; only ``setup`` is called by Tune's loop.
-
-    A message that MLflow's server does not answer is delivered again until it is there.
-    """
+    """Logs to MLflow, in the backend's own thread; only ``setup`` is called by Tune's loop."""
 
     name = "MLflow"
 
@@ -50,9 +47,8 @@ class MlflowBackend(Backend):
         import mlflow
 
         self.use_token()
-        os.environ.setdefault(
-            _HTTP_RETRIES, "0"
-        )  # a server that hangs would do both; the reader looks before it repeats
+        # A server that hangs would do both; the reader looks before it repeats.
+        os.environ.setdefault(_HTTP_RETRIES, "0")
         rays = self._rays
         rays.tracking_uri = connection.with_password(rays.tracking_uri, "MLFLOW_TRACKING_URI")
         rays.registry_uri = connection.with_password(rays.registry_uri, "MLFLOW_REGISTRY_URI")
@@ -67,7 +63,7 @@ class MlflowBackend(Backend):
 
     @override
     def start(self, trial: TrialInfo) -> None:
-        run = self._runs_for(trial).start(trial.trial_id, trial.name, self._rays.tags or {}, at=trial.time)
+        run = self._runs_for(trial).start(trial.trial_id, trial.name, self._rays.tags or {}, time=trial.time)
         if not self._rays.log_params_on_trial_end:
             self._log_params(run, trial.config)
 

@@ -17,19 +17,14 @@ _AWAY = (408, 429, 502, 503, 504)  # statuses after which it is worth trying aga
 _REFUSED = (401, 403)
 _MAX_CHARACTERS = 400  # of what a server answers, which may be a page
 _BOTOS = ("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError")
-
-
 _HIDDEN: dict[str, str] = {}  # this process's URIs, by the ones without their passwords
 
 
 def hide_password(uri: str | None) -> str | None:
     """Return a URI without its password, for a file; ``with_password`` puts it back.
 
-    Example:
-        >>> hide_password("postgresql://me:secret@host/runs")
-        'postgresql://***@host/runs'
-        >>> hide_password("http://localhost:5000")
-        'http://localhost:5000'
+    >>> hide_password("postgresql://me:secret@host/runs")
+    'postgresql://***@host/runs'
     """
     if uri is None:
         return None
@@ -40,21 +35,12 @@ def hide_password(uri: str | None) -> str | None:
 
 
 def whole_uri(uri: str | None) -> str | None:
-    """Return a URI with its password, or None if only another process knew the password.
-
-    Example:
-        >>> whole_uri("s3://bucket/runs"), whole_uri("s3://***@elsewhere/runs")
-        ('s3://bucket/runs', None)
-    """
+    """Return a URI with its password, or None if only another process knew the password."""
     return uri if uri is None or HIDDEN not in uri else _HIDDEN.get(uri)
 
 
 def with_password(uri: str | None, variable: str) -> str | None:
-    """Return a URI with its password.
-
-    Raises:
-        ValueError: The password is not known.
-    """
+    """Return a URI with its password; raises ValueError if that is not known."""
     if uri is None:
         return None
     whole = whole_uri(uri) or os.environ.get(variable)
@@ -84,12 +70,10 @@ def is_away(error: Exception) -> bool:
 
 
 def find_experiment(client: Any, name: str | None) -> Any:
-    """Return the MLflow experiment that a sweep is logged to, as Ray chooses it; None if it is to be created.
+    """Return the MLflow experiment of a sweep, as Ray chooses it, or None if it is to be created.
 
-    It is the one that ``MLFLOW_EXPERIMENT_ID`` names, if there is one, else the one of this name.
-
-    Raises:
-        ValueError: The experiment is deleted; or there is none with the id, and ``name`` is None.
+    It is the one that ``MLFLOW_EXPERIMENT_ID`` names, if there is one, else the one of this name. Raises ValueError if
+    it is deleted; or if there is none with the id, and ``name`` is None.
     """
     from mlflow.exceptions import MlflowException
 
@@ -104,9 +88,8 @@ def find_experiment(client: Any, name: str | None) -> Any:
                 raise ValueError(
                     f"MLflow has no experiment with the id {id} (MLFLOW_EXPERIMENT_ID), and no name is given. "
                     + remedy(
-                        "Pass "
-                        + argument("experiment_name=")
-                        + ", or set MLFLOW_EXPERIMENT_ID to the id of an experiment that exists."
+                        f"Pass {argument('experiment_name=')}, or set MLFLOW_EXPERIMENT_ID to the id of an experiment "
+                        "that exists."
                     )
                 ) from None
     if experiment is None and name is not None:
@@ -115,9 +98,8 @@ def find_experiment(client: Any, name: str | None) -> Any:
         raise ValueError(
             f"the MLflow experiment {experiment.name!r} (id {experiment.experiment_id}) is deleted. "
             + remedy(
-                "Pass another "
-                + argument("experiment_name=")
-                + f", or restore it: mlflow experiments restore --experiment-id {experiment.experiment_id}"
+                f"Pass another {argument('experiment_name=')}, or restore it: mlflow experiments restore "
+                f"--experiment-id {experiment.experiment_id}"
             )
         )
     return experiment
@@ -126,13 +108,10 @@ def find_experiment(client: Any, name: str | None) -> Any:
 def check(
     tracking_uri: str | None, registry_uri: str | None, seconds: float, experiment_name: str | None = None
 ) -> None:
-    """Ask MLflow for the experiment, to find out whether its URI and the experiment can work.
+    """Ask MLflow for the experiment; raises ValueError if its URI or the experiment cannot work.
 
-    A server that is away, or takes longer than ``seconds``, is no error: it may answer later.
-
-    Raises:
-        ValueError: The URI cannot work: an unknown scheme or host, a database whose driver is not installed, a server
-            that refuses the user or that is not MLflow. Or the experiment cannot: see ``find_experiment``.
+    A server that is away, or takes longer than ``seconds``, is no error: it may answer later. A URI cannot work with an
+    unknown scheme or host, a database whose driver is not installed, a server that refuses the user or is not MLflow.
     """
     problems: list[Exception] = []
 

@@ -63,10 +63,7 @@ class MlflowRun:
     def log_result(self, report: Report, numbers: Mapping[str, float], config: Mapping[str, Any]) -> None:
         """Log the numbers of a result, and those of the hyperparameters if it is the first one or they have changed.
 
-        ``config`` are those with which the trial started.
-
-        Raises:
-            RefusedError: MLflow does not take some of the metrics.
+        ``config`` are those with which the trial started. Raises RefusedError if MLflow does not take all metrics.
         """
         self._current = report.config or self._current or config
         now = flatten_dict(dict(self._current), delimiter="/")
@@ -76,12 +73,9 @@ class MlflowRun:
         self._config |= {valid_name(name): value for name, value in changed.items()}
 
     def log_params(self, config: Mapping[str, Any]) -> None:
-        """Log hyperparameters once; those that have changed since become tags unless they are numbers.
+        """Log hyperparameters once; raises RefusedError if MLflow does not take some of them.
 
-        The numbers are metrics, see ``log_result``.
-
-        Raises:
-            RefusedError: MLflow does not take some of them.
+        Those that have changed since become tags unless they are numbers, which are metrics: see ``log_result``.
         """
         from mlflow.entities import Param
 
@@ -100,11 +94,7 @@ class MlflowRun:
         self._params |= texts
 
     def log_metrics(self, numbers: Mapping[str, float], step: int, seconds: float) -> None:
-        """Log numbers, in as few requests as MLflow takes.
-
-        Raises:
-            RefusedError: MLflow does not take some of them.
-        """
+        """Log numbers, in as few requests as MLflow takes; raises RefusedError if it does not take some of them."""
         from mlflow.entities import Metric
 
         metrics = [Metric(valid_name(name), value, _milliseconds(seconds), step) for name, value in numbers.items()]
@@ -221,7 +211,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _thumbnail(png: bytes) -> bytes:
-    """Return a small picture for MLflow's grid; the picture itself if Pillow is not installed, which makes it."""
+    """Return a small picture for MLflow's grid, or the picture itself if Pillow is not installed."""
     try:
         import PIL.Image
     except ImportError:

@@ -17,10 +17,8 @@ TRIAL_TAG = "tune_media.trial"
 class MlflowRuns:
     """The runs of a sweep on an MLflow server, or in a database. The backend's thread calls all its methods.
 
-    Args:
-        experiment: The ``name`` of the MLflow experiment, which is created if there is none, and its
-            ``artifact_location``.
-        folder: Where files are until MLflow has them. None: the system's folder for temporary files.
+    ``experiment`` has the ``name`` of the MLflow experiment, which is created if there is none, and its
+    ``artifact_location``. Files are in ``folder`` until MLflow has them.
     """
 
     def __init__(
@@ -34,13 +32,13 @@ class MlflowRuns:
         self._experiment, self._sweep = experiment, sweep
         self._runs: dict[str, MlflowRun] = {}  # by trial
 
-    def start(self, trial_id: str, name: str, tags: Mapping[str, Any], *, at: float | None = None) -> MlflowRun:
+    def start(self, trial_id: str, name: str, tags: Mapping[str, Any], *, time: float | None = None) -> MlflowRun:
         """Return the trial's run: the one that it has, even from before a restore, or a new one."""
         if trial_id not in self._runs:
             run = self._find(trial_id)
             if run is None:
                 of_run = {**tags, "trial_name": name, TRIAL_TAG: self._tag_of(trial_id)}
-                began = None if at is None else round(1000 * at)
+                began = None if time is None else round(1000 * time)
                 run = self._client.create_run(self._experiment_id, began, of_run, name)
             self._runs[trial_id] = MlflowRun(self._client, run, self._folder)
         self._runs[trial_id].go_on()

@@ -11,13 +11,9 @@ _MAX_NAME = 250
 
 
 def valid_name(name: str) -> str:
-    """Return a name that MLflow takes: other characters become ``_0x<code>_``. Different names stay different.
+    """Return a name that MLflow takes: ``loss@train`` becomes ``loss_0x40_train``. Different names stay different.
 
     Names longer than MLflow takes end in a digest instead.
-
-    Example:
-        >>> valid_name("loss@train")
-        'loss_0x40_train'
     """
     escaped = re.sub(r"_(?=0x[0-9a-f]+_)", "_0x5f_", name)
     valid = _escaped(escaped, r"[^/A-Za-z0-9_.\- ]")
@@ -36,11 +32,8 @@ def artifact_name(name: str) -> str:
 def clip_path(path: str, facts: Mapping[str, Any]) -> str:
     """Return the path of a medium's artifact: as in the trial's folder, with the return of a clip's episode added.
 
-    Example:
-        >>> clip_path("media/train/clip/step_000004000-0123456789ab.mp4", {"episode_return": 231.0})
-        'media/train/clip/step_000004000-return_231-0123456789ab.mp4'
-        >>> clip_path("media/train/plot/step_000004000-0123456789ab.png", {})
-        'media/train/plot/step_000004000-0123456789ab.png'
+    >>> clip_path("media/train/clip/step_000004000-0123456789ab.mp4", {"episode_return": 231.0})
+    'media/train/clip/step_000004000-return_231-0123456789ab.mp4'
     """
     number = facts.get("episode_return")
     folder, slash, name = path.rpartition("/")
@@ -54,10 +47,6 @@ def image_file(key: str, step: int, time_ms: int, id: str) -> str:
     """Return the path of a picture, without its ending, from which MLflow's page reads key, step and time.
 
     MLflow itself gives such names since 3.11. The code of the page of 2.18 reads them, too, with ``~`` for ``/``.
-
-    Example:
-        >>> image_file("train/map", 7, 1000, "c0ffee")
-        'images/train~map+step+7+timestamp+1000+c0ffee'
     """
     plain = re.sub(r"[^0-9A-Za-z_./ -]", "_", key).replace("/", "~")
     return f"images/{plain}+step+{step}+timestamp+{time_ms}+{id}"

@@ -14,7 +14,7 @@ _SHADES = np.array([[20], [98], [177], [255]], np.uint8).repeat(3, axis=1)
 
 
 def caption_strip(text: str, width: int) -> npt.NDArray[np.uint8] | None:
-    """Draw a caption as a strip of pixels, HWC uint8; None if Pillow is not installed, which draws it.
+    """Draw a caption as a strip of pixels, HWC uint8, or None if Pillow is not installed.
 
     A caption that is wider than the clip is broken at its commas.
     """

@@ -39,16 +39,6 @@ class EventFile:
 
     It needs neither a thread nor an open file; tensorboardX keeps both for each trial, and a sweep has a thousand. All
     values of a step are one event.
-
-    Attributes:
-        wall_time: The time of the values that are added, seconds since 1970; 0: now.
-
-    Example:
-        >>> import tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> EventWriter(folder).file_writer.flush()  # nothing was added
-        >>> list(Path(folder).iterdir())
-        []
     """
 
     def __init__(self, folder: str) -> None:
@@ -56,7 +46,7 @@ class EventFile:
         self._name = f"{_BEGINNING}{time.time():017.6f}.{socket.gethostname()}.{uuid.uuid4().hex[:8]}"
         self._events: list[Event] = []
         self._unwritten: bytes | None = None  # what the disk has not taken, or None if the file has not begun
-        self.wall_time = 0.0
+        self.wall_time = 0.0  # of the values that are added, seconds since 1970; 0: now
 
     def get_logdir(self) -> str:
         """Return its folder."""
@@ -76,11 +66,7 @@ class EventFile:
         return events
 
     def flush(self) -> None:
-        """Write the added events.
-
-        Raises:
-            OSError: The disk does not take it. It is written at the next ``flush``, unless 64 MiB wait already.
-        """
+        """Write the added events; after an OSError they wait for the next ``flush``, unless 64 MiB wait already."""
         events = self.take()
         if not events:
             return
@@ -149,11 +135,7 @@ class MediaFile:
                 self._waiting.append((row, events[0].wall_time, _records(events)))
 
     def write(self) -> None:
-        """Write the added events. Only one thread may call it.
-
-        Raises:
-            OSError: The storage does not take it; it is kept.
-        """
+        """Write the added events, or keep them and raise OSError. Only one thread may call it."""
         with self._lock:
             waiting = list(self._waiting)
         if not waiting:

@@ -17,24 +17,16 @@ from tune_media.values.secrets import without_secret
 
 _PREFIX = "ray/tune/"  # of all scalars that Ray's logger writes
 _EXPERIMENT, _END = "_hparams_/experiment", "_hparams_/session_end_info"
-_EVALUATION = "evaluation/"
+_EVALUATION, _BEST = "evaluation/", "best/"
 _MAX_NUMBER = 1e300  # larger whole numbers are no floats
 _MAX_LISTED = 1000  # values of an array; NumPy's text of a longer one leaves most of them out
 
 
 class HparamsTable:
-    """The line of one trial. TensorBoard shows the metrics that the first trial names, in its order.
+    """The line of one trial; TensorBoard shows the metrics that the first one names, in its order.
 
-    Called by Tune's loop.
-
-    Args:
-        params: The hyperparameters that Tune chose for the trial. If there are none, nothing is written.
-        best: The largest value so far of each metric, if the trial is restored.
-
-    Example:
-        >>> table = HparamsTable({"lr": 0.1}, best={})
-        >>> table.best
-        {}
+    Tune's loop calls it. Without ``params``, the hyperparameters that Tune chose, nothing is written. ``best`` is the
+    largest value so far of each metric, if the trial is restored.
     """
 
     def __init__(self, params: Mapping[str, Any], best: Mapping[str, float]) -> None:
@@ -55,7 +47,7 @@ class HparamsTable:
         for name, value in flat.items():
             if _is_return(name) and isinstance(value, (int, float)) and value == value:
                 self.best[name] = max(float(value), self.best.get(name, float("-inf")))
-                writer.add_scalar(_best_tag(name), self.best[name], global_step=step)
+                writer.add_scalar(f"{_BEST}{name}", self.best[name], global_step=step)
 
     def end(self, writer: Any, *, failed: bool) -> None:
         """Write how the trial ended."""
@@ -67,17 +59,13 @@ class HparamsTable:
         of_rays, start, _ = hparams(self._params, {})
         metrics = []
         for name in names:
-            if _is_return(name):
-                metrics.append(_metric(_best_tag(name), f"best {_shown(name)}"))
-            metrics.append(_metric(f"{_PREFIX}{name}", f"last {_shown(name)}"))
+            tags = {"best": f"{_BEST}{name}"} if _is_return(name) else {}
+            for which, tag in {**tags, "last": f"{_PREFIX}{name}"}.items():
+                metrics.append(MetricInfo(name=MetricName(tag=tag), display_name=f"{which} {_shown(name)}"))
         rays_data = HParamsPluginData.FromString(of_rays.value[0].metadata.plugin_data.content)
         experiment = Experiment(hparam_infos=rays_data.experiment.hparam_infos, metric_infos=metrics)
         _write(writer, _EXPERIMENT, HParamsPluginData(experiment=experiment))
         writer.file_writer.add_summary(start)
-
-
-def _metric(tag: str, shown: str) -> MetricInfo:
-    return MetricInfo(name=MetricName(tag=tag), display_name=shown)
 
 
 def _with_evaluation(flat: Mapping[str, Any], evaluates: bool) -> list[str]:
@@ -89,10 +77,6 @@ def _with_evaluation(flat: Mapping[str, Any], evaluates: bool) -> list[str]:
 
 def _is_return(name: str) -> bool:
     return name.rpartition("/")[2] in RETURN_NAMES
-
-
-def _best_tag(name: str) -> str:
-    return f"best/{name}"
 
 
 def _shown(name: str) -> str:

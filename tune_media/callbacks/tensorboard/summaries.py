@@ -14,6 +14,7 @@ from tune_media.values.options import MediaOptions
 
 _RGB = 3
 _MAX_TEXTS, _MAX_CHARACTERS = 100, 1000
+_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": " "})  # of a table's cells
 
 
 def add_gif(writer: Any, tag: str, video: bytes, facts: Mapping[str, Any], step: int, options: MediaOptions) -> None:
@@ -36,12 +37,9 @@ def add_image(writer: Any, tag: str, encoded: bytes, width: int, height: int, st
 def add_texts(writer: Any, tag: str, batch: EpisodeBatch, step: int) -> None:
     """Show the text values of a round's episodes as tables."""
     for name, texts in batch.texts().items():
-        lines = [f"| {record.episode_id} | {_cell(text)} |" for record, text in texts[:_MAX_TEXTS]]
+        cells = [(record.episode_id, text.translate(_ESCAPES)[:_MAX_CHARACTERS]) for record, text in texts[:_MAX_TEXTS]]
+        lines = [f"| {id} | {text} |" for id, text in cells]
         writer.add_text(f"{tag}/{name}", "\n".join(["| episode | text |", "|---|---|", *lines]), step)
-
-
-def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")[:_MAX_CHARACTERS]
 
 
 def add_histogram(writer: Any, tag: str, histogram: Histogram, step: int) -> None:

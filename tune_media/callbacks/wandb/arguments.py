@@ -25,16 +25,11 @@ _NOT_ONLINE = ("offline", "disabled", "dryrun")
 
 
 def check_names(arguments: dict[str, Any], own: Iterable[str] = ()) -> None:
-    """Check the names of arguments for ``wandb.init``.
+    """Raise TypeError if ``wandb.init`` has no argument of such a name, or the callback sets it itself.
 
-    Raises:
-        TypeError: ``wandb.init`` has no such argument, or the callback sets it itself.
-
-    Example:
-        >>> check_names({"notes": "a first try"})
-        >>> check_names({"note": "a first try"})
-        Traceback (most recent call last):
-        TypeError: WandbMediaLoggerCallback: neither it nor wandb.init has an argument 'note'; did you mean 'notes'?
+    >>> check_names({"note": "a first try"})
+    Traceback (most recent call last):
+    TypeError: WandbMediaLoggerCallback: neither it nor wandb.init has an argument 'note'; did you mean 'notes'?
     """
     import wandb
 
@@ -50,15 +45,11 @@ def check_names(arguments: dict[str, Any], own: Iterable[str] = ()) -> None:
 
 
 def check_mode(mode: Any) -> None:
-    """Check the argument ``mode``, or the environment variable ``WANDB_MODE``.
+    """Raise ValueError if W&B has no such mode; it may come from the environment variable ``WANDB_MODE``.
 
-    Raises:
-        ValueError: W&B has no such mode.
-
-    Example:
-        >>> check_mode("offlne")
-        Traceback (most recent call last):
-        ValueError: WandbMediaLoggerCallback(mode=...): W&B has no mode 'offlne'; did you mean 'offline'?
+    >>> check_mode("offlne")
+    Traceback (most recent call last):
+    ValueError: WandbMediaLoggerCallback(mode=...): W&B has no mode 'offlne'; did you mean 'offline'?
     """
     known = private_names.modes()
     if mode and mode not in known:
@@ -69,11 +60,10 @@ def check_mode(mode: Any) -> None:
 def without_secrets(settings: Any) -> Any:
     """Return W&B settings without the secrets among them, which are kept out of all messages from now on.
 
-    Example:
-        >>> without_secrets({"api_key": "abc", "silent": True, "https_proxy": "http://me:secret@proxy:3128"})
-        {'silent': True}
+    >>> without_secrets({"api_key": "abc", "silent": True, "https_proxy": "http://me:secret@proxy:3128"})
+    {'silent': True}
     """
-    values = _given(settings)
+    values = _values_of(settings)
     secrets = {name: value for name, value in values.items() if _is_secret(name, value)}
     if not secrets:
         return settings
@@ -83,20 +73,15 @@ def without_secrets(settings: Any) -> Any:
 
 
 def take_key(settings: Any) -> tuple[Any, str | None]:
-    """Return W&B settings without the API key, and the key, if they have one.
-
-    Example:
-        >>> take_key({"api_key": "abc", "silent": True})
-        ({'silent': True}, 'abc')
-    """
-    values = _given(settings)
+    """Return W&B settings without the API key, and the key, if they have one."""
+    values = _values_of(settings)
     key = values.pop("api_key", None)
     if not isinstance(key, str):
         return settings, None
     return type(settings)(**values), key
 
 
-def _given(settings: Any) -> dict[str, Any]:
+def _values_of(settings: Any) -> dict[str, Any]:
     if isinstance(settings, dict):
         return dict(settings)
     names = getattr(settings, "model_fields_set", ())  # of pydantic
@@ -109,26 +94,17 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def is_offline(arguments: dict[str, Any]) -> bool:
-    """Return whether runs with these arguments for ``wandb.init`` are offline.
-
-    Example:
-        >>> is_offline({"mode": "offline"})
-        True
-    """
+    """Return whether runs with these arguments for ``wandb.init`` are offline."""
     return (arguments.get("mode") or os.environ.get("WANDB_MODE")) in ("offline", "dryrun")
 
 
 def check_values(arguments: dict[str, Any]) -> None:
-    """Check the values of arguments for ``wandb.init``, and the form of the API key unless W&B is offline.
+    """Raise ValueError if W&B does not take an argument's value, or the API key's form unless it is offline.
 
-    Raises:
-        ValueError: W&B does not take one of them.
-
-    Example:
-        >>> check_values({"project": "walkers", "mode": "offline"})
-        >>> check_values({"project": "my/walkers", "mode": "offline"})
-        Traceback (most recent call last):
-        ValueError: WandbMediaLoggerCallback(project='my/walkers', mode='offline'): wandb.init will refuse ...
+    >>> check_values({"project": "walkers", "mode": "offline"})
+    >>> check_values({"project": "my/walkers", "mode": "offline"})
+    Traceback (most recent call last):
+    ValueError: WandbMediaLoggerCallback(project='my/walkers', mode='offline'): wandb.init will refuse ...
     """
     import wandb
 

@@ -126,8 +126,7 @@ class WandbBackend(Backend):
     def _write_from_files(self, trial: TrialInfo, status: Status) -> None:
         """Write a trial's whole offline run from its files, as an export does; it replaces what the storage has of it.
 
-        Raises:
-            Exception: It is not written; the former run is still there then.
+        If it raises, the former run is still there.
         """
         self.context.wait_for_storage()
         place, exported = trial.location, ExportSummary()
@@ -143,7 +142,7 @@ class WandbBackend(Backend):
             self.context.fault("writing a run from its trial's files", ValueError(problem), kind=problem)
 
     def _best_of(self, trial: TrialInfo) -> dict[str, Any] | None:
-        """Return a trial's best clip that is not excluded, in plain values; None if the storage does not tell."""
+        """Return a trial's best clip that is not excluded, in plain values, if the storage has its index."""
         with self.context.guard("reading the best clip"):
             for line in clips_best_first(trial, self.context):
                 if not is_excluded(line["section"], line["key"], self._rays.excludes):

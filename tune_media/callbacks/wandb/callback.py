@@ -110,21 +110,9 @@ class WandbMediaLoggerCallback(MediaLoggerCallback, WandbLoggerCallback):
         kwargs["settings"], key = take_key(kwargs.get("settings"))
         kwargs = {name: value for name, value in kwargs.items() if value is not None}
         api_key = key or api_key  # as wandb.init has it
-        WandbLoggerCallback.__init__(
-            self,
-            project,
-            group,
-            api_key_file,
-            api_key,
-            excludes,
-            log_config,
-            upload_checkpoints,
-            save_checkpoints,
-            upload_timeout,
-            video_kwargs,
-            image_kwargs,
-            **kwargs,
-        )
+        place = (project, group, api_key_file, api_key)
+        logged = (excludes, log_config, upload_checkpoints, save_checkpoints)
+        WandbLoggerCallback.__init__(self, *place, *logged, upload_timeout, video_kwargs, image_kwargs, **kwargs)
         self.episodes_artifact = episodes_artifact
         backend = WandbBackend(self, episodes_artifact=episodes_artifact, patience=float(upload_timeout))
         MediaLoggerCallback.__init__(self, backend, media)

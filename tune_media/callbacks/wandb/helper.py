@@ -23,9 +23,7 @@ _MAX_DEATHS = 3  # one after the other, without an answer between them
 class WandbRuns:
     """The runs of all trials. A Ray actor, which the backend's thread on the driver calls.
 
-    Args:
-        folder: Where W&B keeps its files, in a folder for each trial.
-        environment: The environment variables that W&B reads, as the driver has them. None: this is the driver.
+    W&B reads the ``environment`` variables, as the driver has them; without them, this is the driver.
     """
 
     def __init__(self, folder: str, environment: Mapping[str, str] | None = None) -> None:
@@ -61,15 +59,11 @@ class HelperDiedError(Exception):
 
 
 class WandbHelper:
-    """Calls W&B's helper process and waits for its answers. Only the backend's thread calls it.
-
-    Attributes:
-        runs: The trials that have a run in the helper process: it has begun, and not ended.
-    """
+    """Calls W&B's helper process and waits for its answers. Only the backend's thread calls it."""
 
     def __init__(self, folder: Path, seconds_left: Callable[[], float]) -> None:
         self.folder = folder
-        self.runs: set[str] = set()
+        self.runs: set[str] = set()  # the trials whose run in the helper process has begun, and not ended
         self._seconds_left = seconds_left
         self._actor: Any = None
         self._deaths = 0
@@ -86,12 +80,10 @@ class WandbHelper:
         self.runs.add(trial_id)
 
     def ask(self, method: str, trial_id: str, *arguments: Any) -> Any:
-        """Call a method of a trial's ``WandbRun``, and return its answer.
+        """Call a method of a trial's ``WandbRun``, and return its answer; raises any error of W&B's.
 
-        Raises:
-            HelperDiedError: The helper has died. It is worth trying again, once the run has begun again.
-            RuntimeError: The helper has died too often, or the end of the experiment cannot wait for it any longer.
-            Exception: Any error of W&B's.
+        HelperDiedError: it is worth trying again, once the run has begun again. RuntimeError: the helper has died too
+        often, or the end of the experiment cannot wait for it any longer.
         """
         return self._call("call", method, trial_id, *arguments)
 

@@ -36,10 +36,8 @@ def wait_until_whole(run_folder: Path, seconds: float) -> bool:
 def copy_runs(folder: Path, location: TrialLocation) -> None:
     """Move a trial's offline runs to its folder on the storage; they are deleted when the storage has all of them.
 
-    A run takes the place, and the name, of the last one with its id that the storage has.
-
-    Raises:
-        OSError: The storage does not take a file, or W&B's own process has gone on writing it.
+    A run takes the place, and the name, of the last one with its id that the storage has. Raises OSError if the storage
+    does not take a file, or W&B's own process has gone on writing it.
     """
     for run in sorted(folder.glob(f"wandb/{OFFLINE}*")):
         place = f"{location.path}/wandb/{_former_name(run, location) or run.name}"

@@ -60,7 +60,7 @@ def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def key_problem(key: str) -> str | None:
-    """Return a sentence that says why W&B will refuse an API key by its form; None if it may take it."""
+    """Return a sentence that says why W&B will refuse an API key by its form, or None if it may take it."""
     from wandb.sdk.lib import wbauth
 
     problem: str | None = wbauth.check_api_key(key)

@@ -115,8 +115,7 @@ class WandbRun:
     def end(self, exit_code: int, best: dict[str, Any] | None = None) -> None:
         """Log the rest and the line of the table of trials, and end the run.
 
-        Raises:
-            TimeoutError: The run is offline, and W&B's own process may not have written all of its file.
+        Raises TimeoutError if the run is offline, and W&B's own process may not have written all of its file.
         """
         try:
             self._flush()

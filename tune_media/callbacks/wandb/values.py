@@ -21,12 +21,7 @@ _MAX_BINS = 512  # W&B takes no more
 
 
 def is_logged(value: Any) -> bool:
-    """Return whether W&B takes a value of a result: a number, or an array of one or of pictures.
-
-    Example:
-        >>> is_logged(0.5), is_logged(np.zeros(3)), is_logged(np.zeros((8, 8, 3)))
-        (True, False, True)
-    """
+    """Return whether W&B takes a value of a result: a number, or an array of one or of pictures."""
     if isinstance(value, np.ndarray):
         return value.size == 1 or value.ndim in (3, 4, 5)
     if isinstance(value, (list, tuple)) and value:
@@ -79,12 +74,7 @@ def best_item(line: Line, content: bytes | None) -> dict[str, Any]:
 
 
 def caption_of(facts: Mapping[str, Any], note: str | None) -> str | None:
-    """Return a line about a clip's episode, or None if nothing is known of it.
-
-    Example:
-        >>> caption_of({"episode_return": 191.0, "episode_length": 191, "episode_id": "e7"}, "replayed")
-        'return 191, length 191, e7, replayed'
-    """
+    """Return a line about a clip's episode, or None if nothing is known of it."""
     parts = []
     if "episode_return" in facts:
         parts = [f"return {facts['episode_return']:.6g}", f"length {facts['episode_length']}", facts["episode_id"]]
@@ -92,7 +82,7 @@ def caption_of(facts: Mapping[str, Any], note: str | None) -> str | None:
 
 
 def _bins(histogram: Histogram) -> tuple[list[float], list[float]] | None:
-    """Return counts and edges, no more than W&B takes; None if the histogram has no values."""
+    """Return counts and edges, no more than W&B takes, or None if the histogram has no values."""
     if not histogram.count:
         return None
     counts, edges = np.asarray(histogram.counts), np.asarray(histogram.edges)
