@@ -217,14 +217,18 @@ class RunningEpisode:
         held = self.clips.held() if self.clips is not None else {}
         clips = self.clips.finish() if self.clips is not None and not held else {}
         steps = self.steps.finish() if self.steps is not None else None
-        tape, rewards = self.tape if self.is_rendered_later else None, None
-        are_on_tape = self.has_whole_tape() and self.tape is not None and self.tape.rewards is not None
-        has_all = self.clips is not None and len(self.clips.rewards) == 1 + self.episode_length
-        if self.clips is not None and (clips or held) and has_all and not are_on_tape:
-            rewards = np.array(self.clips.rewards[1:])
+        tape = self.tape if self.is_rendered_later else None
+        rewards = self._rewards() if clips or held else None
         step_bytes = (0 if self.steps is None else self.steps.nbytes) + (0 if rewards is None else rewards.nbytes)
         agents, media = frozenset(self.start.agents), self.values.media()
         return Candidate(record, clips, agents, media, steps, tape, rewards=rewards, step_bytes=step_bytes, held=held)
+
+    def _rewards(self) -> npt.NDArray[np.float64] | None:
+        """Return the reward of each step, unless its tape has them, or some are missing."""
+        are_on_tape = self.has_whole_tape() and self.tape is not None and self.tape.rewards is not None
+        if are_on_tape or self.clips is None or len(self.clips.rewards) != 1 + self.episode_length:
+            return None
+        return np.array(self.clips.rewards[1:])
 
 
 @dataclass(frozen=True)
