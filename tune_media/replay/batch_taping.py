@@ -1,8 +1,7 @@
 """Puts the steps of all sub-envs of a vector env on their tapes together: once a vector step, not once a sub-env.
 
-A hook in each sub-env takes some microseconds a step, as long as a small env itself. What a synchronous vector env
-returns has everything that a tape needs, and copying it takes as long as one such hook. It becomes checksums and
-actions on the tapes in blocks of steps, and when an episode ends.
+A hook in each sub-env takes some microseconds a step, as long as a small env itself; copying the results of all takes
+as long as one such hook. They become checksums and actions on the tapes in blocks of steps, and when an episode ends.
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ Array = npt.NDArray[Any]
 class BatchTaping(Batch):
     """The last steps of a vector env, on their way to the tapes of its sub-envs. The thread that steps it calls this.
 
-    An episode of each sub-env is put on tape by its tape recorder and here, too. If both are the same in each bit, the
-    steps of the next ones are put on tape here only; their resets remain with the tape recorder. A step of a sub-env
-    past the vector env is not seen then, and a replay of its episode differs. The sub-envs' wrappers must not change
-    what a step returns.
+    The first episode of each sub-env is put on tape by its tape recorder and here. If both are the same in each bit,
+    the steps of the next ones are put on tape here only; their resets remain with the tape recorder. A step of a
+    sub-env past the vector env is not seen then, and a replay of its episode differs.
     """
 
     def __init__(self, recorders: Mapping[int, TapeRecorder]) -> None:
@@ -163,10 +161,7 @@ class BatchTaping(Batch):
         return True
 
     def _end_episodes(self, are_over: Array) -> None:
-        for index in np.flatnonzero(are_over).tolist():
-            slot = self._slots.get(index)
-            if slot is None:
-                continue
+        for slot in (self._slots[index] for index in np.flatnonzero(are_over).tolist() if index in self._slots):
             slot.over_at = self._done
             if slot.first != _NEVER:
                 self._hand_over(slot)
@@ -225,8 +220,7 @@ class _Slot:
 
     def begin(self, tape: Tape, first: int) -> None:
         """Begin an episode."""
-        self.tape, self.first, self.check = tape, first, tape.checks[0]
-        self._filled = tape
+        self.tape, self._filled, self.first, self.check = tape, tape, first, tape.checks[0]
         if self.state is not _SlotState.TAPES:
             self._filled = Tape(0)
             self._filled.began(self.check)
@@ -246,6 +240,4 @@ class _Slot:
         ours, recorded = self._filled, self.tape
         if not len(ours) or ours.fault or recorded.fault or ours.checks.values != recorded.checks.values:
             return False
-        facts, actions = ours.actions.packed()
-        recorded_facts, recorded_actions = recorded.actions.packed()
-        return pack_exactly(facts) == pack_exactly(recorded_facts) and actions == recorded_actions
+        return pack_exactly(ours.actions.packed()) == pack_exactly(recorded.actions.packed())

@@ -1,7 +1,7 @@
 """The process that plays tapes, from the inside: answers a ``RenderProcess``, each tape in a separate process.
 
-``main`` reads the recipe once, and with it the user's modules. For each request it forks: what an env leaves behind in
-classes, modules, libraries and child processes ends with the fork, so no tape knows of another one.
+``main`` reads the recipe once, and with it the user's modules. It forks for each request, so that nothing that an env
+leaves behind reaches the next tape.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
 
 
 def run() -> None:
-    """Run ``main`` in a fork of this process; it ends with this one, and takes along what its envs have started.
-
-    Ray kills the processes that a worker has started when the worker ends, and not those that these have started.
-    """
+    """Run ``main`` in a fork of this process; it ends with this one, and takes along what its envs have started."""
+    # Ray kills the processes that a worker has started when the worker ends, and not those that these have started
     asking, guard = os.getppid(), os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     renderer = os.fork()
@@ -96,20 +94,15 @@ def _answer_in_fork(player: RecipePlayer, request: dict[str, Any], tell: Tell) -
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
-    _end_children()
-    if status:
-        code = os.waitstatus_to_exitcode(status)
-        tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)
-
-
-def _end_children() -> None:
-    """End what the env of a fork has started and left behind; it is a child of this process by now."""
-    for child in all_children():
+    for left in all_children():  # of the env; this process is their parent by now
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+            os.kill(left, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    if status:
+        code = os.waitstatus_to_exitcode(status)
+        tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)
 
 
 def _prctl(option: int, value: int = 1) -> None:

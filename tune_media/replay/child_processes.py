@@ -23,11 +23,10 @@ def all_children() -> set[int]:
 
 def child_processes() -> set[int]:
     """Return the ids of the child processes that may be simulators: all but ours and Python's."""
-    return {child for child in all_children() if _may_be_simulator(child)}
-
-
-def _may_be_simulator(process: int) -> bool:
-    with contextlib.suppress(OSError):
-        command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ")
-        return not any(name in command for name in _NO_SIMULATORS)
-    return False  # it has ended
+    simulators = set()
+    for child in all_children():
+        with contextlib.suppress(OSError):  # it has ended
+            command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ")
+            if not any(name in command for name in _NO_SIMULATORS):
+                simulators.add(child)
+    return simulators

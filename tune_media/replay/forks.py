@@ -17,10 +17,7 @@ def may_fork() -> bool:
 
 
 def in_fork(play: Callable[[], Pictures]) -> Pictures:
-    """Return the frames of a play in a fork of this process.
-
-    Raises ReplayDiffers and RenderError as ``play`` does, RenderError if it died, and a RuntimeError for all else.
-    """
+    """Return the frames of a play in a fork. Raises ReplayDiffers, RenderError (also if it died), else RuntimeError."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,11 +1,8 @@
 """The random generators of an env: where they are, their states before a reset, and a guard around rendering.
 
-With the same states, another env makes the same reset and the same steps. Reading a state changes nothing: a generator
-that does not exist yet is not made. Gymnasium makes ``np_random`` when it is first needed; NumPy remembers how it was
-seeded, so the state that it began with is read afterwards.
-
-The emulator of Atari games has its own generator, for sticky actions; its state can only be had with that of the
-whole emulator.
+With the same states, another env makes the same reset and the same steps. Reading a state changes nothing: Gymnasium
+makes ``np_random`` when it is first needed; NumPy remembers how it was seeded, so the state that it began with is read
+afterwards. The emulator of Atari games has its own generator, for sticky actions, whose state is a part of its own.
 """
 
 from __future__ import annotations
@@ -28,11 +25,10 @@ from tune_media.replay.own_code import globals_of, is_installed
 
 T = TypeVar("T")
 
+# the states of an env's generators, plain data, by the place of each: the number of the layer (0: the innermost env),
+# and the names of the attributes that lead to it
 States = dict[str, Any]
-"""The states of an env's generators, plain data, by the place of each: the number of the layer (0: the innermost env),
-and the names of the attributes that lead to it."""
-Path = tuple[Any, ...]
-"""The number of a layer, or a class or a module, and the steps from there: attributes, indices, ``("key", key)``."""
+Path = tuple[Any, ...]  # the number of a layer, or a class or a module, and attributes, indices, ``("key", key)``
 
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _NEW = "_np_random"  # where Gymnasium keeps the generator of an env or a space, or None if it is not made yet
@@ -58,19 +54,14 @@ class GeneratorPlace:
 
     def set(self, generator: Any) -> None:
         """Put another generator there."""
-        if isinstance(self.step, tuple):
-            self.holder[self.step[1]] = generator
-        elif isinstance(self.step, int):
-            self.holder[self.step] = generator
+        if isinstance(self.step, (tuple, int)):
+            self.holder[self.step[1] if isinstance(self.step, tuple) else self.step] = generator
         else:
             setattr(self.holder, self.step, generator)
 
 
 class EnvGenerators:
-    """The generators of an env, found by a walk through its objects when 1, 2, 3, 5, 9, ... episodes have begun.
-
-    In between, they are looked up where the last walk found them. If a walk misses one, the replay differs.
-    """
+    """The generators of an env, found by a walk through its objects when 1, 2, 3, 5, 9, ... episodes have begun."""
 
     def __init__(self, env: Any) -> None:
         self._env, self._episodes, self._walk_at = env, 0, 0
@@ -119,8 +110,8 @@ class EnvGenerators:
 class Snapshot:
     """The states of an env's generators at one moment.
 
-    With ``layers``, the env and its wrappers, the state of an Atari game's emulator is cloned, too, in 0.3 ms and 15
-    kB. A reset with a seed needs none, since it reloads the game.
+    With ``layers``, the env and its wrappers, the state of an Atari game's emulator is cloned, too (0.3 ms, 15 kB),
+    which a reset with a seed does not need.
     """
 
     def __init__(self, places: Iterable[GeneratorPlace], layers: Iterable[Any] = ()) -> None:
@@ -152,8 +143,7 @@ class Snapshot:
 class RenderGuard:
     """Puts all random generators back that rendering a frame has moved: a frame that we take changes no number.
 
-    Of ``random``, NumPy and torch, what another thread draws meanwhile cannot be told from what ``render()`` draws:
-    that thread draws it once more.
+    Numbers that another thread draws meanwhile from ``random``, NumPy or torch, it draws once more.
     """
 
     def __init__(self, generators: EnvGenerators | None) -> None:
@@ -171,11 +161,8 @@ class RenderGuard:
         """Render a frame; raises whatever rendering raises."""
         if self._of_env is None:
             places = [] if self._generators is None else self._generators.places_after_reset()
-            self._of_env = [
-                generator
-                for generator in (place.generator for place in places)
-                if isinstance(generator, _GENERATORS) and not isinstance(generator, random.SystemRandom)
-            ]
+            generators = [place.generator for place in places if not isinstance(place.generator, random.SystemRandom)]
+            self._of_env = [generator for generator in generators if isinstance(generator, _GENERATORS)]
         before = list(map(_state_of, self._of_env))
         of_python, of_numpy, torch = random.getstate(), _GLOBAL.state(), sys.modules.get("torch")
         of_torch = None if torch is None else torch.get_rng_state()
@@ -198,10 +185,7 @@ class RenderGuard:
 
 
 class _GlobalGenerator:
-    """NumPy's global generator. Its state takes 40 us to read, so it is read only if its memory has changed.
-
-    A second normal number, which the first one left, is not in that memory.
-    """
+    """NumPy's global generator. Its state takes 40 us to read, so it is read only if its memory has changed."""
 
     def __init__(self) -> None:
         self._memory, self._state = b"", dict[str, Any]()
@@ -209,7 +193,7 @@ class _GlobalGenerator:
     def state(self) -> dict[str, Any]:
         """Return its state, as far as it is in its memory."""
         memory = self._read()
-        if not memory or memory != self._memory or self._state["has_gauss"]:
+        if not memory or memory != self._memory or self._state["has_gauss"]:  # a second normal number is not in it
             self._memory, self._state = memory, np.random.get_state(legacy=False)
         return self._state
 
@@ -244,10 +228,7 @@ def classes_of(env: Any) -> tuple[type, ...]:
 
 
 def set_states(env: Any, states: Mapping[str, Any]) -> None:
-    """Give the generators of an env the states that those of one like it had.
-
-    A generator that only one of the two envs has is left out: the replay's steps are compared anyway.
-    """
+    """Give the generators of an env the states that those of one like it had; those that it lacks are left out."""
     generators = EnvGenerators(env)
     generators.walk()
     for place in generators.places():
@@ -371,7 +352,7 @@ def _slots_of(classes: tuple[type, ...]) -> tuple[str, ...]:
 
 
 def _part_of(owner: Any, step: Any) -> Any:
-    """Return the part of an object that a step leads to; None if it is not there."""
+    """Return the part of an object that a step leads to, or None if it is not there."""
     try:
         if isinstance(step, tuple):
             return owner[step[1]] if step[0] == "key" else owner.__closure__[step[1]].cell_contents

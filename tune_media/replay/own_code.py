@@ -1,7 +1,4 @@
-"""The user's code that an env consists of: which modules, which of their globals it names, and a hash of it.
-
-The hash is of the code as it is in memory. The file may have been edited since it was imported.
-"""
+"""The user's code in memory that an env consists of: its modules, the globals that it names, and a hash of it."""
 
 from __future__ import annotations
 
@@ -40,10 +37,8 @@ def is_installed(module: str) -> bool:
 
 @functools.lru_cache(256)
 def globals_of(classes: tuple[type, ...]) -> tuple[tuple[str, dict[str, Any], str], ...]:
-    """Return the globals that the user's classes and the functions that these name use: module, its globals, and name.
-
-    If a class was pickled by its code, its functions have their own globals.
-    """
+    """Return the globals that the user's classes and the functions that these name use, as module, dict and name."""
+    # the functions of a class that was pickled by its code have their own globals
     holders: dict[tuple[str, str], dict[str, Any]] = {}
     for function in _functions_of(classes):
         for module, holder, name in _named_by(function):
@@ -99,8 +94,7 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
 def code_hashes(classes: Iterable[type]) -> dict[str, str]:
     """Return a hash by ``module:function`` of each function of the user's modules in or named by some classes.
 
-    Line numbers, comments and docstrings do not count. Classes of ``__main__``, and those that are pickled by their
-    code, travel with a recipe and have none.
+    Classes of ``__main__``, and those that are pickled by their code, travel with a recipe and have none.
     """
     hashes = {}
     for function in _functions_of(tuple(classes)):

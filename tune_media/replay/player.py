@@ -32,7 +32,7 @@ class ReplayDiffers(Exception):
 
     @classmethod
     def at(cls, step: int, difference: str) -> ReplayDiffers:
-        """Return the error of a step; ``what`` continues «the replay»."""
+        """Return the error of a step; ``difference`` continues «the replay»."""
         return cls(f"at {'the reset' if step == 0 else f'step {step}'}, the replay {difference}", step)
 
 
@@ -43,15 +43,13 @@ class RenderError(Exception):
         self, text: str, step: int | None = None, *, has_died: bool = False, is_of_env: bool | None = None
     ) -> None:
         super().__init__(text)
-        # step: the first step that differs from the episode; None: there is another reason
-        # has_died: the process that renders died of it
-        self.step, self.has_died = step, has_died
-        # the env cannot play its episodes again; a process that died does not show that
-        self.is_of_env = not has_died if is_of_env is None else is_of_env
+        self.step = step  # the first step that differs from the episode, or None for another reason
+        self.has_died = has_died  # the process that renders died of it, which does not show that the env cannot play
+        self.is_of_env = not has_died if is_of_env is None else is_of_env  # the env cannot play its episodes again
 
 
 def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
-    """Play an episode again; yield its reset and each step, found to be the same. The env shows the frame of that step.
+    """Play an episode again; yield its reset and each step, found to be the same, while the env shows its frame.
 
     The env must be like the one that was taped, and be stepped by no other code. Raises ReplayDiffers.
     """

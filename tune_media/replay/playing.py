@@ -17,8 +17,7 @@ from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
 
-EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")
-"""Whose connectors play: those of the evaluation env runner, or those of the training env runner."""
+EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")  # the env runner whose connectors play
 
 
 class CheckpointError(Exception):
@@ -34,10 +33,8 @@ class PlayerSettings:
     connectors: str | None = None
     env: Callable[[Any], Any] | None = None  # makes the envs instead: a function of the ``env_config``
     env_config: Mapping[str, Any] = field(default_factory=dict)  # keys that have other values
-    # what says whether an episode succeeded, as of ``record_episodes``; None: as in the training
-    success: Success | None = None
-    # the episode that it continues, in that env; a seed is then the number of a continuation
-    fork: ForkPoint | None = None
+    success: Success | None = None  # as of ``record_episodes``; by default, as in the training
+    fork: ForkPoint | None = None  # the episode that it continues, in that env; a seed is a continuation's number
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class ForkPoint:
     """Where an episode forks."""
 
     tape: bytes  # as it is stored
-    at: int  # how many of its steps are played as they are on the tape
+    steps: int  # how many of its steps are played as they are on the tape
     recipe: Recipe
     place: tuple[int, int] = (0, 0)  # the indices of the env runner and of the sub-env that it was played on
     seed: int = 0  # of the generators that the policy draws from, as when the episode was played
@@ -47,10 +47,9 @@ class EnvOfTape:
 class Prefix:
     """Lets an env play the first steps of a tape, whatever action it is given, and then the actions that it is given.
 
-    It takes the place of ``step`` and ``reset`` on the env object, outside of its tape recorder: the tape that is made
-    is that of the whole episode. So a policy sees all that it would have seen, and its recurrent state and its
-    connectors are those that it has after these steps. ``reseed`` seeds the generators that the policy draws from.
-    Raises ValueError if the tape cannot be read.
+    It takes the place of ``step`` and ``reset`` on the env object, outside of its tape recorder, whose tape is that of
+    the whole episode; the policy's recurrent state and connectors are those after these steps. ``reseed`` seeds the
+    generators that the policy draws from. Raises ValueError if the tape cannot be read.
     """
 
     def __init__(self, env: Any, point: ForkPoint, reseed: Callable[[int], None]) -> None:
@@ -81,15 +80,14 @@ class Prefix:
                 result = reset_as_taped(self._env, self._tape)
         finally:
             self._is_inside = False
-        self._compare()
-        self._begin()
+        self._end_step()
         return result
 
     def step(self, action: Any) -> Any:
         """Step the env, with the tape's actions on the prefix; ReplayDiffers if it returns something else."""
         if self._is_inside:
             return self._step(action)
-        is_taped = self._done < self.point.at
+        is_taped = self._done < self.point.steps
         if is_taped:
             taped = self._tape.actions[self._done]
             self.others += not are_equal(action, taped)
@@ -104,16 +102,13 @@ class Prefix:
                 result = self._step(action)
         finally:
             self._is_inside = False
-        self._compare()
-        self._begin()
+        self._end_step()
         return result
 
-    def _compare(self) -> None:
+    def _end_step(self) -> None:
+        """Compare a step; once the prefix is over, let all continuations but the first draw other numbers."""
         if self._tape.fault is not None or self._recorder is None:
             raise ReplayDiffers.at(self._done, f"is impossible: {self._tape.fault or 'its steps are out of reach'}")
         compare_step(self._recorder, self._tape, self._done)
-
-    def _begin(self) -> None:
-        """Let the policy draw other numbers, if the prefix is over and this is another continuation than the first."""
-        if self._done == self.point.at and self.number:
+        if self._done == self.point.steps and self.number:
             self._reseed(int(np.random.default_rng([self.point.seed, self.number]).integers(_MAX_SEED)))

@@ -1,9 +1,8 @@
 """A process that plays tapes of one recipe, so that no simulator is shared with a trainer, or with another recipe.
 
-This is the parent's side: ``RenderProcess`` starts the process and hands it tapes, one after the other. The other side
-is ``child.py``: it reads requests from its standard input, and answers with a line of JSON each, and the bytes of the
-clips behind it. Nothing is left on the disk if both processes are killed. Everything that the user's env prints goes to
-its log.
+``RenderProcess`` starts it and hands it tapes; ``child.py`` is the other side, which reads requests from its standard
+input, and answers with a line of JSON each, and the bytes of the clips behind it. Nothing is left on the disk if both
+processes are killed. Everything that the user's env prints goes to its log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Finds out whether an env repeats its episodes: plays some again of which all frames were rendered.
-
-What is compared is just what every later replay must pass; see ``RecipePlayer.prove``.
-"""
+"""Finds out whether an env repeats its episodes: plays some again whose frames were all rendered."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ from tune_media.replay.tape import Tape
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.replay.verdicts import ReplayVerdict
 
-NEEDED, MOST_FAULTS = 3, 3
-"""The number of episodes that are proven before clips are made of tapes; that of faults after which none will be."""
+NEEDED, MOST_FAULTS = 3, 3  # episodes proven before clips are made of tapes; faults after which none will be
 _SECONDS = 30.0  # of playing, after which fewer are enough
 
 
@@ -29,8 +25,7 @@ class Proofs:
 
     count: int = 0  # how many episodes were played
     seconds: float = 0.0  # how long that took
-    # one of them was not the first of its env: state that leaks between episodes shows only in the second
-    is_later: bool = False
+    is_later: bool = False  # one was not the first of its env: state that leaks shows only in the second episode
     ages: bool = False
     length: int = 0
     faults: int = 0  # plays that ended without an answer, because the process ended for example

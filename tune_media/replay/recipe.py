@@ -30,11 +30,10 @@ from tune_media.replay.generators import classes_of
 from tune_media.replay.own_code import code_hashes
 from tune_media.values.options import VideoOptions
 
-MAX_BYTES = 2**20
-"""The largest recipe; a larger ``env_config`` is no recipe, it holds data. It travels with the episodes of a round."""
+MAX_BYTES = 2**20  # of a recipe, which travels with the episodes of a round; a larger ``env_config`` holds data
 VERSION = 3
+# the environment variables that decide how an env renders
 ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "EGL_PLATFORM", "LIBGL_ALWAYS_SOFTWARE")
-"""The environment variables that decide how an env renders."""
 _PACKAGES = ("numpy", "gymnasium", "ray", "mujoco", "ale_py", "pygame", "Box2D", "pettingzoo", "minigrid", "OpenGL")
 _INSTALLED = (sys.prefix, sys.base_prefix)  # packages are looked for where they are installed by then
 _CPU_FLAGS = ("avx2", "fma", "avx512f")  # of those that libm and MuJoCo choose their code by
@@ -43,10 +42,7 @@ Creator = Callable[[Any], Any]  # makes an env from an ``env_config``
 
 
 class EnvConfig(dict[str, Any]):
-    """An ``env_config`` as RLlib gives it to the function that makes an env: a dict that also says where that is.
-
-    It stands for RLlib's ``EnvContext`` where RLlib is not imported; ``num_workers`` counts the remote env runners.
-    """
+    """RLlib's ``EnvContext`` if RLlib is not imported; ``num_workers`` counts the remote env runners."""
 
     def __init__(
         self, config: Mapping[str, Any], worker_index: int = 0, vector_index: int = 0, num_workers: int = 0
@@ -98,8 +94,8 @@ class Recipe:
         {'size': 5}
         """
         fields = {"version": VERSION, "facts": facts_here(env), "num_workers": num_workers}
-        fields |= {"creator": _pickled(creator), "config": _pickled(dict(config)), "frame": _pickled(frame)}
-        fields["video"] = _pickled(video)
+        parts = {"creator": creator, "config": dict(config), "frame": frame, "video": video}
+        fields |= {name: _pickled(part) for name, part in parts.items()}
         content = pickle.dumps(fields, protocol=4)
         return cls(hashlib.sha256(content).hexdigest()[:16], content)
 
@@ -130,8 +126,7 @@ class LoadedRecipe:
             os.environ.setdefault(name, value)
         sys.path += [path for path in fields["facts"]["path"] if path not in sys.path and Path(path).is_dir()]
         make_env = pickle.loads(fields["creator"]) if creator is None else creator
-        config, frame = pickle.loads(fields["config"]), pickle.loads(fields["frame"])
-        video = pickle.loads(fields["video"])
+        config, frame, video = (pickle.loads(fields[name]) for name in ("config", "frame", "video"))
         return cls(fields["facts"], make_env, config, fields["num_workers"], frame, video)
 
     def edited(self, env: Any) -> list[str]:
@@ -186,24 +181,14 @@ def facts_of_renderer() -> dict[str, Any]:
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return the differences of two places as text, those first that most likely change how an env plays."""
     names = {"cpu": "CPU", "libm": "C library", "os": "operating system"}
-    texts = [
-        f"other {text} (then {then.get(name)}, now {now.get(name)})"
-        for name, text in names.items()
-        if then.get(name) != now.get(name)
-    ]
-    before, versions = then.get("versions", {}), now.get("versions", {})
-    texts += [
-        f"{name} {version}, now {versions[name]}"
-        for name, version in before.items()
-        if name in versions and versions[name] != version
-    ]
-    variables = {*then.get("environment", {}), *now.get("environment", {})}
-    texts += [
-        f"{name}={then['environment'].get(name, '')}, now {now['environment'].get(name, 'not set')}"
-        for name in sorted(variables)
-        if then["environment"].get(name) != now["environment"].get(name)
-    ]
-    return texts
+    others = [name for name in names if then.get(name) != now.get(name)]
+    texts = [f"other {names[name]} (then {then.get(name)}, now {now.get(name)})" for name in others]
+    before, after = then.get("versions", {}), now.get("versions", {})
+    updated = [name for name in before if name in after and after[name] != before[name]]
+    texts += [f"{name} {before[name]}, now {after[name]}" for name in updated]
+    before, after = then.get("environment", {}), now.get("environment", {})
+    changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    return texts + [f"{name}={before.get(name, '')}, now {after.get(name, 'not set')}" for name in changed]
 
 
 _PICKLED: dict[int, tuple[Any, bytes]] = {}  # by the id of a class or function, whose own state changes its pickle
@@ -239,7 +224,7 @@ def _version_of(module: str) -> str:
 
 
 def _cpu() -> str:
-    """Return the CPU's model, and which of the instructions it has that change the last digits of results."""
+    """Return the CPU's model, and those of its instructions that change the last digits of results."""
     model, flags = platform.processor() or platform.machine(), ""
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
         for line in file:

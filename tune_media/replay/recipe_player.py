@@ -1,7 +1,4 @@
-"""Plays the tapes of one recipe, each in a new env, and finds out whether the replays are the episodes.
-
-It imports RLlib only if the function that makes the envs does.
-"""
+"""Plays the tapes of one recipe, each in a new env, and finds out whether the replays are the episodes."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
 )
-_NO_OWN_FRAME = (
-    "no frame of it was rendered while it ran, so nothing would show whether a clip that is made of its tape is its "
-    "episode"
-)
+_NO_OWN_FRAME = "no frame of it was rendered while it ran, so nothing would show if a clip of its tape is its episode"
 
 Tell = Callable[..., None]  # writes an answer: the contents behind it, and its facts
 
@@ -57,8 +51,7 @@ class RecipePlayer:
         else:
             assert creator is not None
             self._recipe = LoadedRecipe(facts_here(), creator, {})
-        is_path = isinstance(frame, str) and ":" in frame
-        own_frame = named_function(frame) if isinstance(frame, str) and is_path else frame
+        own_frame = named_function(frame) if isinstance(frame, str) and ":" in frame else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
         self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
         self._edited = ""
@@ -77,8 +70,8 @@ class RecipePlayer:
                 tell(facts=self.prove(**request))
             else:
                 clips = self.render(**request, on_step=lambda step, steps: tell(step=step, steps=steps))
-                facts = {view: _facts_of(clip) for view, clip in clips.items()}
-                contents = [clip.data for clip in clips.values()]
+                facts = {view: dict(vars(clip)) for view, clip in clips.items()}
+                contents = [fields.pop("data") for fields in facts.values()]
                 tell(*contents, clips=facts, nbytes=list(map(len, contents)))
         except RenderError as error:
             tell(error=parts_of(message_of(error)), at=error.step, is_of_env=error.is_of_env)
@@ -95,13 +88,10 @@ class RecipePlayer:
         on_step: Callable[[int, int], None],
     ) -> dict[str, EncodedVideo]:
         """Return the clips of a tape, whose own frames are compared. Raises RenderError, or whatever the env raises."""
-        steps, video, notes = len(tape), video or self._recipe.video, list[str]()
-        places = tape.pictures.places(tape.every, steps)
+        video, notes = video or self._recipe.video, list[str]()
+        places = tape.pictures.places(tape.every, len(tape))
         if not places and tape.pictures.how != STEPS and not is_lenient:
             raise RenderError(_NO_OWN_FRAME, is_of_env=False)
-
-        def tell(step: int) -> None:
-            on_step(step, steps)
 
         compared = _compared(tape, places, video)
         try:
@@ -113,19 +103,17 @@ class RecipePlayer:
                 raise_if_other(tape, self._frames_alone(tape, place, places), places)
                 places &= {0}  # the first frame that is rendered is the same, however many there are
             with self._new_env(place, notes if is_lenient else None) as renderer:
-                clips = render_tape(tape, renderer, video, env_index=place[1], on_step=tell, compared=places)
+                clips = render_tape(tape, renderer, video, env_index=place[1], on_step=on_step, compared=places)
         except ReplayDiffers as error:
             raise RenderError(self._why(error), error.step) from error
-        return {
-            view: dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
-            for view, clip in clips.items()
-        }
+        for view, clip in clips.items():
+            clips[view] = dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
+        return clips
 
     def prove(self, tape: Tape, place: tuple[int, int], *, is_first: bool) -> dict[str, Any]:
         """Compare a replay with an episode of which all frames were rendered; return the facts of a ``ReplayVerdict``.
 
-        ``is_first``: also find out if a frame looks otherwise when others were rendered before it. Raises RenderError,
-        also if the env is another one when it is rendered, or whatever the env raises.
+        ``is_first``: also find out if a frame looks otherwise when others were rendered before it. Raises RenderError.
         """
         steps = len(tape)
         every = tape.pictures.places(tape.every, steps)
@@ -144,10 +132,7 @@ class RecipePlayer:
         return {"ages": ages, "length": steps}
 
     def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> Pictures:
-        """Play a tape in a separate process: what an env leaves in classes and modules must not reach the next one.
-
-        Raises ReplayDiffers, RenderError, or a RuntimeError with the text of what the env raised.
-        """
+        """Play a tape in a separate process: what an env leaves in classes and modules must not reach the next one."""
 
         def play() -> Pictures:
             with self._new_env(place) as renderer:
@@ -168,10 +153,7 @@ class RecipePlayer:
         return frames_at(tape, renderer, places, on_step)
 
     def _difference_as_recorded(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> str | None:
-        """Return why it is not sure that an episode looked as it does now: its own frames differ, or are not compared.
-
-        Raises ReplayDiffers if a step is another one.
-        """
+        """Return why an episode may not have looked as it does now: its own frames differ, or are not compared."""
         if not places:
             return None
         if not self._is_own and not self._has_own_frame:
@@ -203,14 +185,12 @@ class RecipePlayer:
     def problem(self) -> str | None:
         """Return why a new env shows no frame after a reset, or nothing on it, or None if it shows something."""
         with _closing(self._recipe.make()) as env:
-            return self._problem_of(env)
-
-    def _problem_of(self, env: Any) -> str | None:
-        try:
-            observation, _ = env.reset(seed=0)
-            renderer = Renderer(env, self._frame, name=self._name)
-            first = np.array(_picture_of(renderer))
-            if (look := look_of(first)) != SAME:
+            try:
+                observation, _ = env.reset(seed=0)
+                renderer = Renderer(env, self._frame, name=self._name)
+                first = np.array(_picture_of(renderer))
+                if (look := look_of(first)) == SAME:
+                    return None
                 with contextlib.suppress(Exception):
                     for _ in range(_DARK_STEPS):  # the first frame may be dark
                         observation = random_step(env, observation)
@@ -218,8 +198,8 @@ class RecipePlayer:
                         if not np.array_equal(_picture_of(renderer), first):
                             return None
                     return f"{SHOWS_NOTHING}: {reason_of(look)}"
-        except FrameError as error:
-            return f"no clip: {error}"  # as the recording of an episode names it
+            except FrameError as error:
+                return f"no clip: {error}"  # as the recording of an episode names it
         return None
 
     @contextlib.contextmanager
@@ -288,8 +268,3 @@ def _told(error: Exception) -> str:
 def _picture_of(renderer: Renderer) -> Frame:
     """Return the current frame of the first view."""
     return as_rgb(next(iter(renderer.frames(0).values())))
-
-
-def _facts_of(clip: EncodedVideo) -> dict[str, Any]:
-    """Return all of a clip but its bytes."""
-    return {field.name: getattr(clip, field.name) for field in dataclasses.fields(clip) if field.name != "data"}

@@ -18,10 +18,7 @@ IDLE_SECONDS = 60.0  # how long a process that renders waits for another tape be
 
 
 def background_niceness() -> int:
-    """Return the niceness of background processes: training comes first, and Ray's workers have 15.
-
-    The environment variable ``TUNE_MEDIA_RENDER_NICENESS`` sets another one.
-    """
+    """Return the niceness of background processes: training comes first, and Ray's workers have 15."""
     return int(os.environ.get("TUNE_MEDIA_RENDER_NICENESS", "19"))
 
 
@@ -40,10 +37,7 @@ class RenderPool:
         self.is_over = False  # it was killed, and renders nothing more
 
     def render(self, recipe: Recipe, tape: bytes, **how: Any) -> dict[str, EncodedVideo]:
-        """Return the clips of a tape by view, as the recorder would have made them.
-
-        A recipe without content needs the pool's ``env``. Raises RenderError, also if the tape has ended two processes.
-        """
+        """Return the clips of a tape by view. Raises RenderError, also if the tape has ended two processes."""
         clips: dict[str, EncodedVideo] = self._played("render", recipe, tape, **how)
         return clips
 

@@ -174,8 +174,8 @@ class Checks:
     def agree(self, step: int, check: int) -> bool:
         """Return whether a checksum may be that of a step; at the end of a block and at the last step it is certain.
 
-        A step in between may differ and still have the same last byte, once in 256 times. Each checksum covers all
-        steps before it, so the next ones tell.
+        Another step in between has the same last byte once in 256 times; checksums cover the steps before, so the next
+        ones tell.
         """
         if step >= len(self.values):
             return False
@@ -190,7 +190,7 @@ class Checks:
 
     @classmethod
     def unpacked(cls, count: int, content: bytes) -> Checks:
-        """The inverse of ``packed``; fields that were not stored are None. Raises ValueError."""
+        """The inverse of ``packed``. Raises ValueError."""
         checks = cls()
         checks._are_whole, checks.values = False, array("I", list(content[:count]))
         steps = [step for step in range(count) if checks._is_whole(step)]
@@ -218,16 +218,15 @@ class Tape:
         self.checks = Checks()  # of everything that the env returned so far: after the reset, then after each step
         # of each step, as the env returned it, summed over agents, or None if one of them was no number
         self.rewards: array[float] | None = array("d")
-        # every: the stride of the steps after which ``render()`` is called, from the reset on, and the last step;
-        # calling it may change how the next frames look
-        # number: how many episodes its env had played before it
-        self.every, self.number = 1, 0
+        self.every = (
+            1  # the stride of the steps after which ``render()`` is called, from the reset on, and the last one
+        )
+        self.number = 0  # of the episodes that its env had played before it
         self.pictures = Pictures()  # the checksums of its own frames: those that were rendered while it ran
         self._snapshot = generators
         self._states: States | None = None
-        is_known = seed is not None or generators is not None
-        # why the episode cannot be replayed, or None if it can
-        self.fault: str | None = None if is_known else "its reset was given no seed"
+        is_known = seed is not None or generators is not None  # the state that the episode began with
+        self.fault: str | None = None if is_known else "its reset was given no seed"  # why it cannot be replayed
 
     def __len__(self) -> int:
         """The number of its steps."""
@@ -235,7 +234,7 @@ class Tape:
 
     @property
     def generators(self) -> States | None:
-        """The states of the env's random generators before the reset, by their places; None: they are not known."""
+        """The states of the env's random generators before the reset, by their places, or None if not known."""
         return self._states if self._snapshot is None else self._snapshot.states
 
     def began(self, check: int) -> None:
@@ -256,20 +255,13 @@ class Tape:
             return
         self.checks.values.append(check)
         if self.rewards is not None:
-            if isinstance(reward, float):  # most are
-                self.rewards.append(reward)
-            else:
-                self._add_reward(reward)
+            try:
+                if isinstance(reward, dict):
+                    reward = sum(reward.values())  # of several agents
+                self.rewards.append(reward.sum() if isinstance(reward, np.ndarray) else reward)
+            except Exception:  # of a foreign type that makes no float of itself
+                self.rewards = None
         self._check_size()
-
-    def _add_reward(self, reward: Any) -> None:
-        assert self.rewards is not None
-        try:
-            if isinstance(reward, dict):
-                reward = sum(reward.values())  # of several agents
-            self.rewards.append(reward.sum() if isinstance(reward, np.ndarray) else reward)
-        except Exception:  # of a foreign type that makes no float of itself
-            self.rewards = None
 
     def extend(self, actions: np.ndarray[Any, Any], checks: Iterable[int], rewards: Iterable[float]) -> None:
         """Add several steps as a whole; actions are one a row."""
@@ -290,21 +282,12 @@ class Tape:
             raise ValueError(self.fault)
         checks = self.checks.packed()
         facts, actions = self.actions.packed()
-        rewards = b""
+        header = {name: getattr(self, name) for name in ("seed", "options", "task", "generators", "every", "number")}
+        if self.pictures or self.pictures.how == STEPS:
+            header["pictures"] = self.pictures.packed()
         if self.rewards and len(self.rewards) == len(self):
-            rewards = _transposed(np.array(self.rewards, "<f8").tobytes(), len(self))
-        header = {
-            "seed": self.seed,
-            "options": self.options,
-            "task": self.task,
-            "generators": self.generators,
-            "every": self.every,
-            "number": self.number,
-            **({"pictures": self.pictures.packed()} if self.pictures or self.pictures.how == STEPS else {}),
-            **({"rewards": rewards} if rewards else {}),
-            "checks": [len(self.checks), len(checks)],
-            "actions": facts,
-        }
+            header["rewards"] = _transposed(np.array(self.rewards, "<f8").tobytes(), len(self))
+        header |= {"checks": [len(self.checks), len(checks)], "actions": facts}
         packed = pack_exactly(header)
         content = struct.pack("<I", len(packed)) + packed + checks + actions
         return _MAGIC + bytes([VERSION]) + _compressed(content)

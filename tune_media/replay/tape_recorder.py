@@ -31,24 +31,20 @@ class Batch(Protocol):
 
     def is_stepping(self, recorder: TapeRecorder) -> bool:
         """Return whether the env is being stepped in the middle of an episode: a reset is a part of its step."""
-        ...
 
     def reset(self, recorder: TapeRecorder) -> None:
         """Take note that the episode that ran is over, and that its env is being reset."""
-        ...
 
     def began(self, recorder: TapeRecorder, tape: Tape) -> None:
         """Take note that an episode began, with a new tape."""
-        ...
 
 
 class TapeRecorder:
     """Puts each episode of an env on a tape, from its reset on. The thread that steps the env calls everything here.
 
     It takes the place of ``step`` and ``reset`` on the env object itself, so the env keeps its type and its wrappers.
-    Each tape has the states of the env's random generators before the reset: a seed does not reach all of them.
-    The observations and rewards that are checked are those of the innermost env: those of a wrapper may depend on
-    earlier episodes (running means), although the frames do not.
+    It checks observations and rewards of the innermost env: those of a wrapper may depend on earlier episodes (running
+    means), although the frames do not.
     """
 
     def __init__(self, env: Any) -> None:
@@ -65,8 +61,7 @@ class TapeRecorder:
         self._fault: str | None = None  # why the running episode cannot be checked
         self._is_inside = False  # an env may step itself while it is reset
         self._is_in_core = False  # the innermost env may reset or step itself, which a vector env does not show
-        self._core_acted = False  # whether the innermost env was reset or stepped in this reset or step
-        self._core_began = False  # whether it was reset
+        self._core_acted = self._core_began = False  # if the innermost env was reset or stepped, or reset, in this step
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self

@@ -24,15 +24,14 @@ def render_tape(
     video: VideoOptions | None = None,
     *,
     env_index: int = 0,
-    on_step: Callable[[int], None] | None = None,
+    on_step: Callable[[int, int], None] | None = None,
     compared: Collection[int] = (),
 ) -> dict[str, EncodedVideo]:
     """Play a tape and return its clips by view; the name of the only view is the empty string.
 
     ``render()`` is called at the steps of the tape's schedule, whichever frames are kept, until no more are wanted: it
-    may change how the next frames look. The renderer's env must be stepped by no other code. ``on_step`` gets each step
-    from 0, the reset. The frames of the steps ``compared`` are compared with the tape's checksums. Raises ReplayDiffers
-    or FrameError.
+    may change how the next frames look. ``on_step`` gets each step from 0, the reset, and the number of all. The frames
+    of the steps ``compared`` are compared with the tape's checksums. Raises ReplayDiffers or FrameError.
     """
     video = video or VideoOptions(every=tape.every)
     shown, pictures = _Shown(renderer), Pictures()
@@ -49,11 +48,10 @@ def render_tape(
             elif is_due and not clips.are_full:
                 shown()
             info = step.info if step.step and step.info else {}  # direct recording has none at the reset, either
-            clips.feed(
-                StepFacts(step.step, reward, total, step.action, renderer.env, info, step.observation, env_index)
-            )
+            totals = step.step, reward, total
+            clips.feed(StepFacts(*totals, step.action, renderer.env, info, step.observation, env_index))
             if on_step is not None:
-                on_step(step.step)
+                on_step(step.step, len(tape))
         clips.feed_last()
         raise_if_other(tape, pictures, compared)
         finished = clips.finish()
@@ -75,10 +73,7 @@ def _reward(tape: Tape, step: ReplayedStep) -> float:
 def frames_at(
     tape: Tape, renderer: Renderer, places: Collection[int], on_step: Callable[[int], None] = lambda step: None
 ) -> Pictures:
-    """Play a tape without a clip, and return the checksums of the frames of some steps; no others are rendered.
-
-    ``on_step`` gets each step. Raises ReplayDiffers or FrameError.
-    """
+    """Play a tape, rendering the frames of some steps only; return their checksums. Raises ReplayDiffers."""
     pictures, shown = Pictures(), _Shown(renderer)
     for step in replay(renderer.env, tape):
         shown.is_old()

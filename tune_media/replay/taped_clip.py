@@ -23,22 +23,13 @@ _HERE = RenderPool()  # for clips whose bytes are read in this process
 class TapedClip(Video):
     """A clip that is rendered when its bytes, its size or its frames are first asked for, in a separate process.
 
-    In a Tune run with one of our logger callbacks the driver renders it, and its path replaces it in the result.
-
-    Args:
-        tape: The tape as it is stored.
-        episode: The record of its episode, whose id is the clip's.
-
-    Attributes:
-        recipe: The recipe. It holds code, which runs in the process that renders.
-
-    Raises:
-        RenderError: From any attribute of the rendered clip: the replay is not the episode, or the env cannot be made
-            or rendered.
+    In a Tune run with one of our logger callbacks the driver renders it, and its path replaces it in the result. Any
+    attribute of the rendered clip raises RenderError if the replay is not the episode, or the env cannot be made or
+    rendered.
     """
 
-    tape: bytes
-    recipe: Recipe
+    tape: bytes  # as it is stored
+    recipe: Recipe  # it holds code, which runs in the process that renders
 
     def __init__(self, tape: bytes, recipe: Recipe, episode: EpisodeRecord) -> None:
         self._set(tape=tape, recipe=recipe, episode=episode, id=episode.clip_id, note=episode.note)

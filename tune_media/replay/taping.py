@@ -12,7 +12,6 @@ from tune_media.recording.episode import AllFrames, OnTape, RunningEpisode, Runn
 from tune_media.recording.episode_clips import Render
 from tune_media.recording.own_frames import FramePlan, OwnFrames
 from tune_media.recording.pictures import ALONE, SPARSE, STEPS, Pictures
-from tune_media.recording.plan import Plan
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import describe, sub_envs
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
@@ -33,13 +32,13 @@ DRAWS = "render() of env {} draws random numbers (they were put back)"
 class Taping:
     """Puts the episodes of a recorder on tape. The thread that steps the envs calls everything here.
 
-    Once the env is known to repeat its episodes, only single frames are rendered where an episode runs, its *own
-    frames*: their checksums are on the tape, and a clip is made of it only if the replay shows the same. One of many
-    episodes is rendered as a whole, to prove that the others would be right, too.
+    Once the env is known to repeat its episodes, only single frames are rendered while an episode runs, its *own
+    frames*: a clip is made of the tape only if the replay shows the same. One of many episodes is rendered as a whole,
+    to prove that the others would be right, too.
     """
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+        self._recorder, self.plan = recorder, recorder.plan
         # ``direct``: frames are rendered while episodes run; ``replay``: of the tapes; ``auto``: as ``direct``, until
         # it is known whether the env repeats its episodes
         self.mode = self._first_mode
@@ -51,11 +50,6 @@ class Taping:
         self._how, self._shows_last = SPARSE, True
         self._children: set[int] | None = None  # those that were there before the first reset
         self._proofs: dict[str, None] = {}  # the ids of records, in the order in which the episodes ended
-
-    @property
-    def plan(self) -> Plan:
-        """The recorder's plan."""
-        return self._recorder.plan
 
     @property
     def _first_mode(self) -> str:
@@ -74,19 +68,18 @@ class Taping:
 
     def frames_of(self, tape: RunningTape) -> AllFrames | OwnFrames:
         """Return which frames of an episode that starts now, and is to be recorded, are rendered while it runs."""
-        if self.plan.render == REPLAY and self.mode == REPLAY:
+        if self.mode != REPLAY:
+            return AllFrames()
+        if self.plan.render == REPLAY:
             return OwnFrames((), Pictures(STEPS))
-        if self.mode != REPLAY or self._frames.is_proof():
-            return AllFrames(are_encoded=self.mode != REPLAY)
+        if self._frames.is_proof():
+            return AllFrames(are_encoded=False)
         return self._frames.own_frames(self._how, has_last=self._shows_last)
 
     def has_ended(
         self, episode: RunningEpisode, record: EpisodeRecord, leads: bool, *, shows_last: bool = True
     ) -> None:
-        """Render the last frame of an episode that has just ended, if it is one of its own and the env still shows it.
-
-        ``leads``: a selector would choose it now. Raises whatever rendering raises.
-        """
+        """Render the last frame of an episode that has just ended, if it is one of its own and still shown."""
         tape, self._shows_last = episode.tape, shows_last
         assert tape is not None
         length = len(tape)

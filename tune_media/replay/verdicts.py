@@ -1,8 +1,7 @@
-"""The knowledge of a recipe: whether the episodes of its env can be played again, pictures included.
+"""The verdicts on recipes, by their hash: whether the episodes of an env can be played again, pictures included.
 
-A verdict is held in Ray's own key-value store, so that every env runner of a job reads it: an experiment proves an env
-once, not each of its trials. That episodes cannot be played again is written once, under another name, and stays.
-All functions here take a recipe by its hash.
+They are held in Ray's own key-value store, for all env runners of a job: an experiment proves an env once. A refusal is
+written once, under another name, and stays.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _LOCK = threading.Lock()
 
 
 def verdict_on(recipe: str) -> ReplayVerdict | None:
-    """Return the verdict on a recipe; None if there is none yet."""
+    """Return the verdict on a recipe, or None if there is none yet."""
     stored = shared_value(f"refused {recipe}") or shared_value(f"verdict {recipe}")
     return None if stored is None else ReplayVerdict.of(json.loads(stored))
 
@@ -60,8 +59,7 @@ def decide(recipe: str, verdict: ReplayVerdict) -> bool:
 def refuse(recipe: str, reason: str, *, lost: int = 0) -> bool:
     """Note, for good, that the episodes of a recipe cannot be played again; return whether that is news.
 
-    All env runners of the job render directly from their next round on, and the Algorithm of this process counts the
-    lost clips in the next result.
+    All env runners of the job render directly from their next round on; ``lost`` clips are counted in the next result.
     """
     with _LOCK:
         _REFUSED[recipe] = _REFUSED.get(recipe, 0) + lost
@@ -86,10 +84,7 @@ def is_first(question: str, recipe: str) -> bool:
 
 
 def note_renderer() -> None:
-    """Note the packages, machine and variables that the clips of the Ray job are rendered with; the driver calls this.
-
-    Without the note, no env runner compares itself with the driver; its own frames show a difference.
-    """
+    """Note the packages, machine and variables that the clips of the Ray job are rendered with, on the driver."""
     try:
         share_value("renderer", json.dumps(facts_of_renderer()), may_replace=True)
     except Exception:  # Ray's store does not answer
