@@ -83,18 +83,18 @@ class Catalog(Sequence[CatalogRow]):
 
     def __getitem__(self, index: int | slice) -> CatalogRow | list[CatalogRow]:
         if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
+            return [self[place] for place in range(*index.indices(len(self)))]
         if not hasattr(index, "__index__"):
             raise TypeError(
                 f"a catalog takes the number of a row, got {checks.as_shown(index)}; rows are found with a loop, such "
                 "as [row for row in catalog if row['key'] == 'episodes/best']"
             )
-        at = index + len(self) if index < 0 else index
-        if not 0 <= at < len(self):
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
             raise IndexError(f"the catalog has {len(self)} rows; there is no row {index}")
-        number = int(np.searchsorted(self._ends, at, side="right"))
-        before = int(self._ends[number - 1]) if number else 0
-        (row,) = self._rows(number, self._chosen[number][at - before : at - before + 1])
+        number = int(np.searchsorted(self._ends, place, side="right"))
+        place -= int(self._ends[number - 1]) if number else 0
+        (row,) = self._rows(number, self._chosen[number][place : place + 1])
         return row
 
     def __iter__(self) -> Iterator[CatalogRow]:
@@ -410,14 +410,11 @@ class Catalog(Sequence[CatalogRow]):
         place = trial.contents.media_folder  # rows can be pickled, and need no catalog
         open_filesystem = partial(filesystem_of_trial, place, trial.filesystem, trial.trial_ids)
         for line in trial.media.lines(rows):
-            added: dict[str, Any] = {
-                "trial": trial.name,
-                "params": trial.params,
-                "file": posixpath.join(trial.media_path, line["path"]),
-            }
+            file = posixpath.join(trial.media_path, line["path"])
+            fields = {**line, "trial": trial.name, "params": trial.params, "file": file}
             if trial.is_abandoned:
-                added["abandoned"] = True
-            yield CatalogRow({**line, **added}, open_filesystem, trial.config)
+                fields["abandoned"] = True
+            yield CatalogRow(fields, open_filesystem, trial.config)
 
     def _best_of(self, number: int, sign: int = 1) -> CatalogRow | None:
         row = self.trials[number].media.best(self._chosen[number], sign)
@@ -471,11 +468,7 @@ def load(
 
 
 def names_of_trials(catalog: Catalog, texts: Iterable[str]) -> list[str]:
-    """Return the names of the trials that are called by their names, or by parts that no other name has.
-
-    Raises:
-        ValueError: There is no such trial, or several.
-    """
+    """Return the names of the trials that are called by their names, or by parts that no other name has."""
     return list(dict.fromkeys(trial.name for text in texts for trial in trials_named(text, catalog.trials)))
 
 
@@ -493,11 +486,7 @@ def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Fold
     """Return the folders, and the trials of each: those that are, or are directly inside, it or an experiment in it.
 
     A folder with a single experiment is replaced by it. If there are several experiments, the name of a trial begins
-    with that of its experiment. Trials that cannot be read are a warning.
-
-    Raises:
-        ValueError: A folder is no experiment, and has none in it.
-        OSError: No trial can be read.
+    with that of its experiment.
     """
     roots: list[Folder] = []
     experiments: dict[str, list[TrialFiles]] = {}
@@ -536,10 +525,8 @@ def _read_experiments(
     if not _has_sure(within):
         return pairs
     # clips beside these trials may be stray, and are left out
-    pairs = [
-        (each, {path: one for path, one in own.items() if not trial_folders.may_be_stray(one)}) for each, own in pairs
-    ]
-    return [(each, own) for each, own in pairs if own or places.is_experiment(each)]
+    kept = [(each, {path: t for path, t in own.items() if not trial_folders.may_be_stray(t)}) for each, own in pairs]
+    return [(each, own) for each, own in kept if own or places.is_experiment(each)]
 
 
 def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
@@ -570,11 +557,8 @@ def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
 def _read_trial(columns: Columns, folder: Folder) -> TrialFiles | Exception | None:
     try:
         trial = TrialFiles(folder.name, folder.filesystem, folder.path, columns).read()
-        return (
-            trial
-            if len(trial.media) or len(trial.reports) or trial_folders.is_trial(folder.filesystem, folder.path)
-            else None
-        )
+        has_media = len(trial.media) or len(trial.reports)
+        return trial if has_media or trial_folders.is_trial(folder.filesystem, folder.path) else None
     except Exception as error:  # of one trial; the others are read
         return error
 

@@ -33,11 +33,9 @@ _PARTS = ("series", "every", "values", "metrics", "actions")
 def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -> dict[str, Any]:
     """Return everything known of a clip's episode.
 
-    Returns:
-        ``record`` (the index line), ``series`` (lists of numbers by name; the rewards are among them), ``every`` (the
-        stride of thinned series), ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers
-        by name, one a step), ``steps`` (columns by name, row t belongs to frame t) and
-        ``steps_note``.
+    It is ``record`` (the index line), ``series`` (lists of numbers by name; the rewards are among them), ``every`` (the
+    stride of thinned series), ``values``, ``metrics``, ``actions`` (of an episode that has a tape, lists of numbers by
+    name, one a step), ``steps`` (columns by name, row t belongs to frame t) and ``steps_note``.
     """
     details: dict[str, Any] = {"record": strict_json.finite(line), **{name: {} for name in _PARTS}}
     episode = line.get("episode_id")
@@ -57,14 +55,7 @@ def episode_details(trial: TrialFiles, line: Line, *, with_steps: bool = True) -
 
 
 def taped_details(trial: TrialFiles, report: str, episode: str) -> dict[str, Any] | None:
-    """Return what ``episode_details`` returns, of an episode that has a tape and need not have a clip.
-
-    Args:
-        report: The path of the episode's report in the index.
-
-    Returns:
-        None if the report has no tape of such an episode, or cannot be read.
-    """
+    """Return the details of an episode that has a tape and may have no clip; None if its report lacks the tape."""
     record = _read(_record, trial, episode_files.parquet_name(report), episode)
     if not record:
         return None

@@ -5,17 +5,11 @@ from __future__ import annotations
 import gzip
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from tune_media.viewing import payload
 from tune_media.viewing.curves import Curves
-from tune_media.viewing.payload import (
-    configurations_payload,
-    etag_of,
-    first_payload,
-    index_payload,
-    json_content,
-    metrics_payload,
-)
 from tune_media.viewing.trials import Trials
 
 _SMALL = 1000  # bytes that are not worth compressing
@@ -23,34 +17,19 @@ _LEVEL = 6
 
 
 class Page:
-    """A page's content, and the same compressed.
-
-    Example:
-        >>> page = Page(b"[1]")
-        >>> page.content, page.compressed
-        (b'[1]', None)
-    """
+    """A page's content, and the same compressed."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        self.etag = etag_of(content)
+        self.etag = payload.etag_of(content)
         self.compressed = gzip.compress(content, _LEVEL) if len(content) > _SMALL else None
 
 
 class TrialPages:
-    """The pages about all trials. Any thread may ask; a page is made once, not once a request.
-
-    Example:
-        >>> pages = TrialPages(Trials([]), "nothing")
-        >>> pages.metrics().content
-        b'{"trials":[],"metrics":{}}'
-        >>> pages.index() is pages.index()
-        True
-    """
+    """The pages about all trials. Any thread may ask; a page is made once, not once a request."""
 
     def __init__(self, trials: Trials, title: str, *, plays: bool = False) -> None:
-        self._trials = trials
-        self._title = title
+        self._trials, self._title = trials, title
         self._more = {"plays": plays}
         self._curves = Curves()
         self._made: dict[str, tuple[Any, Page]] = {}
@@ -73,17 +52,14 @@ class TrialPages:
         metrics = [trial.last_metrics for trial in trials] if is_read else self._trials.metrics_of(trials)
         version = [(trial.name, trial.state, trial.results_version) for trial in trials], statuses
         more = self._more | ({"reading": reading} if reading else {})
-        return self._page(
-            "first",
-            (version, reading),
-            lambda: more | first_payload(trials, self._title, metrics, statuses=statuses, is_judged=not reading),
-        )
+        first = partial(payload.first_payload, trials, self._title, metrics, statuses=statuses, is_judged=not reading)
+        return self._page("first", (version, reading), lambda: more | first())
 
     def index(self) -> Page:
         """Return all trials and their clips."""
         trials = self._trials.all()
         version = [(trial.name, trial.state) for trial in trials]
-        return self._page("index", version, lambda: self._more | index_payload(trials, self._title))
+        return self._page("index", version, lambda: self._more | payload.index_payload(trials, self._title))
 
     def metrics(self) -> Page:
         """Return the last metrics of all trials, and what became of them."""
@@ -91,7 +67,8 @@ class TrialPages:
         metrics, statuses = self._trials.metrics_of(trials), self._trials.statuses_of(trials)
         pending, unreadable = self._trials.pending(), self._trials.unreadable
         version = [(trial.name, trial.results_version) for trial in trials], statuses, pending, unreadable
-        return self._page("metrics", version, lambda: metrics_payload(trials, metrics, statuses, pending, unreadable))
+        make = partial(payload.metrics_payload, trials, metrics, statuses, pending, unreadable)
+        return self._page("metrics", version, make)
 
     def curves(self, metric: str, *, iqm: bool = False) -> Page:
         """Return a metric of all trials over training, and its means over runs, see ``Curves.bands``."""
@@ -99,34 +76,22 @@ class TrialPages:
         self._trials.metrics_of(trials)  # it finds out which results have changed
         statuses = self._trials.statuses_of(trials)
         version = metric, iqm, statuses, [(trial.name, trial.results_version) for trial in trials]
-        return self._page(
-            "curves",
-            version,
-            lambda: {
-                **self._curves.of(trials, metric),
-                "bands": self._curves.bands(trials, statuses, metric, iqm=iqm),
-            },
-        )
+        bands = partial(self._curves.bands, trials, statuses, metric, iqm=iqm)
+        return self._page("curves", version, lambda: self._curves.of(trials, metric) | {"bands": bands()})
 
     def configurations(self, metric: str, section: str, sign: int) -> Page:
-        """Return the configurations and their scores over their runs.
-
-        Args:
-            metric: A metric of the results, or ``clip`` for the best return of a clip in ``section``.
-            sign: -1 if the lowest score is the best.
-        """
+        """Return the configurations and their scores over their runs, see ``configurations_payload``."""
         trials = self._trials.all()
         self._trials.metrics_of(trials)
         statuses = self._trials.statuses_of(trials)
         version = metric, section, sign, statuses, [(t.name, t.state, t.results_version) for t in trials]
-        return self._page(
-            "configurations", version, lambda: configurations_payload(trials, statuses, metric, section, sign=sign)
-        )
+        make = partial(payload.configurations_payload, trials, statuses, metric, section, sign=sign)
+        return self._page("configurations", version, make)
 
-    def _page(self, name: str, version: Any, payload: Callable[[], Any]) -> Page:
+    def _page(self, name: str, version: Any, make: Callable[[], Any]) -> Page:
         with self._locks.setdefault(name, threading.Lock()):  # a slow page holds up no other
             made_of, page = self._made.get(name, (None, None))
             if page is None or made_of != version:
-                page = Page(json_content(payload()))
+                page = Page(payload.json_content(make()))
                 self._made[name] = (version, page)
             return page

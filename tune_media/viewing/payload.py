@@ -56,12 +56,7 @@ def index_payload(
     title: str,
     lines_of: Callable[[TrialFiles], Sequence[Line]] = lambda trial: trial.lines,
 ) -> dict[str, Any]:
-    """Return the trials and their clips.
-
-    Example:
-        >>> index_payload([], "nothing")["clips"]["count"]
-        0
-    """
+    """Return the trials and their clips."""
     params, forks = shown_params(trials), evaluations.forks_in(trials)
     param = ShownParams()
     return {
@@ -125,12 +120,7 @@ def _tapes(trial: TrialFiles) -> list[dict[str, Any]]:
 
 
 def lost_payload(trial: TrialFiles) -> dict[str, Any]:
-    """Return how many media of a trial were lost, and of the newest the step, the place and the reason.
-
-    >>> import pyarrow.fs
-    >>> lost_payload(TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial"))
-    {'count': 0, 'newest': []}
-    """
+    """Return how many media of a trial were lost, and of the newest the step, the place and the reason."""
     lost = trial.lost
     newest = [
         {
@@ -144,11 +134,7 @@ def lost_payload(trial: TrialFiles) -> dict[str, Any]:
 
 
 def shown_params(trials: Sequence[TrialFiles]) -> list[str]:
-    """Return the names of the hyperparameters that the page shows: those that differ, and not too many.
-
-    >>> shown_params([])
-    []
-    """
+    """Return the names of the hyperparameters that the page shows: those that differ, and not too many."""
     return differing([trial.config for trial in trials])[:_MAX_PARAMS]
 
 
@@ -164,61 +150,42 @@ def first_payload(
     """Return as much as the first view shows: of each trial and key the last and the best clip, and the scores.
 
     It has the form of ``index_payload``, with the metrics that rank the trials added, and the configurations ranked by
-    the first of these.
-
-    Args:
-        statuses: What became of each trial; empty if not read yet.
-        is_judged: Whether to rank the configurations; without, the page may come a second earlier.
-
-    Example:
-        >>> first_payload([], "nothing", [])["metrics"]
-        {'trials': [], 'metrics': {}}
+    the first of these; without ``is_judged``, they are not ranked, and the page may come a second earlier.
     """
     returns = score.known_returns(name for values in metrics for name in values)
     scores = [{name: values[name] for name in returns if name in values} for values in metrics]
-    payload = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
-    first = {**payload, "metrics": metrics_payload(trials, scores, statuses)}
+    first = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
+    first["metrics"] = metrics_payload(trials, scores, statuses)
     if returns and is_judged:
         ranking = configurations_payload(trials, statuses, returns[0])
         first["judged"] = {configurations_key(returns[0], "", 1): ranking}
     return first
 
 
-CLIP = "clip"
-"""The name of a score that is no metric: the best return of a trial's clips in a section."""
+CLIP = "clip"  # a score that is no metric: the best return of a trial's clips in a section
 
 
 def scores_of(trials: Sequence[TrialFiles], metric: str, section: str) -> list[float | None]:
-    """Return the score of each trial: a metric of its results, or for ``clip`` its best clip's return in a section.
-
-    >>> scores_of([], "clip", "evaluation")
-    []
-    """
+    """Return the score of each trial: a metric of its results, or for ``clip`` its best clip's return in a section."""
     if metric == CLIP:
         return clip_scores(trials, section)
     return [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
 
 
 def configurations_key(metric: str, section: str, sign: int) -> str:
-    """Return the name under which the page holds the configurations of a score.
-
-    >>> configurations_key("clip", "train", -1), configurations_key("loss", "train", 1)
-    ('clip|train|min', 'loss||max')
-    """
+    """Return the name under which the page holds the configurations of a score."""
     return f"{metric}|{section if metric == CLIP else ''}|{'min' if sign < 0 else 'max'}"
 
 
 def shown_lines(lines: Sequence[Line]) -> list[Line]:
-    """Return the index lines of the last and the best clip under each key of a trial.
-
-    Example:
-        >>> lines = [{"section": "train", "key": "k", "step": step, "episode_return": -step} for step in (1, 2, 3)]
-        >>> [line["step"] for line in shown_lines(lines)]
-        [1, 3]
-    """
+    """Return the index lines of the last and the best clip under each key of a trial."""
     last: dict[tuple[str, str], float] = {}
     best: dict[tuple[str, str], tuple[Any, int]] = {}
-    places = [((line["section"], line["key"]), _step_of(line), line) for line in lines]
+    steps = [_number(line.get("step")) for line in lines]
+    places = [
+        ((line["section"], line["key"]), -math.inf if step is None else step, line)
+        for line, step in zip(lines, steps, strict=True)
+    ]
     for number, (group, step, line) in enumerate(places):
         last[group] = max(step, last.get(group, step))
         rank = (score.clip_rank(line), number)
@@ -226,11 +193,6 @@ def shown_lines(lines: Sequence[Line]) -> list[Line]:
     return [
         line for number, (group, step, line) in enumerate(places) if step == last[group] or number == best[group][-1]
     ]
-
-
-def _step_of(line: Line) -> float:
-    step = _number(line.get("step"))
-    return float("-inf") if step is None else step
 
 
 def metrics_payload(
@@ -246,16 +208,7 @@ def metrics_payload(
     "newest": seconds, "pending": number, "status": [[word, error], ...], "iterations": number, "unreadable":
     [[path, reason], ...]}``: ``main`` are the metrics that matter most, ``params`` the hyperparameters with those first
     that matter most, ``newest`` is when the last result was written, since 1970, and ``iterations`` at which all
-    end that have not.
-
-    Args:
-        statuses: What became of each trial. Empty: not read yet.
-
-    Example:
-        >>> import pyarrow.fs
-        >>> trial = TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial")
-        >>> metrics_payload([trial], [{"loss": 1.0}])["metrics"]
-        {'loss': [1.0]}
+    end that have not. ``statuses`` are empty if not read yet.
     """
     names = sorted({name for values in metrics for name in values})
     rare = {"pending": pending, "unreadable": unreadable}
@@ -298,16 +251,8 @@ def configurations_payload(
     """Return the configurations, the best first: their hyperparameters, trials, and statistics as [value, low, high].
 
     ``importance`` has the same of each hyperparameter, after its name, see ``Catalog.importance``. ``verdict`` has the
-    parts of the sentence on the best one, see ``Verdict``.
-
-    Args:
-        statuses: What became of each trial; empty if not read yet.
-        metric: The score: a metric of the results, or ``clip`` for the best return of a clip in ``section``.
-        sign: -1 if the lowest score is the best.
-
-    Example:
-        >>> configurations_payload([], [], "loss")
-        {'names': [], 'configurations': [], 'verdict': None, 'importance': []}
+    parts of the sentence on the best one, see ``Verdict``. The score is a metric of the results, or ``clip`` for the
+    best return of a clip in ``section``; ``sign`` is -1 if the lowest is the best.
     """
     all_statuses, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
     ranking = judged(trials, all_statuses, scores, sign=sign, metric=metric) if trials else []
@@ -348,9 +293,8 @@ def _ends(estimate: Estimate) -> list[float | None]:
 def column(values: Sequence[Any]) -> dict[str, Any]:
     """Return a column in the shortest of its three forms.
 
-    Example:
-        >>> column([7, 7]), column(["a", "b", "a", "a"])
-        ({'same': 7}, {'of': ['a', 'b'], 'at': [0, 1, 0, 0]})
+    >>> column([7, 7]), column(["a", "b", "a", "a"])
+    ({'same': 7}, {'of': ['a', 'b'], 'at': [0, 1, 0, 0]})
     """
     places: dict[Any, int] = {}
     at = [places.setdefault(value, len(places)) for value in values]
@@ -362,34 +306,18 @@ def column(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def json_content(payload: Any) -> bytes:
-    """Return a payload as compact JSON that any browser parses: ASCII, and no number that is not finite.
-
-    Example:
-        >>> json_content({"a": "é"})
-        b'{"a":"\\\\u00e9"}'
-    """
+    """Return a payload as compact JSON that any browser parses: ASCII, and no number that is not finite."""
     return json.dumps(payload, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def etag_of(content: bytes) -> str:
-    """Return a short digest of a file's content.
-
-    Example:
-        >>> etag_of(b"") == etag_of(b"")
-        True
-    """
+    """Return a short digest of a file's content."""
     return hashlib.blake2s(content, digest_size=12).hexdigest()
 
 
 def config_payload(trial: TrialFiles) -> dict[str, Any]:
-    """Return the whole config of a trial by name, without keys and passwords.
-
-    >>> import pyarrow.fs
-    >>> config_payload(TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/such/trial"))
-    {}
-    """
-    param = ShownParams(_MAX_SETTING)
-    return param.all(trial.config)
+    """Return the whole config of a trial by name, without keys and passwords."""
+    return ShownParams(_MAX_SETTING).all(trial.config)
 
 
 class ShownParams:

@@ -184,24 +184,15 @@ def column_lines(catalog: Catalog) -> list[str]:
 
 def media_table(catalog: Catalog) -> str:
     """Lay out one line a medium, however long; the files are relative to the experiment's folder."""
-    return laid_out(lines_of_media(catalog), math.inf)
-
-
-def lines_of_media(catalog: Catalog) -> list[list[str]]:
-    """Return the cells of ``media_table``, the header first."""
     lines = [["trial", "step", "key", "return", "frames", "file"]]
     for row in catalog:
         facts = [row.get("step", ""), row["key"], row.get("episode_return", ""), row.get("frames", "")]
         lines.append([row["trial"], *map(short, facts), _relative(row, catalog)])
-    return lines
+    return laid_out(lines, math.inf)
 
 
 def printable(text: str) -> str:
-    r"""Return text with everything escaped that would move, hide or colour other text of a terminal.
-
-    >>> printable("trial\x1b[2J")
-    'trial\\x1b[2J'
-    """
+    """Return text with everything escaped that would move, hide or colour other text of a terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -228,8 +219,8 @@ def laid_out(
     left_out = []
     for name, needed in [(uncut, widths), *((name, least) for name in optional)]:
         if name is not None and name in lines[0] and not _fit(needed, space):
-            at = [head for head, *_ in columns].index(printable(name))
-            del columns[at], widths[at], least[at]
+            place = [head for head, *_ in columns].index(printable(name))
+            del columns[place], widths[place], least[place]
             left_out += [name] if needed is least else []
     _narrow(widths, least, space)
     heads = [_wrapped(head, width) for (head, *_), width in zip(columns, widths, strict=True)]
@@ -240,9 +231,8 @@ def laid_out(
     ]
     rows = ["  ".join(row).rstrip() for row in zip(*laid, strict=True)]
     if left_out:
-        rows.append(
-            in_lines(f"No room for {checks.name_some(left_out)}; a wider terminal or `| cat` shows all.", space)
-        )
+        told = f"No room for {checks.name_some(left_out)}; a wider terminal or `| cat` shows all."
+        rows.append(in_lines(told, space))
     return "\n".join(rows)
 
 
@@ -253,8 +243,8 @@ def _fit(widths: Sequence[int], space: float) -> bool:
 def _narrow(widths: list[int], least: Sequence[int], space: float) -> None:
     """Take from the widest column until all fit, or none can be narrower."""
     while not _fit(widths, space) and widths != least:
-        _, at = max((wide, at) for at, wide in enumerate(widths) if wide > least[at])
-        widths[at] -= 1
+        _, place = max((wide, place) for place, wide in enumerate(widths) if wide > least[place])
+        widths[place] -= 1
 
 
 def in_lines(text: str, width: float | None = None) -> str:

@@ -62,12 +62,7 @@ class TapedEpisode:
 
     @classmethod
     def of_report(cls, trial: TrialFiles, report: str, *, is_rolled_back: bool = False) -> list[TapedEpisode]:
-        """Return the episodes of a report that have tapes.
-
-        Args:
-            trial: The trial.
-            report: The report's path in the index.
-            is_rolled_back: Whether the trial has left it behind.
+        """Return the episodes of a report (its path in the index) that have tapes.
 
         Raises:
             OSError: The storage does not answer, or the file is gone.
@@ -112,19 +107,13 @@ class TapedEpisode:
         """
         content = None
         if self.row["recipe"] is not None:
-            path = posixpath.normpath(
-                posixpath.join(self.trial.media_path, episode_files.recipe_name(self.row["recipe"]))
-            )
-            content = read_if_there(self.trial.media_filesystem, path)
+            path = posixpath.join(self.trial.media_path, episode_files.recipe_name(self.row["recipe"]))
+            content = read_if_there(self.trial.media_filesystem, posixpath.normpath(path))
         if content is None:
-            raise RenderError(
-                f"how the env of episode {self.id} is made is not stored with it; "
-                + remedy(
-                    "pass a function that makes it: "
-                    + argument("env=")
-                    + ", or `tune-media render --env module:function`"
-                )
+            make = (
+                "pass a function that makes it: " + argument("env=") + ", or `tune-media render --env module:function`"
             )
+            raise RenderError(f"how the env of episode {self.id} is made is not stored with it; " + remedy(make))
         return content
 
     def render(
@@ -183,14 +172,6 @@ class RenderOptions:
         env, frame, height: See ``TapedEpisode.render``.
         every: Keep every n-th frame. None: those that were, or would have been, recorded.
         overlay: See ``VideoOptions``.
-
-    Raises:
-        ValueError: An unknown overlay.
-        ImportError: Overlays are wanted, and Pillow is not installed.
-
-    Example:
-        >>> RenderOptions(height=720).overlay
-        ()
     """
 
     env: str | None = None
@@ -205,11 +186,7 @@ class RenderOptions:
             check_can_draw()
 
     def video(self, tape: bytes) -> VideoOptions | None:
-        """Return how a tape is rendered; None: as it was recorded.
-
-        Raises:
-            ValueError: The tape cannot be read.
-        """
+        """Return how a tape is rendered; None if as it was recorded."""
         if not (self.height or self.every or self.overlay):
             return None
         return _options(tape, height=self.height, every=self.every, overlay=self.overlay)
@@ -240,11 +217,7 @@ class ClipFolder:
         self.files: dict[str, TapedEpisode] = {}
 
     def add(self, rendered: Rendered) -> None:
-        """Write the clips of an episode.
-
-        Raises:
-            OSError: The folder cannot be written.
-        """
+        """Write the clips of an episode."""
         for view, clip in rendered.clips.items():
             file = self._folder / _safe(rendered.episode.trial.name) / _file_name(rendered.episode.row, view)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -259,8 +232,7 @@ def render_each(
 ) -> Iterator[Rendered]:
     """Render episodes one after the other, sorted by recipe: each recipe has its own process.
 
-    Args:
-        progress: Told the number of steps that have been played since the last call.
+    ``progress`` is told the number of steps that have been played since the last call.
     """
     by_recipe: dict[Any, list[TapedEpisode]] = {}
     for episode in episodes:
@@ -280,13 +252,8 @@ def render_each(
 def of_trial(trials: Sequence[TrialFiles], name: str) -> list[list[TapedEpisode]]:
     """Return the episodes that have tapes of the trials that are wanted, trial by trial.
 
-    Args:
-        trials: All trials; for ``"best"`` in the order of their scores, the highest first.
-        name: ``"best"``: the trial with the highest score; ``"all"``; or a trial's name, or a part of it that no other
-            has.
-
-    Raises:
-        ValueError: There is no such trial, or several.
+    ``name`` is ``"best"`` (the first of ``trials`` that has tapes), ``"all"``, or a trial's name, or a part of it that
+    no other has.
     """
     if name == BEST:
         return [next(filter(None, map(TapedEpisode.of_trial, trials)), [])]
@@ -294,17 +261,12 @@ def of_trial(trials: Sequence[TrialFiles], name: str) -> list[list[TapedEpisode]
 
 
 def choose(of_trials: Iterable[Sequence[TapedEpisode]], which: str) -> list[TapedEpisode]:
-    """Return the episodes that are wanted.
+    """Return the episodes that are wanted, of those of each trial.
 
-    Args:
-        of_trials: The episodes of each trial.
-        which: ``"best"`` or ``"worst"`` (by return) or ``"last"`` of each trial, of its evaluations if these have
-            tapes, and of episodes that it has not left behind, if there are any; ``"waiting"``: those whose clips the
-            sweep was to render and has not; the id of an episode, or its beginning; or comparisons such as
-            ``"return < 20 and distance > 3"``, with the columns and the metrics of the episodes as names.
-
-    Raises:
-        ValueError: It is none of these, or a name that no episode of any trial has.
+    ``which`` is ``"best"`` or ``"worst"`` (by return) or ``"last"`` of each trial, of its evaluations if these have
+    tapes, and of episodes that it has not left behind, if there are any; ``"waiting"``: those whose clips the sweep was
+    to render and has not; the id of an episode, or its beginning; or comparisons such as ``"return < 20 and distance >
+    3"``, with the columns and the metrics of the episodes as names.
     """
     if which in (BEST, WORST, LAST):
         return [_outstanding(episodes, which) for episodes in of_trials if episodes]
@@ -335,11 +297,7 @@ def _outstanding(episodes: Sequence[TapedEpisode], which: str) -> TapedEpisode:
 
 
 def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
-    """Return the episode with an id, or with an id that begins so.
-
-    Raises:
-        KeyError: There is none, or several.
-    """
+    """Return the episode with an id, or with an id that begins so; KeyError if there is none, or several."""
     matching = {episode.id: episode for episode in reversed(episodes) if id and episode.id.startswith(str(id))}
     if id in matching:
         return matching[id]
@@ -353,12 +311,7 @@ def by_id(episodes: Sequence[TapedEpisode], id: str) -> TapedEpisode:
 
 
 def recipe_of(episode: TapedEpisode, env: Creator | str | None = None) -> Recipe:
-    """Return the recipe of an episode; without content if it is not stored, and ``env`` makes the env instead.
-
-    Raises:
-        RenderError: There is none, and no other env.
-        OSError: The storage does not answer.
-    """
+    """Return the recipe of an episode; without content if it is not stored, and ``env`` makes the env instead."""
     try:
         content = episode.recipe()
     except RenderError:
@@ -403,9 +356,4 @@ def _safe(text: str) -> str:
 def _options(
     tape: bytes, *, height: int | None = None, every: int | None = None, overlay: Sequence[str] = ()
 ) -> VideoOptions:
-    """Return how a tape is rendered.
-
-    Raises:
-        ValueError: The tape cannot be read, or an option is wrong.
-    """
     return VideoOptions(height=height, every=every or Tape.unpacked(tape).every, overlay=tuple(overlay))

@@ -44,12 +44,6 @@ class LogDirectory:
     Attributes:
         prefix: What TensorBoard puts before the names of its runs (``--logdir_spec prefix:path``), or ``""``.
         columns: Of tables beside clips that no index lists.
-
-    Example:
-        >>> LogDirectory.of("/tmp/results").folder.path
-        '/tmp/results'
-        >>> [(d.prefix, d.folder.path) for d in LogDirectory.of_spec("a:/tmp/x,/tmp/y")]
-        [('a', '/tmp/x'), ('', '/tmp/y')]
     """
 
     folder: places.Folder
@@ -123,12 +117,7 @@ class _FirstRead:
 
 
 class Trials:
-    """All trials below some folders. Any thread may ask; one at a time reads.
-
-    Example:
-        >>> Trials([LogDirectory.of("/tmp/no/such/folder")]).all()
-        []
-    """
+    """All trials below some folders. Any thread may ask; one at a time reads."""
 
     def __init__(self, roots: Iterable[LogDirectory]) -> None:
         self.roots = list(roots)
@@ -150,11 +139,7 @@ class Trials:
         return bool(self._trials or self._first_read.trials)
 
     def all(self, max_age: float | None = None) -> list[TrialFiles]:
-        """Return the trials in the order of their names, read again if that was a while ago.
-
-        Args:
-            max_age: Seconds after which files are looked at again. None: one second on local disks, ten elsewhere.
-        """
+        """Return the trials by name; files are read again after ``max_age`` seconds (1 on local disks, else 10)."""
         with self._lock:
             if time.monotonic() - self._read_at > (self._pause if max_age is None else max_age):
                 self._first_read.begin()
@@ -191,11 +176,7 @@ class Trials:
             self.all()
 
     def metrics_of(self, trials: Sequence[TrialFiles]) -> list[dict[str, float]]:
-        """Return the last metrics of some trials, read again only if their results have changed.
-
-        Args:
-            trials: Trials that ``all`` returned.
-        """
+        """Return the last metrics of trials that ``all`` returned, read again only if their results have changed."""
         with self._lock:
             if time.monotonic() - self._metrics_at > self._pause or any(t.results_version is None for t in trials):
                 self._read_metrics(trials)
@@ -298,15 +279,14 @@ class Trials:
     def _versions(self, root: LogDirectory, pool: ThreadPoolExecutor) -> dict[str, Version | OSError]:
         """Return the trial folders of a log directory, each with the version of its index, or why it has none.
 
-        Raises:
-            OSError: No trial is found, and the filesystem answers for no folder of a level: it is away.
+        OSError is raised if no trial is found, and the filesystem answers for no folder of a level: it is away.
         """
         look = trial_folders.TrialFolders(root.folder.filesystem, self._trials.values())
         level, versions, outage = [root.folder.path], dict[str, Version | OSError](), None
         for depth in range(_MAX_DEPTH + 1):
-            found = look.versions(level, pool)
-            versions |= found
-            refused = [version for version in found.values() if isinstance(version, OSError)]
+            new = look.versions(level, pool)
+            versions |= new
+            refused = [version for version in new.values() if isinstance(version, OSError)]
             outage = outage or (refused[0] if len(refused) == len(level) else None)
             others = [path for path in level if path not in versions or not depth or path in look.bare]
             level = [path for paths in pool.map(partial(self._inner_folders, root), others) for path in paths]
@@ -341,12 +321,8 @@ class Trials:
         new = sorted(errors.keys() - self._unreadable.keys())
         self._unreadable = {path: error_text(error) for path, error in sorted(errors.items())}
         if new:
-            logger.warning(
-                "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last.",
-                len(new),
-                checks.name_some(new),
-                self._unreadable[new[0]],
-            )
+            told = "tune_media: the viewer cannot read %d trial(s) (%s): %s. They are shown as they were read last."
+            logger.warning(told, len(new), checks.name_some(new), self._unreadable[new[0]])
 
 
 def _without_strays(trials: Mapping[str, TrialFiles], root: str) -> tuple[list[TrialFiles], list[TrialFiles]]:

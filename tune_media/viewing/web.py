@@ -21,6 +21,7 @@ media/<trial id>/<path>                     a media file, with byte ranges
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import mimetypes
 import posixpath
@@ -82,14 +83,6 @@ class ViewerApp:
         trials: The trials that are shown. Nothing else is served.
         player: Plays tapes, which runs code of the experiment. None: tapes are not played.
         is_tab: Whether TensorBoard shows it, which decides who may show TensorBoard in a frame.
-
-    Example:
-        >>> from werkzeug.test import Client
-        >>> client = Client(ViewerApp(Trials([]), "nothing"))
-        >>> client.get("/data/index.json").json["trials"]
-        []
-        >>> client.get("/media/x/../../etc/passwd").status_code
-        404
     """
 
     def __init__(self, trials: Trials, title: str, player: TapePlayer | None = None, *, is_tab: bool = False) -> None:
@@ -145,10 +138,16 @@ class ViewerApp:
             "curves.json": lambda request: self._all.curves(
                 request.args.get("metric", ""), iqm=bool(request.args.get("iqm"))
             ),
-            "configurations.json": lambda request: self._all.configurations(*_comparison(request)),
+            "configurations.json": lambda request: self._all.configurations(
+                request.args.get("metric", ""),
+                request.args.get("section", ""),
+                -1 if request.args.get("mode") == "min" else 1,
+            ),
             "episodes.json": self._episodes,
             "trial.json": self._one_trial,
-            "config.json": self._config,
+            "config.json": lambda request: Page(
+                json_content(config_payload(self._trial(request.args.get("trial", ""))))
+            ),
             "clip.json": self._clip,
             "tape.json": self._tape,
             "played.json": self._played,
@@ -161,23 +160,17 @@ class ViewerApp:
             trials = {trial.name: trial for trial in self.trials.all()}
             table = self._episode_files.table(list(trials.values()), _PATIENCE)
             where = args.get("where", "")
-            page = table.rows(
-                where,
-                args.get("sort", ""),
-                descending="descending" in args,
-                offset=max(0, args.get("offset", 0, int)),
-                limit=limit,
-            )
+            offset, descending = max(0, args.get("offset", 0, int)), "descending" in args
+            page = table.rows(where, args.get("sort", ""), descending=descending, offset=offset, limit=limit)
             if args.get("histogram") and table.names:  # there are none without episodes
                 page["histogram"] = table.histogram(args["histogram"], args.get("histogram_where", where))
         except ValueError as error:
             raise BadRequest(str(error)) from error
         column = page["columns"].index("episode_id") if page["rows"] else 0
         ids = [row[column] for row in page["rows"]]
-        page["places"] = [
-            [name, _clip_of(trials[name], id, clip), tape]
-            for (name, clip, tape), id in zip(page["places"], ids, strict=True)
-        ]
+        for place, id in zip(page["places"], ids, strict=True):  # a report's clip may lack its file, or come later
+            trial, clip = trials[place[0]], place[1]
+            place[1] = clip if clip and trial.line(clip) else trial.clip_of(id)
         return Page(json_content(page))
 
     def _play(self, request: Request) -> Page:
@@ -197,14 +190,12 @@ class ViewerApp:
         return trial, report, request.args.get("episode", "")
 
     def _played(self, request: Request) -> Page:
-        taped = self._taped(request)
-        if self._player is None:
-            return Page(json_content({}))
-        name = self._player.name_of(*taped)
-        try:
-            return Page(json_content({"name": name, **self._player.state(name)}))
-        except KeyError:
-            return Page(json_content({}))
+        taped, state = self._taped(request), {}
+        if self._player is not None:
+            name = self._player.name_of(*taped)
+            with contextlib.suppress(KeyError):
+                state = {"name": name, **self._player.state(name)}
+        return Page(json_content(state))
 
     def _tape(self, request: Request) -> Page:
         details = taped_details(*self._taped(request))
@@ -213,11 +204,9 @@ class ViewerApp:
         return Page(json_content(details))
 
     def _played_clip(self, request: Request, name: str, file: str) -> Response:
-        view = posixpath.splitext(file)[0]
-        try:
+        view, content = posixpath.splitext(file)[0], b""
+        with contextlib.suppress(KeyError):
             content = self._player.clip(name, int(view)) if self._player and view.isdecimal() else b""
-        except KeyError:
-            content = b""
         if not content:
             raise NotFound("Nobody has played this episode lately.")
         response = Response(content, mimetype=SHOWN[".mp4"])
@@ -228,9 +217,6 @@ class ViewerApp:
         trial = self._trial(request.args.get("trial", ""))
         problems = {"tracebacks": tracebacks(trial.filesystem, trial.path), "lost": lost_payload(trial)}
         return Page(json_content({**trial.curves(), **problems}))
-
-    def _config(self, request: Request) -> Page:
-        return Page(json_content(config_payload(self._trial(request.args.get("trial", "")))))
 
     def _clip(self, request: Request) -> Page:
         trial = self._trial(request.args.get("trial", ""))
@@ -249,11 +235,9 @@ class ViewerApp:
         place = self._trial(id).media_file(path)
         if place is None:
             raise NotFound("The index of this trial names no such file.")
-        filesystem, full = place
         suffix = posixpath.splitext(path)[1].lower()
-        mimetype = SHOWN.get(suffix, "application/octet-stream")
         try:
-            response = _file_response(request, filesystem, full, mimetype)
+            response = _file_response(request, *place, SHOWN.get(suffix, "application/octet-stream"))
         except NotAFileError as error:
             raise NotFound(f"{posixpath.basename(path)}: {error}.") from error
         except (FileNotFoundError, IsADirectoryError) as error:
@@ -261,17 +245,11 @@ class ViewerApp:
         except RequestedRangeNotSatisfiable as error:  # of the file as it is now: not for ever
             headers = {"Content-Range": f"bytes */{error.length}", "Cache-Control": "no-store"}
             return Response("", 416, headers, mimetype="text/plain")
-        response.headers["Cache-Control"] = (
-            _FOREVER if path.startswith("media/") else "no-cache"
-        )  # others write over clips
+        # Other tools write over their clips.
+        response.headers["Cache-Control"] = _FOREVER if path.startswith("media/") else "no-cache"
         if suffix not in SHOWN:
             response.headers["Content-Disposition"] = "attachment"
         return response
-
-
-def _clip_of(trial: TrialFiles, episode_id: str, clip: str | None) -> str | None:
-    """Return an episode's clip: the one that its report names if its file is there, or one that was made later."""
-    return clip if clip and trial.line(clip) else trial.clip_of(episode_id)
 
 
 def _json_response(request: Request, page: Page) -> Response:
@@ -289,12 +267,7 @@ def _json_response(request: Request, page: Page) -> Response:
 
 
 def _file_response(request: Request, filesystem: Any, path: str, mimetype: str) -> Response:
-    """Return a file, or the part of it that is asked for.
-
-    Raises:
-        RequestedRangeNotSatisfiable: The file has no such part.
-        OSError: The file cannot be read.
-    """
+    """Return a file, or the part of it that is asked for; RequestedRangeNotSatisfiable if it has no such part."""
     environ = dict(request.environ)
     if is_local(filesystem) and Path(path).is_absolute():
         check_is_file(filesystem, path)
@@ -325,12 +298,6 @@ def _keep_one_range(environ: WSGIEnvironment, size: int) -> None:
     )
     if environ["REQUEST_METHOD"] != "GET" or not is_part:
         environ.pop("HTTP_RANGE", None)
-
-
-def _comparison(request: Request) -> tuple[str, str, int]:
-    """Return the metric, the section and the sign of ``TrialPages.configurations``."""
-    args = request.args
-    return args.get("metric", ""), args.get("section", ""), -1 if args.get("mode") == "min" else 1
 
 
 def _static(name: str) -> Response:
