@@ -49,7 +49,7 @@ class Texts:
 
     Attributes:
         at: For each row the number of its text; -1 if it has none.
-        of_texts: The number that each text stands for, NaN if it is none. None: the column has no numbers.
+        of_texts: The number that each text stands for, NaN if it is none. None if the column has no numbers.
         shown: Other names of the texts, as the page shows them; each has one for each text.
         is_setting: Whether they are hyperparameters: None is a text, and a row without one has it unset.
 
@@ -110,39 +110,27 @@ class Texts:
 
 
 def as_numpy(column: Any) -> Numbers:
-    """Return a column of Arrow as numbers, with NaN for missing ones.
-
-    >>> as_numpy(pa.array([1, None])).tolist(), as_numpy(pa.array([True, False])).tolist()
-    ([1.0, nan], [1.0, 0.0])
-    """
+    """Return a column of Arrow as numbers, with NaN for missing ones."""
     numbers = pc.fill_null(pc.cast(column, pa.float64()), np.nan)
     whole = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
     return np.asarray(np.from_dlpack(whole), np.float64)
 
 
 class Columns(Protocol):
-    """What a filter is read against."""
+    """The columns that a filter is read against."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
 
     def column(self, name: str) -> Numbers | Texts:
-        """Return a column by a name that a user typed.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Return a column by a name that a user typed; ValueError if there is none."""
 
     def texts(self) -> Sequence[Texts]:
         """Return the columns that words are looked for in."""
 
 
 def mask(text: str, columns: Columns) -> Mask:
-    """Return which rows a filter lets through.
-
-    Raises:
-        ValueError: The filter cannot be read, or there is no such column.
-    """
+    """Return which rows a filter lets through; ValueError if it cannot be read, or there is no such column."""
     return _Filter(text, columns).read() if text.strip() else np.ones(len(columns), bool)
 
 
@@ -150,22 +138,21 @@ class _Filter:
     """Reads a filter from left to right: ``or`` of ``and`` of ``not``, parentheses, comparisons and words."""
 
     def __init__(self, text: str, columns: Columns) -> None:
-        self._columns = columns
+        self._columns, self._level = columns, 0
         self._tokens: list[str] = []
-        self._level = 0
-        at = 0
-        while at < len(text.rstrip()):
-            match = _TOKEN.match(text, at)
+        start = 0
+        while start < len(text.rstrip()):
+            match = _TOKEN.match(text, start)
             if not match:
-                raise ValueError(f"the filter cannot be read from {text[at:].strip()!r} on.")
+                raise ValueError(f"the filter cannot be read from {text[start:].strip()!r} on.")
             self._tokens.append(next(filter(None, match.groups())))
-            at = match.end()
+            start = match.end()
 
     def read(self) -> Mask:
-        found = self._any()
+        passing = self._any()
         if self._tokens:
             raise ValueError(f"the filter has {self._tokens[0]!r} too much.")
-        return found
+        return passing
 
     def _next(self, *words: str) -> bool:
         """Take the next token if it is one of these."""
@@ -175,41 +162,39 @@ class _Filter:
         return False
 
     def _any(self) -> Mask:
-        found = self._all()
+        passing = self._all()
         while self._next(*_OR):
-            found = found | self._all()
-        return found
+            passing = passing | self._all()
+        return passing
 
     def _all(self) -> Mask:
-        found = self._one()
+        passing = self._one()
         while self._next(*_AND) or (self._tokens and self._tokens[0].lower() not in (*_OR, ")")):
-            found = found & self._one()
-        return found
+            passing = passing & self._one()
+        return passing
 
     def _one(self) -> Mask:
         self._level += 1
         if self._level > _MOST_LEVELS:
             raise ValueError(f"the filter has more than {_MOST_LEVELS} parentheses and 'not' inside each other.")
-        found = self._part()
+        passing = self._part()
         self._level -= 1
-        return found
+        return passing
 
     def _part(self) -> Mask:
         if self._next("not"):
             return ~self._one()
         if self._next("("):
-            found = self._any()
+            passing = self._any()
             if not self._next(")"):
                 raise ValueError("the filter lacks a ')'.")
-            return found
+            return passing
         if not self._tokens or self._tokens[0] in (*_COMPARE, ")"):
             raise ValueError(f"the filter needs a comparison such as return<20, not {' '.join(self._tokens[:3])!r}.")
         name = self._tokens.pop(0).replace('"', "")
         if not self._tokens or self._tokens[0] not in _COMPARE:
-            found = np.zeros(len(self._columns), bool)
-            for column in self._columns.texts():
-                found |= column.contain(name)
-            return found
+            masks = [column.contain(name) for column in self._columns.texts()]
+            return functools.reduce(np.logical_or, masks, np.zeros(len(self._columns), bool))
         operator = self._tokens.pop(0)
         if not self._tokens or self._tokens[0] in (*_COMPARE, "(", ")"):
             raise ValueError(f"the filter needs a value after {name}{operator}.")

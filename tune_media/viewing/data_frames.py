@@ -28,24 +28,10 @@ _CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height",
 _EPISODE = ("episode_id", "seed", "terminated", "success", "task", "metrics", "note")
 _POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
 _PROOF = ("recipe", "compared")
-_FILE = (
-    "frame_stride",
-    "agent",
-    "view",
-    "format",
-    "sha256",
-    "status",
-    "abandoned",
-    "time",
-    "trial_id",
-    "v",
-    "undone",
-    "again",
-    "try",
-    "row",
-)
+_FILE = ("frame_stride", "agent", "view", "format", "sha256", "status", "abandoned", "time", "trial_id", "v")
+_WRITTEN = ("undone", "again", "try", "row")
 
-MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_PROOF, *_FILE]
+MEDIA_COLUMNS = [*_PLACE, *_CLIP, *_EPISODE, *_POLICY, *_PROOF, *_FILE, *_WRITTEN]
 """The columns of every DataFrame of media, in this order, even if nothing was recorded: all fields of the index."""
 
 _NUMBERS = {"step", "training_iteration", "episode_return", "episode_length", "frames", "fps", "width", "height"}
@@ -73,14 +59,9 @@ def value_of(row: dict[str, Any], metric: str) -> float:
 
 
 def best_row(rows: Sequence[_Row], metric: str, sign: int) -> _Row | None:
-    """Return the row with the largest value of a field or metric; one that does not count only if there is no other.
+    """Return the row with the largest value of a field or metric (with ``sign`` -1, the smallest).
 
-    Args:
-        metric: The name, as for ``value_of``.
-        sign: -1 for the smallest value.
-
-    Raises:
-        ValueError: There are rows, and neither they nor the index have such a field.
+    One that does not count is returned only if there is no other.
     """
     best = _best_row(rows, metric, sign)
     return _best_row(rows, _number_named(rows, metric), sign) if best is None and rows else best
@@ -93,12 +74,7 @@ def of_media(
     differing: Sequence[str],
     metrics: bool | Sequence[str],
 ) -> pd.DataFrame:
-    """Return one row a medium.
-
-    Args:
-        params: Which hyperparameters: ``"differing"``, ``"all"`` or ``"none"``.
-        metrics: Which metrics of the trials, see ``Catalog.to_pandas``.
-    """
+    """Return one row a medium; for ``params`` and ``metrics`` see ``Catalog.to_pandas``."""
     joined = [
         {**config, **_metrics_of(trial, wanted)}
         for wanted in [_metric_names(trials, metrics)]
@@ -124,9 +100,8 @@ def of_episodes(trials: Sequence[TrialFiles], params: str, differing: Sequence[s
             except Exception as error:  # it is gone, or broken: the episodes of the other files are here
                 path = posixpath.join(trial.media_path, episode_files.parquet_name(report))
                 logger.warning("tune_media: %r is left out (%s)", path, error_text(error))
-    return _data_frame(
-        rows, ["trial", *episode_files.EPISODE_COLUMNS, *_FLAGS], [name for config in configs for name in config]
-    )
+    columns = ["trial", *episode_files.EPISODE_COLUMNS, *_FLAGS]
+    return _data_frame(rows, columns, [name for config in configs for name in config])
 
 
 def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:
@@ -139,11 +114,7 @@ def _best_row(rows: Iterable[_Row], metric: str, sign: int) -> _Row | None:
 
 
 def _number_named(rows: Sequence[dict[str, Any]], name: str) -> str:
-    """Return the full name of a field of the index, or of a row or its metrics.
-
-    Raises:
-        ValueError: There is none, or it is no number; the message names others.
-    """
+    """Return the full name of a field of the index, or of a row or its metrics, that is a number."""
     known = dict.fromkeys(MEDIA_COLUMNS)
     numbers: dict[str, None] = {}
     for row in rows:
@@ -186,20 +157,20 @@ def _metric_names(trials: Sequence[TrialFiles], metrics: bool | Sequence[str]) -
     if isinstance(metrics, bool):
         return main_metrics(name for trial in trials for name in trial.metrics) if metrics else ()
     known = dict.fromkeys(name for trial in trials for name in trial.metrics)
-    for name in (name for name in metrics if known and name not in known):
-        logger.warning(
-            "tune_media: to_pandas(metrics=...): no trial has %r; %s", name, checks.did_you_mean(name, known)
-        )
+    for name in metrics:
+        if known and name not in known:
+            near = checks.did_you_mean(name, known)
+            logger.warning("tune_media: to_pandas(metrics=...): no trial has %r; %s", name, near)
     return metrics
 
 
 def _metrics_of(trial: TrialFiles, names: Sequence[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name in names:
         metric = trial.metrics.get(name)
-        found[f"last/{name}"] = metric.last if metric else float("nan")
-        found[f"best/{name}"] = metric.largest if metric else float("nan")
-    return found
+        values[f"last/{name}"] = metric.last if metric else math.nan
+        values[f"best/{name}"] = metric.largest if metric else math.nan
+    return values
 
 
 def _data_frame(rows: list[dict[str, Any]], first: Sequence[str], last: Sequence[str]) -> pd.DataFrame:

@@ -58,14 +58,7 @@ class DemoProgress(tune.Callback):
 
 
 def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
-    """Run the sweep and return what it recorded.
-
-    Args:
-        iterations: Training iterations of each trial; every second one is followed by an evaluation.
-
-    Raises:
-        RuntimeError: A trial failed.
-    """
+    """Run the sweep and return its catalog; every second training iteration is followed by an evaluation."""
     line.stage("Importing RLlib")
     import ray
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -77,9 +70,8 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # Ray's own tables, beside our bar
     warnings.filterwarnings("ignore", module="gymnasium")
     line.stage("Starting Ray")
-    ray.init(
-        num_cpus=min(TRIALS, os.cpu_count() or 1), include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-    )
+    cores = min(TRIALS, os.cpu_count() or 1)
+    ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     for name in ("ray", "ray.rllib"):  # RLlib sets its own level
         logging.getLogger(name).setLevel(logging.ERROR)
     config = (
@@ -135,12 +127,7 @@ def run_demo(storage: str, iterations: int, line: StatusLine) -> Catalog:
 
 
 def pole_and_cart(step: StepFacts) -> dict[str, float]:
-    """Take the reward, the pole's angle in degrees and the cart's position from a step of CartPole.
-
-    Example:
-        >>> pole_and_cart(StepFacts(1, 1.0, 1.0, observation=[0.5, 0.0, 0.0, 0.0]))
-        {'reward': 1.0, 'pole angle': 0.0, 'cart position': 0.5}
-    """
+    """Take the reward, the pole's angle in degrees and the cart's position from a step of CartPole."""
     position, _, angle, _ = step.observation
     return {"reward": step.reward, "pole angle": math.degrees(angle), "cart position": float(position)}
 

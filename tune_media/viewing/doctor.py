@@ -40,7 +40,7 @@ class Diagnosis:
     """What the doctor found.
 
     Attributes:
-        facts: What a recording would be, by name: ``versions``, ``environment``, ``render_mode``, ``width``,
+        facts: The facts of a recording, by name: ``versions``, ``environment``, ``render_mode``, ``width``,
             ``height``, ``dtype``, ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``,
             ``bytes_per_frame``, ``replay``, ``auto``, and if the first frame is odd, ``first_frame``. Those after a
             problem are missing.
@@ -79,11 +79,7 @@ class Diagnosis:
 
 
 def make_env(name: str, config: dict[str, Any]) -> Any:
-    """Make an env as RLlib would: of an id that Gymnasium knows, or of ``module:ClassOrFunction``.
-
-    Raises:
-        Exception: Whatever making it raises.
-    """
+    """Make an env as RLlib would: of an id that Gymnasium knows, or of ``module:ClassOrFunction``."""
     module, _, attribute = name.partition(":")
     if not attribute or re.search(r"-v\d+$", attribute):
         import gymnasium as gym
@@ -98,7 +94,7 @@ def make_env(name: str, config: dict[str, Any]) -> Any:
 
 
 def missing(name: str) -> str | None:
-    """Return why there is no env of this name, as far as that is known without making one; None if there may be one.
+    """Return why there is no env of this name; None if there may be one, which only making it can tell.
 
     >>> print(missing("nowhere"))
     there is no env 'nowhere' in Gymnasium: pass an id such as CartPole-v1, or module:EnvClass
@@ -162,12 +158,12 @@ class _Examiner:
 
 
 def _versions() -> dict[str, str]:
-    """Return what is installed of that on which a recording depends."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python and of the packages on which a recording depends."""
+    versions = {"python": platform.python_version()}
     for name in ("tune-media", "ray", "gymnasium", "numpy", "av"):
         with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 def examine(make: Callable[[], Any]) -> Diagnosis:
@@ -229,12 +225,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
 
 
 def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str:
-    """Return whether a second env repeats an episode and its frames, so that ``render="replay"`` works.
-
-    Args:
-        make: Returns the second env.
-        pictures: Its frames, from the reset on; the last one may be missing.
-    """
+    """Return whether a second env repeats an episode and its frames (the last may be missing), as a line."""
     try:
         env = make()
         renderer, compared = Renderer(env), 0
@@ -284,10 +275,8 @@ def _look_at(pictures: list[Any]) -> list[str]:
     if SAME not in looks:
         return [reason_of(min(looks))]
     if all(np.array_equal(picture, pictures[0]) for picture in pictures):
-        return [
-            f"all {len(pictures)} frames are the same, though random actions were taken: render() may return an old "
-            "picture, or the env may not move"
-        ]
+        same = f"all {len(pictures)} frames are the same, though random actions were taken"
+        return [f"{same}: render() may return an old picture, or the env may not move"]
     return []
 
 

@@ -40,11 +40,7 @@ _ROOM = 1024  # rows for which there is room at the start
 
 
 class EpisodeFiles:
-    """Reads the episode files of trials, each once, since none changes. Any thread may ask for what is read.
-
-    >>> EpisodeFiles().table([]).rows()["count"]
-    0
-    """
+    """Reads the episode files of trials, each once, since none changes. Any thread may ask for the table."""
 
     def __init__(self) -> None:
         self._episodes = _Episodes()
@@ -59,9 +55,7 @@ class EpisodeFiles:
     def table(self, trials: Sequence[TrialFiles], patience: float | None = None) -> EpisodeTable:
         """Return the table of the episodes that the trials have not left behind.
 
-        Args:
-            patience: Seconds to wait for files that have not been read yet; then the table has those that were read.
-                None: until all are.
+        It waits until all files are read, or for ``patience`` seconds; then it has those that were read.
         """
         with self._lock:
             self._wanted = {trial.path: trial for trial in trials}
@@ -116,9 +110,8 @@ class EpisodeFiles:
         """Yield trials with some new files; with the last of a trial's comes the state that they make."""
         part: list[tuple[TrialFiles, Any, list[str]]] = []
         for trial in trials:
-            state = trial.state
+            state, is_left = trial.state, trial.report_files
             known = self._files.setdefault(trial.path, {})
-            is_left = trial.report_files
             with self._lock:
                 for path, number in known.items():
                     self._episodes.mark(number, left=is_left.get(path, True))
@@ -137,10 +130,8 @@ class EpisodeFiles:
         taken = []
         for trial, state, paths in part:
             for path in paths:
-                number = self._episodes.new_file(path)
-                self._files[trial.path][path] = number
-                table = next(unread)
-                if table is not None:
+                number = self._files[trial.path][path] = self._episodes.new_file(path)
+                if (table := next(unread)) is not None:
                     taken.append((trial.path, number, table))
             if state is not None:
                 self._done[trial.path] = trial, state
@@ -164,9 +155,7 @@ class _Episodes:
     """The columns of all episodes that were read; they grow, so that a new report costs no look at the others."""
 
     def __init__(self) -> None:
-        self.version = 0
-        self._count = 0
-        self._room = 0
+        self.version = self._count = self._room = 0
         self._columns: dict[str, npt.NDArray[Any]] = {}  # longer than the number of rows
         self._texts: dict[str, dict[str, int]] = {name: {} for name in ("path", *_TEXTS)}
         self._ids: list[pa.StringArray] = []
@@ -222,21 +211,18 @@ class _Episodes:
             numbers = np.full(len(joined), -1, np.int32)
             numbers[rows] = [self._text(f"values/{name}", text) for text in own]
             self._put(f"values/{name}", new, numbers)
-        for row, found in enumerate(joined["clips"].to_pylist(), new.start):
-            if found:
-                self._clips[row] = found[0][0]
+        clips = enumerate(joined["clips"].to_pylist(), new.start)
+        self._clips |= {row: own[0][0] for row, own in clips if own}
         self._ids += joined["episode_id"].chunks
         self._count = new.stop
 
     def table(self, trials: dict[str, TrialFiles], configs: Sequence[str], read: float) -> EpisodeTable:
         """Return the table of the episodes of some trials, by path, with some of their hyperparameters."""
-        own = {name: values[: self._count] for name, values in self._columns.items()}
-        path, file = own.pop("path", np.empty(0, np.int32)), own.pop("file", np.empty(0, np.int32))
-        tapes = own.pop("tape", None)
-        if self._count:
-            self._ids = [pa.concat_arrays(self._ids)]
-        else:
+        if not self._count:
             return EpisodeTable({}, read=read)
+        own = {name: values[: self._count] for name, values in self._columns.items()}
+        path, file, tapes = own.pop("path"), own.pop("file"), own.pop("tape")
+        self._ids = [pa.concat_arrays(self._ids)]
         known = [trials.get(text) for text in self._texts["path"]]
         own["note"] = self._with_reasons(own["note"], path, known)
         columns: dict[str, Any] = {

@@ -86,11 +86,7 @@ class EpisodeTable:
         return self._count
 
     def found(self, where: str = "") -> Rows:
-        """Return the rows that count and that a filter lets through.
-
-        Raises:
-            ValueError: The filter cannot be read.
-        """
+        """Return the rows that count and that a filter lets through."""
         if not where.strip() and self.counting is None:
             return np.arange(len(self))
         passing = mask(where, self)
@@ -99,18 +95,10 @@ class EpisodeTable:
     def rows(
         self, where: str = "", sort: str = "", *, descending: bool = False, offset: int = 0, limit: int = 100
     ) -> dict[str, Any]:
-        """Return a page of the episodes that a filter lets through.
+        """Return a page of the episodes that a filter of ``viewing.conditions`` lets through; missing values come last.
 
-        Args:
-            where: See ``viewing.conditions``. The last part of a column's name is enough.
-            sort: A column. Missing values come last.
-
-        Returns:
-            ``count``, ``total``, ``read`` (the share of the trials that are in the table yet), ``columns``, ``rows``
-            (lists), and ``places`` (for each row its trial, its clip, and the report that has its tape).
-
-        Raises:
-            ValueError: The filter cannot be read, or there is no such column.
+        It is ``count``, ``total``, ``read`` (the share of the trials that are in the table yet), ``columns``, ``rows``
+        (lists), and ``places`` (for each row its trial, its clip, and the report that has its tape).
         """
         found = self.found(where)
         last = offset + limit
@@ -118,14 +106,7 @@ class EpisodeTable:
         return {"count": len(found), **self._page(page[offset:])}
 
     def histogram(self, name: str, where: str = "") -> dict[str, Any]:
-        """Return how often values of a column occur: ``edges``, ``counts``, and ``outliers``, a count for each bin.
-
-        A column of texts has none, and empty lists.
-
-        >>> table = EpisodeTable({"x": np.array([1.0, 1.0, 2.0])})
-        >>> sum(table.histogram("x")["counts"])
-        3
-        """
+        """Return ``edges``, ``counts`` and ``outliers`` (one for each bin) of a column; a column of texts has none."""
         full = self.resolve(name)
         known = self.numbers(name)[self.found(where)]
         known = known[np.isfinite(known)]
@@ -141,11 +122,7 @@ class EpisodeTable:
         }
 
     def resolve(self, name: str) -> str:
-        """Return the full name of a column.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Return the full name of a column."""
         wanted = SHORT.get(name, name)
         if wanted in self.names:
             return wanted
@@ -157,11 +134,7 @@ class EpisodeTable:
         raise ValueError(f"there is no column {name!r}; " + checks.did_you_mean(name, known))
 
     def column(self, name: str) -> Numbers | Texts:
-        """Return a column.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Return a column."""
         full = self.resolve(name)
         return self.columns[full] if full in self.columns else _at(self._of_trials(full), self._trial.at)
 
@@ -193,9 +166,8 @@ class EpisodeTable:
 
     def _of_trials(self, name: str) -> Numbers | Texts:
         """Return a hyperparameter of each trial."""
-        return _settings(
-            [strict_json.read_apart(params.get(name.removeprefix(_CONFIG), UNSET)) for params in self.params]
-        )
+        setting = name.removeprefix(_CONFIG)
+        return _settings([strict_json.read_apart(params.get(setting, UNSET)) for params in self.params])
 
     def values_of(self, name: str, found: Rows) -> list[Any]:
         """Return the values of some rows as JSON has them."""
@@ -208,28 +180,24 @@ class EpisodeTable:
             return values.take(found)
         return [_json(plain(value)) for value in values[found].tolist()]
 
-    def _tape(self, row: int) -> str | None:
-        return None if self.tapes is None or self.tapes[row] < 0 else self.reports[self.tapes[row]]
-
     def _page(self, found: Rows) -> dict[str, Any]:
         columns = [self.values_of(name, found) for name in self.names]
         trials = self.values_of("trial", found) if "trial" in self.columns else [None] * len(found)
+        tapes = [-1] * len(found) if self.tapes is None else self.tapes[found].tolist()
         return {
             "total": self._total,
             "read": self.read,
             "columns": self.names,
             "rows": [list(row) for row in zip(*columns, strict=True)],
             "places": [
-                [trial, self.clips.get(row), self._tape(row)] for trial, row in zip(trials, found.tolist(), strict=True)
+                [trial, self.clips.get(row), None if tape < 0 else self.reports[tape]]
+                for trial, row, tape in zip(trials, found.tolist(), tapes, strict=True)
             ],
         }
 
 
 def trial_names(trials: npt.NDArray[np.int32], names: Sequence[str]) -> Texts:
-    """Return the column of the trials, which may be called by the names that the page shows, too.
-
-    Args:
-        trials: For each row the number of its trial.
+    """Return the column of the trials (their numbers), which may be called by the names that the page shows, too.
 
     >>> column = trial_names(np.array([0, 1], np.int32), ["PPO_a1b2c_00000_0_lr=0.1_2026-11-26", "other"])
     >>> [column.equal(name).tolist() for name in ("a1b2c_00000", "PPO_a1b2c_00000", "other")]
@@ -243,9 +211,6 @@ def robust_z(values: Numbers) -> Numbers:
     """Return the distance of each value from the median, in units of the median distance (1 for a normal sigma).
 
     If more than half of the values are equal, the unit is the mean distance; if all are, the distances are 0.
-
-    >>> robust_z(np.array([1.0, 2.0, 3.0, 4.0, 100.0])).round(2).tolist()
-    [-1.35, -0.67, 0.0, 0.67, 65.43]
     """
     median, distance = _middle(values)
     if math.isnan(median):
@@ -269,11 +234,7 @@ def _middle(values: Numbers) -> tuple[float, float]:
 
 
 def _first(keys: Numbers, count: int) -> Rows:
-    """Return the places of the smallest keys in their order, without sorting all of them.
-
-    >>> _first(np.array([3.0, 1.0, 2.0, 1.0]), 3).tolist()
-    [1, 3, 2]
-    """
+    """Return the places of the smallest keys in their order, without sorting all of them."""
     if count < len(keys):
         candidates = np.flatnonzero(keys <= np.partition(keys, count)[count])
         return candidates[np.argsort(keys[candidates], kind="stable")][:count]

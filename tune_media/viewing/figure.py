@@ -32,19 +32,12 @@ _MUCH = 0.9  # of the training that is drawn
 
 @dataclass(frozen=True)
 class WrittenFigure:
-    """A figure that has been written.
+    """A figure that has been written."""
 
-    Attributes:
-        shown: What it shows, a sentence.
-        lacking: What it lacks: sentences.
-        metric: The whole name of its metric.
-        lines: Its lines, the best last value first, and those that could not be drawn.
-    """
-
-    shown: str
-    lacking: Sequence[str]
-    metric: str
-    lines: Sequence[MeanCurve]
+    shown: str  # a sentence
+    lacking: Sequence[str]  # a sentence for each configuration that is drawn in part, or not
+    metric: str  # its whole name
+    lines: Sequence[MeanCurve]  # the best last value first, with those that could not be drawn
 
 
 def write_figure(
@@ -52,23 +45,15 @@ def write_figure(
 ) -> WrittenFigure:
     """Draw a metric over training: a line for each configuration, the mean over its runs, with its 95 % interval.
 
-    Args:
-        path: The .pdf, .png or .svg file to write.
-        metric: A metric of the results, or the last part of its name. None: the mean return that ranks the trials.
-        by: The hyperparameters that make a configuration. None: all that differ but for training seeds.
-        iqm: Whether to draw the interquartile mean instead.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError: There is no such metric or hyperparameter, or nothing to draw.
+    ``metric`` may be the last part of its name; by default it is the mean return that ranks the trials. For ``by``, see
+    ``Catalog.compare``. With ``iqm``, the interquartile mean is drawn instead.
     """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(
-            "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
-        ) from error
+        told = "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
+        raise ImportError(told) from error
     returns = score.known_returns(name for trial in catalog.trials for name in trial.last_metrics)
     if metric is None and not returns:
         raise ValueError(
@@ -135,9 +120,8 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
         end = axes.transLimits.transform((line.step[-1], line.mean[-1].value))
         ways = [end[0], _NAMES_AT - 0.01], [end[1], place / height]
         axes.plot(*ways, color=color, ls=style, lw=0.8, alpha=0.6, transform=axes.transAxes, clip_on=False)
-        axes.text(
-            _NAMES_AT, ways[1][1], name, transform=axes.transAxes, va="center_baseline", color=_INK, parse_math=False
-        )
+        look = {"transform": axes.transAxes, "va": "center_baseline", "color": _INK, "parse_math": False}
+        axes.text(_NAMES_AT, ways[1][1], name, **look)
 
 
 def spread(places: Sequence[float], apart: float, height: float) -> list[float]:

@@ -23,19 +23,12 @@ _MOST_PIXELS = 250_000_000  # of a picture that FFmpeg encodes
 
 @dataclass(frozen=True)
 class Strip:
-    """A row of the picture.
+    """A row of the picture: a clip, with lines of text above it."""
 
-    Attributes:
-        content: The clip, the bytes of a video file.
-        facts: Its index line, as far as it is known: ``frames``, ``frame_stride``, ``episode_length``.
-        lines: Lines of text above it, with their colors.
-        name: The name of the clip's file, for the message of an error.
-    """
-
-    content: bytes
-    facts: Mapping[str, Any]
+    content: bytes  # of the clip's file
+    facts: Mapping[str, Any]  # its index line, as far as it is known: ``frame_stride``, ``episode_length``
     lines: Sequence[tuple[str, Color]] = ()
-    name: str = ""
+    name: str = ""  # of the clip's file, for the message of an error
 
 
 def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) -> Image:
@@ -43,20 +36,12 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
 
     Under each frame is the env step that it shows, or the number of the frame if the stride of the frames is not known.
 
-    Args:
-        frames: Frames of each clip, evenly spread; fewer if it has fewer, or if they would be narrower than 16 pixels.
-        width: Width of the picture, pixels.
-
-    Raises:
-        ValueError: A clip cannot be decoded, or there is none; or a number that cannot be.
-        TypeError: ``frames`` or ``width`` is no number.
-        ImportError: Pillow is not installed; it draws the labels.
+    A clip has ``frames`` of them, evenly spread; fewer if it has fewer, or if they would be narrower than 16 pixels.
     """
     if not strips:
         raise ValueError("A filmstrip needs at least one clip.")
-    checks.check_each(
-        "filmstrip", {"frames": frames, "width": width}, dict.fromkeys(("frames", "width"), checks.above_0(whole=True))
-    )
+    sizes = {"frames": frames, "width": width}
+    checks.check_each("filmstrip", sizes, dict.fromkeys(sizes, checks.above_0(whole=True)))
     if width < _NARROWEST_ROW:
         raise ValueError(argument("filmstrip(width=...)") + f" takes at least {_NARROWEST_ROW} pixels, got {width}.")
     frames = _in_a_row(frames, width)
@@ -64,10 +49,9 @@ def filmstrip(strips: Sequence[Strip], *, frames: int = 8, width: int = 1600) ->
     rows = [_row(strip, frames, cell, width) for strip in strips]
     height = sum(len(row) for row in rows)
     if width * height > _MOST_PIXELS:
-        raise ValueError(
-            f"The filmstrip would have {width} x {height} pixels, and a picture has at most {_MOST_PIXELS:,}: "
-            + remedy("choose a smaller " + argument("width=") + ", more " + argument("frames=") + ", or fewer clips.")
-        )
+        less = "choose a smaller " + argument("width=") + ", more " + argument("frames=") + ", or fewer clips."
+        size = f"The filmstrip would have {width} x {height} pixels, and a picture has at most {_MOST_PIXELS:,}: "
+        raise ValueError(size + remedy(less))
     return Image(np.concatenate(rows))
 
 
@@ -83,9 +67,9 @@ def _row(strip: Strip, frames: int, cell: int, width: int) -> _Picture:
     for place, (number, picture) in enumerate(chosen):
         left = _GAP + place * (cell + _GAP)
         row[top : top + height, left : left + cell] = resize(picture, height=height, width=cell)
-        row[top + height : top + height + LINE, left : left + cell] = label(
-            [(_caption(strip.facts, number), PALE)], cell
-        )
+        step = step_of(strip.facts, number)
+        caption = f"frame {number + 1}" if step is None else f"step {step}"
+        row[top + height : top + height + LINE, left : left + cell] = label([(caption, PALE)], cell)
     return row
 
 
@@ -110,18 +94,12 @@ def _chosen(strip: Strip, frames: int, width: int) -> Iterator[tuple[int, _Pictu
     yield from ((number, frame) for number, frame in frames_of_clip if number in wanted)
 
 
-def _caption(facts: Mapping[str, Any], number: int) -> str:
-    """Return what is under a frame.
-
-    >>> _caption({"frame_stride": 3, "episode_length": 10}, 4), _caption({}, 4)
-    ('step 10', 'frame 5')
-    """
-    step = step_of(facts, number)
-    return f"frame {number + 1}" if step is None else f"step {step}"
-
-
 def step_of(facts: Mapping[str, Any], number: int) -> int | None:
-    """Return the env step that a frame shows; None if the stride of the frames is not known."""
+    """Return the env step that a frame shows; None if the stride of the frames is not known.
+
+    >>> step_of({"frame_stride": 3, "episode_length": 10}, 4), step_of({}, 4)
+    (10, None)
+    """
     stride = facts.get("frame_stride")
     if not isinstance(stride, int):
         return None

@@ -28,10 +28,5 @@ def page(name: str, title: str, source: str = "") -> str:
 
 @functools.cache  # every request of a file asks
 def static_files() -> tuple[str, ...]:
-    """Return the files of the front end, relative to ``STATIC``.
-
-    Example:
-        >>> "index.html" in static_files()
-        True
-    """
+    """Return the files of the front end, relative to ``STATIC``."""
     return tuple(sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file()))

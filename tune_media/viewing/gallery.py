@@ -6,9 +6,10 @@ import contextlib
 import logging
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,6 @@ class Gallery:
         missing: Files that could not be read, after ``write``.
         statuses: What became of each trial; empty: unknown.
         lines: The index lines of the clips by the id of their trial; of others, all that ``only`` lets in.
-
-    Example:
-        >>> import tempfile
-        >>> gallery = Gallery.of(tempfile.mkdtemp())
-        >>> gallery.count, gallery.nbytes
-        (0, 0)
     """
 
     title: str
@@ -75,15 +70,7 @@ class Gallery:
 
     @classmethod
     def of(cls, path: str, only: Collection[str] = (), *, errors: bool = True) -> Gallery:
-        """Read an experiment.
-
-        Args:
-            only: Keys or sections, or parts of keys such as ``"best"``; clips under others are left out. Empty: all.
-            errors: Whether to say why trials failed: the last line of the traceback, see ``published``.
-
-        Raises:
-            FileNotFoundError: There is no such folder.
-        """
+        """Read an experiment; with ``errors``, its page says why trials failed, see ``published``."""
         folder = places.find_folders(path)[0]
         folder_trials = Trials([LogDirectory(folder)])
         trials = folder_trials.all()
@@ -117,16 +104,11 @@ class Gallery:
     def write(self, output: Path, progress: Callable[[int], None] = lambda done: None, *, steps: bool = False) -> Path:
         """Write the folder. Files that an earlier run has copied already are not copied again.
 
-        Args:
-            progress: Called with the number of files that have been copied since the last call.
-
-        Raises:
-            FileExistsError: The folder has files and is not a gallery.
+        ``progress`` is called with the number of files that have been copied since the last call.
         """
         if output.exists() and any(output.iterdir()) and not (output / _MARK).exists():
-            raise FileExistsError(
-                f"{output} has files that are not a gallery's; " + remedy("name another folder with -o.")
-            )
+            told = f"{output} has files that are not a gallery's; "
+            raise FileExistsError(told + remedy("name another folder with -o."))
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(lambda item: self._copy(output, *item), self.files.values()):
                 progress(1)
@@ -152,25 +134,17 @@ class Gallery:
         target = output / "media" / trial.id / line["path"]
         if target.exists() and target.stat().st_size == line.get("bytes"):
             return
-        content = self._content(trial, line["path"])
-        if content is None:
-            return
-        _write(target, content)
-        if line.get("kind") == "video":
-            _write_poster(target, content)
+        if (content := self._content(trial, line["path"])) is not None:
+            _write(target, content)
+            if line.get("kind") == "video":
+                _write_poster(target, content)
 
     def data(self, *, steps: bool) -> Iterator[tuple[str, bytes]]:
         """Yield the data that the page reads, as JSON, each with its name."""
         metrics = [trial.last_metrics for trial in self.trials]
-        more = {"posters": POSTER}
-        yield (
-            "first",
-            json_content(
-                _published(first_payload(self.trials, self.title, metrics, self._lines_of, statuses=self.statuses))
-                | more
-            ),
-        )
-        yield "index", json_content(_published(index_payload(self.trials, self.title, self._lines_of)) | more)
+        first = first_payload(self.trials, self.title, metrics, self._lines_of, statuses=self.statuses)
+        for name, content in (("first", first), ("index", index_payload(self.trials, self.title, self._lines_of))):
+            yield name, json_content(_published(content) | {"posters": POSTER})
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
         returns = score.known_returns(name for trial_metrics in metrics for name in trial_metrics)
@@ -194,17 +168,16 @@ class Gallery:
         others = sorted(all_names.difference(returns))
         names = [*returns, *(others if len(others) * len(self.trials) <= _MAX_JUDGED else ())]
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
+        judge = partial(configurations_payload, self.trials, self.statuses)
         return {
-            configurations_key(name, section, sign): configurations_payload(
-                self.trials, self.statuses, name, section, sign=sign
-            )
+            configurations_key(name, section, sign): judge(name, section, sign=sign)
             for name, section in [*((name, "") for name in names), *((CLIP, section) for section in sections)]
             for sign in (1, -1)
         }
 
     def _lines_of(self, trial: TrialFiles) -> list[Line]:
         if trial.id not in self.lines:
-            self.lines[trial.id] = wanted_lines(trial.lines, self.only)
+            self.lines[trial.id] = [line for line in trial.lines if _is_wanted(line, self.only)]
         return self.lines[trial.id]
 
     def _curves(self, trial: TrialFiles) -> dict[str, Any]:
@@ -239,26 +212,14 @@ def _published(payload: dict[str, Any]) -> dict[str, Any]:
 def default_folder(experiment: str) -> Path:
     """Return the default folder of a gallery, in the working directory.
 
-    Example:
-        >>> default_folder("s3://bucket/sweep/").as_posix()
-        'sweep_gallery'
+    >>> default_folder("s3://bucket/sweep/").as_posix()
+    'sweep_gallery'
     """
     return Path(f"{posixpath.basename(experiment.rstrip('/')) or 'experiment'}_gallery")
 
 
-def wanted_lines(lines: Iterable[Line], only: Collection[str] = ()) -> list[Line]:
-    """Return the index lines of the clips and pictures that the page shows.
-
-    Args:
-        only: As of ``Gallery``.
-
-    >>> wanted_lines([{"kind": "histogram", "path": "media/a.json"}])
-    []
-    """
-    return [line for line in lines if _is_wanted(line, only)]
-
-
 def _is_wanted(line: Line, only: Collection[str]) -> bool:
+    """Return whether the page shows the medium of an index line, and ``only`` lets it in."""
     if line.get("kind") not in _KINDS or posixpath.splitext(line["path"])[1].lower() not in SHOWN:
         return False
     return not only or bool(_names_of(line) & set(only))
@@ -288,8 +249,7 @@ def _write_poster(clip: Path, content: bytes) -> None:
 def human_size(nbytes: int) -> str:
     """Return a size as people read it.
 
-    Example:
-        >>> human_size(1_234_567), human_size(2_000_000_000)
-        ('1.2 MB', '2.0 GB')
+    >>> human_size(1_234_567), human_size(2_000_000_000)
+    ('1.2 MB', '2.0 GB')
     """
     return f"{nbytes / 1e9:.1f} GB" if nbytes >= 1e9 else f"{nbytes / 1e6:.1f} MB"

@@ -23,16 +23,11 @@ _LARGEST = 16384  # a side of the video, pixels: H.264 has no larger ones
 
 @dataclass(frozen=True)
 class WrittenGrid:
-    """A grid that has been written.
-
-    Attributes:
-        tiles: The clips that are shown.
-        problems: The clips that could not be read, or not to their end, each as a sentence.
-    """
+    """A grid that has been written."""
 
     path: Path
-    tiles: Sequence[Tile]
-    problems: Sequence[str]
+    tiles: Sequence[Tile]  # that are shown
+    problems: Sequence[str]  # clips that could not be read, or not to their end, each as a sentence
 
 
 def write_grid(
@@ -48,17 +43,9 @@ def write_grid(
     A clip that ends before the others holds its last frame. A clip that cannot be read is left out. Frames are decoded,
     drawn and encoded one at a time.
 
-    Args:
-        tiles: The clips and their labels, from ``choose_tiles``.
-        path: Where to write: a ``.mp4``, or a ``.gif`` (at most 15 frames per second and 600 frames).
-        width: Width of the video, pixels.
-        columns: Number of clips side by side. None: about as many as there are rows.
-        progress: Called after each frame with the number of frames that are done, and of all.
-
-    Raises:
-        ValueError: ``path`` is neither ``.mp4`` nor ``.gif``, there is no clip that can be read, or the video would be
-            too large.
-        ImportError: Pillow is not installed; it draws the labels.
+    ``path`` is a ``.mp4``, or a ``.gif`` (at most 15 frames per second and 600 frames), ``width`` that of the video in
+    pixels, and ``columns`` the number of clips side by side, by default about as many as there are rows. ``progress``
+    is called after each frame with the number of frames that are done, and of all.
     """
     path = Path(path).expanduser()
     if path.suffix.lower() not in (".mp4", ".gif"):
@@ -107,7 +94,9 @@ class _Grid:
         self._players = []
         for number, player in enumerate(players):
             left, top = _GAP + number % columns * step_x, _GAP + number // columns * step_y
-            self._label(player.tile, left, top)
+            tile = player.tile
+            lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
+            self._canvas[top : top + 2 * LINE, left : left + self._tile_width] = label(lines, self._tile_width)
             self._players.append((player, left, top + 2 * LINE))
 
     def at(self, seconds: float) -> _Picture:
@@ -127,43 +116,34 @@ class _Grid:
         left, top = left + (self._tile_width - width) // 2, top + (self._tile_height - height) // 2
         self._canvas[top : top + height, left : left + width] = resize(frame, height=height, width=width)
 
-    def _label(self, tile: Tile, left: int, top: int) -> None:
-        lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
-        self._canvas[top : top + 2 * LINE, left : left + self._tile_width] = label(lines, self._tile_width)
-
 
 class _TilePlayer:
-    """Decodes one clip as far as it is needed.
-
-    Attributes:
-        can_play: Whether its first frame can be decoded.
-        error: Why it cannot be read, or not to its end; empty if it can.
-    """
+    """Decodes one clip as far as it is needed; ``error`` says why it cannot be read, or not to its end."""
 
     def __init__(self, tile: Tile) -> None:
         self.tile = tile
         self.fps = float(tile.row.get("fps") or 30)
         self.error = ""
         self._frames = tile.row.frames()
-        self._at, self._is_over = 0, False
+        self._number, self._is_over = 0, False
         self._unseen = self._next()
-        self.can_play = self._unseen is not None
+        self.can_play = self._unseen is not None  # its first frame can be decoded
 
     @property
     def problem(self) -> str:
         """A sentence about the error, or nothing if there is none."""
-        fate = f"stops at frame {self._at + 1}" if self.can_play else "is left out"
+        fate = f"stops at frame {self._number + 1}" if self.can_play else "is left out"
         return f"A clip {fate}: {self.error}" if self.error else ""
 
     def new_frame(self, seconds: float) -> _Picture | None:
         """Return the frame at a time if it is another than the last one; None if not, or if the clip is over."""
         frame, self._unseen = self._unseen, None
-        while not self._is_over and self._at < math.floor(seconds * self.fps + 1e-6):
+        while not self._is_over and self._number < math.floor(seconds * self.fps + 1e-6):
             following = self._next()
             if following is None:
                 self._is_over = True
             else:
-                frame, self._at = following, self._at + 1
+                frame, self._number = following, self._number + 1
         return frame
 
     def _next(self) -> _Picture | None:

@@ -24,20 +24,11 @@ MAX_TILES = 64
 
 @dataclass(frozen=True)
 class Tile:
-    """A clip of a grid.
-
-    Attributes:
-        title: The first line of its label, such as ``lr=0.001  gamma=0.98``.
-        mark: ``"winner"`` for the winner, see ``Catalog.winner``, ``"best"`` for the best clip of one trial, or ``""``.
-
-    >>> tile = Tile({"step": 400, "episode_return": 31.5, "episode_length": 32}, "lr=0.1", mark="winner")
-    >>> tile.caption
-    'winner: return 31.5, 32 steps, at step 400'
-    """
+    """A clip of a grid."""
 
     row: CatalogRow
-    title: str
-    mark: str = ""
+    title: str  # the first line of its label, such as ``lr=0.001  gamma=0.98``
+    mark: str = ""  # ``"winner"``, see ``Catalog.winner``, or ``"best"`` for the best clip of one trial
 
     @property
     def caption(self) -> str:
@@ -57,7 +48,7 @@ def choose_tiles(
     over_training: str | None = None,
     key: str | None = None,
 ) -> list[Tile]:
-    """Choose the clips of a grid.
+    """Return the clips of a grid, at most 64: the trial with the highest score first; over training, the first step.
 
     Args:
         trials: The names of the trials to show, or a part of each that no other trial has. Empty: all.
@@ -66,12 +57,6 @@ def choose_tiles(
         over_training: The name of a trial: its clips from the first to the last step, instead of one of each trial.
         key: The key of the clips, such as ``"episodes/best"``, or its last part. None: the evaluation's best episodes
             if there are any, or else the key that has most clips.
-
-    Returns:
-        The tiles, the trial with the highest score first; over training, the first step first. At most 64.
-
-    Raises:
-        ValueError: There is no such clip, or no such trial.
     """
     if over_training and (trials or step != "best"):
         raise ValueError("--over-training shows all steps of one trial: " + remedy("leave --trials and --step out."))
@@ -82,9 +67,8 @@ def choose_tiles(
     key = _key_named(clips, key)
     rows = [row for row in clips if row["key"] == key and (not names or row["trial"] in names)]
     if not rows:
-        raise ValueError(
-            f"There is no clip with key {key!r} of these trials; the keys are {checks.name_some(_keys(clips))}."
-        )
+        names_of_keys = checks.name_some(_keys(clips))
+        raise ValueError(f"There is no clip with key {key!r} of these trials; the keys are {names_of_keys}.")
     if over_training:
         chosen = _evenly(rows)
         marked, mark = max(chosen, key=score.clip_rank), "best"
@@ -151,29 +135,19 @@ def _evenly(clips: Sequence[CatalogRow]) -> Sequence[CatalogRow]:
 
 
 def _title(row: CatalogRow, catalog: Catalog, over_training: str | None) -> str:
-    params = [
-        f"{name.rpartition('/')[2]}={short(without_secret(name, setting_of(row.config, name)))}"
-        for name in catalog.differing_params
-    ]
+    settings = {name: short(without_secret(name, setting_of(row.config, name))) for name in catalog.differing_params}
+    params = [f"{name.rpartition('/')[2]}={value}" for name, value in settings.items()]
     return row["trial"] if over_training or not params else "  ".join(params)
 
 
 def strip_of(tile: Tile) -> Strip:
-    """Return the row of a clip of an experiment, under its title and its caption.
-
-    Raises:
-        FileNotFoundError: The file has been deleted.
-    """
+    """Return the row of a clip of an experiment, under its title and its caption."""
     lines = [(tile.title, INK), (tile.caption, WINNER if tile.mark else PALE)]
     return Strip(tile.row.read_bytes(), tile.row, lines, tile.row["file"])
 
 
 def strip_of_file(path: Path, catalog: Catalog | None) -> Strip:
-    """Return the row of a clip's file; the catalog of its trial, if there is one, tells the steps of its frames.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-    """
+    """Return the row of a clip's file; the catalog of its trial, if there is one, tells the steps of its frames."""
     rows = (row for row in catalog or () if Path(row["file"]).resolve() == path.resolve())
     return Strip(path.read_bytes(), next(rows, {}), name=str(path))
 

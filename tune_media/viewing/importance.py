@@ -29,8 +29,7 @@ from tune_media.values.number import as_number
 from tune_media.viewing.configurations import configurations, is_seed
 from tune_media.viewing.statistics import LEVEL, Estimate, ranks_of
 
-FEWEST = 20
-"""Configurations that are needed to say what matters."""
+FEWEST = 20  # configurations that are needed to say what matters
 _FEWEST_TRIALS = 8  # with a score: with fewer, hyperparameters cannot be ordered
 _STEPS = 10  # a share counts in tenths, so that the order of a running sweep does not change with each result
 _MOST_GROUPS = 6  # of texts; the rarest are one
@@ -43,14 +42,10 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Importance:
-    """How much of the differences between scores a hyperparameter explains.
-
-    Attributes:
-        share: The share of the variance of the scores' ranks, from 0 to 1; NaN if each configuration has its own text.
-    """
+    """How much of the differences between scores a hyperparameter explains."""
 
     name: str
-    share: float
+    share: float  # of the variance of the scores' ranks, from 0 to 1; NaN if each configuration has its own text
     low: float
     high: float
 
@@ -67,10 +62,6 @@ def by_importance(
 
     Those that chance does not explain come first, the most important one at the front, and training seeds come last.
     The others stay in their order.
-
-    >>> params = [{"batch": n % 2, "lr": n // 4, "seed": n} for n in range(8)]
-    >>> by_importance(["batch", "lr", "seed"], params, [n // 4 for n in range(8)])
-    ['lr', 'batch', 'seed']
     """
     shares = {part.name: round(_STEPS * part.share) for part in importances(params, scores) if part.low > 0}
     return sorted(names, key=lambda name: (is_seed(name), -shares.get(name, 0)))
@@ -79,13 +70,8 @@ def by_importance(
 def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]) -> list[Importance]:
     """Return the importance of each hyperparameter that differs but for training seeds, the largest share first.
 
-    Returns:
-        The importances. Below 20 configurations with a score, they are good for an order only, and below eight trials
-        with a score there are none.
-
-    >>> found = importances([{"lr": n, "odd": n % 2} for n in range(30)], [n * n for n in range(30)])
-    >>> [(one.name, one.matters) for one in found], round(found[0].share, 2)
-    ([('lr', True), ('odd', False)], 0.97)
+    Below 20 configurations with a score, they are good for an order only, and below eight trials with a score there are
+    none.
     """
     scored = scored_configurations(params, scores)
     if len(scored) >= FEWEST:
@@ -103,11 +89,7 @@ def importances(params: Sequence[Mapping[str, Any]], scores: Sequence[float | No
 def scored_configurations(
     params: Sequence[Mapping[str, Any]], scores: Sequence[float | None]
 ) -> list[tuple[Mapping[str, Any], float]]:
-    """Return the hyperparameters and the mean score of each configuration that has a score.
-
-    >>> scored_configurations([{"lr": 1}, {"lr": 2}, {"lr": 1}, {"lr": 3}], [1.0, 2.0, 3.0, None])
-    [({'lr': 1}, 2.0), ({'lr': 2}, 2.0)]
-    """
+    """Return the hyperparameters and the mean score of each configuration that has a score."""
     scored = []
     for configuration in configurations(params):
         numbers = [score for number in configuration.trials if (score := scores[number]) is not None]
@@ -160,13 +142,9 @@ def _but(name: str, found: Sequence[str], tested: Mapping[str, Values]) -> list[
 
 
 def _part(y: Values, own: Values, others: Sequence[Values], level: float) -> Estimate:
-    """Return the share of the variance of ``y`` that columns explain besides others.
+    """Return the share of the variance of ``y`` (scores with the mean zero) that columns explain besides ``others``.
 
-    Args:
-        y: The scores; their mean is zero.
-        own: The columns.
-        others: Those of the hyperparameters that are in the model already.
-        level: How often the interval may miss the true share.
+    The latter are those of the hyperparameters in the model; the interval may miss the share as often as ``level``.
     """
     base = _basis(np.hstack([np.ones((len(y), 1)), *others]))
     left = y - base @ (base.T @ y)
@@ -220,8 +198,8 @@ def _basis(columns: Values, scale: Values | None = None) -> Values:
 def _columns(values: Sequence[Any]) -> Values:
     """Return the columns of a hyperparameter in the model, with the mean zero; none if nothing can be said."""
     is_number = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in values]
-    given = [as_number(value) for value, does in zip(values, is_number, strict=True) if does]
-    numbers = [value for value in given if math.isfinite(value)]
+    own = [as_number(value) for value, does in zip(values, is_number, strict=True) if does]
+    numbers = [value for value in own if math.isfinite(value)]
     missing = sum(value is None or isinstance(value, Absent) for value in values)
     if len(set(numbers)) > 2 and len(numbers) + missing == len(values):
         parts = _of_numbers(np.array(numbers), np.array(is_number))
@@ -247,7 +225,7 @@ def _of_texts(texts: Sequence[str]) -> list[Values]:
 
 
 def _key(columns: Values) -> bytes:
-    """Return what two hyperparameters share if their values are in the same order, in the opposite one, or alike."""
+    """Return a key that hyperparameters share if their values are in the same order, in the opposite one, or alike."""
     signs = [np.sign(column[np.abs(column) > _NOTHING][:1]).sum() or 1.0 for column in columns.T]
     return np.round(columns * np.array(signs) + 0.0, 6).tobytes() if columns.size else b""
 

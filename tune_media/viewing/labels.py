@@ -11,8 +11,7 @@ import numpy.typing as npt
 from tune_media.values.problems import remedy
 
 PAPER, INK, PALE, WINNER = (250, 250, 248), (25, 25, 30), (95, 95, 105), (0, 135, 90)
-LINE = 18
-"""Height of a line, pixels."""
+LINE = 18  # height of a line, pixels
 
 Color = tuple[int, int, int]
 
@@ -20,12 +19,7 @@ Color = tuple[int, int, int]
 def label(lines: Sequence[tuple[str, Color]], width: int) -> npt.NDArray[np.uint8]:
     """Return lines of text as a picture, (lines * LINE, width, 3); texts that are too wide are cut.
 
-    Args:
-        lines: The texts with their colors. Of the first one, ``name=value  name=value``, names are shortened first.
-        width: Width of the picture, pixels.
-
-    Raises:
-        ImportError: Pillow is not installed.
+    Of the first one, ``name=value  name=value``, names are shortened first.
     """
     image, draw, font = _pillow()
     strip = image.new("RGB", (width, len(lines) * LINE), PAPER)

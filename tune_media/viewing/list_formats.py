@@ -12,25 +12,19 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import success_of
 from tune_media.viewing.data_frames import data_frame
-from tune_media.viewing.table import (
-    state_of,
-)
+from tune_media.viewing.table import state_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TRIALS, CONFIGURATIONS, MEDIA = ("trials", "configurations", "media")
-"""What one line is."""
+"""The kinds of rows."""
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "…": r"\dots{}"}
 _SPECIAL |= {c: rf"\{c}" for c in "&%$#_{}"}
 
 
 def as_csv(catalog: Catalog, rows: str) -> str:
-    """Return a table as CSV, with all digits; a list of names is one text with semicolons between them.
-
-    Args:
-        of: What one line is: ``trials``, ``configurations`` or ``media``.
-    """
+    """Return a table as CSV, with all digits; a list of names is one text with semicolons between them."""
     frame = _frame(catalog, rows, _as_cell)
     for name in ("trials", "left_out"):
         if name in frame:
@@ -40,19 +34,13 @@ def as_csv(catalog: Catalog, rows: str) -> str:
 
 
 def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield a table as objects for JSON, one a line.
-
-    Args:
-        of: As in ``as_csv``.
-        with_config: Whether a medium has the whole config of its trial.
-    """
+    """Yield a table as objects for JSON, one a line; with ``with_config``, a medium has its trial's whole config."""
     if rows == MEDIA:
         for row in catalog:
             line = {**row, "config": row.config} if with_config else dict(row)
             for settings in line.keys() & {"params", "config"}:
-                line[settings] = {
-                    n: strict_json.told_apart(without_secret(n, value)) for n, value in line[settings].items()
-                }
+                shown = {n: without_secret(n, value) for n, value in line[settings].items()}
+                line[settings] = {n: strict_json.told_apart(value) for n, value in shown.items()}
             yield line
         return
     for record in _frame(catalog, rows, _as_json).to_dict("records"):
@@ -63,9 +51,8 @@ def _frame(catalog: Catalog, rows: str, shown: Callable[[Any], Any]) -> pd.DataF
     """Return a table with the hyperparameters of the trials as they are shown, without keys and passwords."""
     import pandas as pd
 
-    frame = (
-        catalog.to_pandas() if rows == MEDIA else catalog.compare() if rows == CONFIGURATIONS else _of_trials(catalog)
-    )
+    own = catalog.to_pandas if rows == MEDIA else catalog.compare
+    frame = _of_trials(catalog) if rows == TRIALS else own()
     configs = {trial.name: trial.config for trial in catalog.trials}
     owners = [names[0] for names in frame["trials"]] if rows == CONFIGURATIONS else list(frame.get("trial", ()))
     for column in [str(one) for one in frame.columns if str(one).startswith("config/")]:

@@ -19,34 +19,17 @@ In your script:
 
 
 def next_steps(results: str = _RESULTS) -> str:
-    """Return the commands to try next: to look at the newest experiment if there is one, and to record.
-
-    Args:
-        results: The folder in which Tune puts experiments.
-
-    Example:
-        >>> print(next_steps("/no/such/folder").splitlines()[0])
-        Start here:
-    """
-    newest = newest_experiment(Path(results).expanduser())
+    """Return the commands to try next: to look at the newest experiment in a folder, if there is one, and to record."""
+    try:
+        indexes = Path(results).expanduser().glob("*/*/media/index.jsonl")
+        newest = max(((index.stat().st_mtime, index) for index in indexes), default=None)
+    except OSError:
+        newest = None
     if newest is None:
         return _START
-    path = shlex.quote(str(newest))
+    path = shlex.quote(str(newest[1].parents[2]))
     return f"""Look at your newest experiment:
   tune-media watch --open {path}
   tune-media list {path}
 
 {_START}"""
-
-
-def newest_experiment(results: Path) -> Path | None:
-    """Return the experiment in a folder whose media were listed last, or None if there is none.
-
-    Args:
-        results: The folder in which Tune puts experiments.
-    """
-    try:
-        indexes = [(index.stat().st_mtime, index) for index in results.glob("*/*/media/index.jsonl")]
-    except OSError:
-        return None
-    return max(indexes)[1].parents[2] if indexes else None

@@ -16,22 +16,7 @@ _CLIPS = (".mp4", ".webm")
 def save_medium(
     content: bytes, stored_as: str, output: str | Path, *, width: int | None = None, fps: float | None = None
 ) -> Path:
-    """Write a medium to a file: as it is stored, or a clip as a GIF that plays at its speed.
-
-    Args:
-        stored_as: The name of that file, or its path.
-        output, width, fps: See ``CatalogRow.save``.
-
-    Raises:
-        ValueError: The medium cannot be saved in this format, width or frame rate, or the clip is broken.
-        TypeError: A width or frame rate that is no number, or an output that is no path.
-        OSError: The file cannot be written.
-
-    Example:
-        >>> save_medium(b"", "clip.mp4", "clip.avi")
-        Traceback (most recent call last):
-        ValueError: A medium that is stored as .mp4 is saved as .mp4 or .gif, not as 'clip.avi'.
-    """
+    """Write a medium to a file as it is stored, or a clip as a GIF that plays at its speed, see ``CatalogRow.save``."""
     checks.above_0(whole=True, or_none=True).check("save(width=...)", width)
     checks.between(1, _FASTEST, or_none=True).check("save(fps=...)", fps)
     path, stored = checks.local_path("save(path)", output), posixpath.splitext(stored_as)[1].lower()
@@ -44,12 +29,8 @@ def save_medium(
         formats = f"{stored} or .gif" if stored in _CLIPS else stored
         raise ValueError(f"A medium that is stored as {stored} is saved as {formats}, not as {path.name!r}.")
     elif width or fps:
-        raise ValueError(
-            argument("save(width=...)")
-            + " and "
-            + argument("save(fps=...)")
-            + f" are for GIFs; {path.name!r} gets the clip as it is stored."
-        )
+        both = argument("save(width=...)") + " and " + argument("save(fps=...)")
+        raise ValueError(both + f" are for GIFs; {path.name!r} gets the clip as it is stored.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path

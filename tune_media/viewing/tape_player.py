@@ -22,19 +22,12 @@ _FACTS = ("note", "frames", "fps", "width", "height")
 
 @dataclass
 class _Playing:
-    """An episode that is played, or was.
+    """An episode that is played, or was."""
 
-    Attributes:
-        step: The step that has been played.
-        steps: Of so many.
-        problem: Why there is no clip; None: it is not known yet, or there is one.
-        clips: The clip of each view; empty: it is not there yet.
-    """
-
-    step: int = 0
-    steps: int = 0
-    problem: str | None = None
-    clips: dict[str, EncodedVideo] = field(default_factory=dict)
+    step: int = 0  # the last one that has been played
+    steps: int = 0  # of the episode
+    problem: str | None = None  # why there is no clip
+    clips: dict[str, EncodedVideo] = field(default_factory=dict)  # of each view; empty until the end
 
     @property
     def is_over(self) -> bool:
@@ -46,11 +39,6 @@ class TapePlayer:
 
     Nothing is written to the experiment: the clips that were played last are kept in memory. Any thread may call any
     method.
-
-    >>> TapePlayer().state("nothing")
-    Traceback (most recent call last):
-    ...
-    KeyError: 'nothing'
     """
 
     def __init__(self) -> None:
@@ -61,11 +49,7 @@ class TapePlayer:
     def play(self, trial: TrialFiles, report: str, episode_id: str) -> str:
         """Begin to render an episode, unless it is there or under way; return its name for ``state``.
 
-        Args:
-            report: The path of its report in the index.
-
-        Raises:
-            ValueError: Too many episodes wait already.
+        ``report`` is the path of its report in the index. ValueError if too many episodes wait already.
         """
         name = self.name_of(trial, report, episode_id)
         with self._lock:
@@ -90,9 +74,7 @@ class TapePlayer:
         """Return how far an episode is: ``step`` of ``steps``, ``problem`` or None, and ``views``, empty until the end.
 
         A view has its ``name``, and its clip's ``note``, ``frames``, ``fps``, ``stride``, ``width`` and ``height``.
-
-        Raises:
-            KeyError: Nobody has asked for it, or it was long ago.
+        KeyError if nobody has asked for it lately.
         """
         with self._lock:
             playing = self._playing[name]
@@ -107,11 +89,7 @@ class TapePlayer:
         }
 
     def clip(self, name: str, view: int) -> bytes:
-        """Return the mp4 of a view.
-
-        Raises:
-            KeyError: It is not there.
-        """
+        """Return the mp4 of a view; KeyError if it is not there."""
         with self._lock:
             clips = list(self._playing[name].clips.values())
         if not 0 <= view < len(clips):

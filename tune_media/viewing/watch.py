@@ -39,40 +39,21 @@ def make_watch_server(
 ) -> BaseWSGIServer:
     """Return a server of the viewer for an experiment; ``serve_forever`` runs it.
 
-    Args:
-        path: The experiment, a folder of experiments, or one trial; a local path or a URI.
-        port: The port; 0 takes a free one.
-        wait: Whether the folder may come later; until then, the page has no trials.
-        columns: As in ``tune_media.load``.
-
-    Raises:
-        FileNotFoundError: There is no such folder, and ``wait`` is false.
-        ValueError: There is no experiment in the folder, and ``wait`` is false.
-        OSError: The port is taken, or the host is none of this machine's.
-
-    Example:
-        >>> server = make_watch_server("~/ray_results/my_sweep", wait=True)
-        >>> server.port > 0
-        True
-        >>> server.server_close()
+    Port 0 is a free one. With ``wait``, the folder may come later; until then, the page has no trials. For ``path`` and
+    ``columns`` see ``tune_media.load``.
     """
     folder = places.folder_at(path) if wait else places.find_folders(path)[0]
     if not wait and not places.holds_experiment(folder):
         raise ValueError(f"{places.no_experiment(folder)} If its sweep starts later, pass --wait.")
     trials = Trials([LogDirectory(folder, columns=columns)])
     viewer = ViewerApp(trials, folder.name, TapePlayer() if host in LOCAL_HOSTS else None)
-    app: WSGIApplication = viewer
-    if host in LOCAL_HOSTS:
-        app = only_local(app)
+    app = only_local(viewer) if host in LOCAL_HOSTS else viewer
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)  # werkzeug's own would print and exit
     except OSError as error:
-        raise OSError(
-            f"The viewer cannot listen on {host}, port {port}: "
-            f"{(error.strerror or '').partition(' (while')[0]}. "
-            + remedy("Pass another --port (0 takes a free one) or --host.")
-        ) from error
+        why = f"The viewer cannot listen on {host}, port {port}: {(error.strerror or '').partition(' (while')[0]}. "
+        raise OSError(why + remedy("Pass another --port (0 takes a free one) or --host.")) from error
     with listener:  # the server has a copy
         server = make_server(host, port, app, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())
     start_thread("tune_media-watch", viewer.read_ahead)
@@ -120,10 +101,8 @@ def only_local(app: WSGIApplication) -> WSGIApplication:
     def checked(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         host = _HOST.fullmatch(str(environ.get("HTTP_HOST", "")))
         if not host or (host[1] or host[2]).lower() not in LOCAL_HOSTS:
-            refusal = Response(
-                "This server answers on localhost only; pass --host to open it.", 403, mimetype="text/plain"
-            )
-            return refusal(environ, start_response)
+            why = "This server answers on localhost only; pass --host to open it."
+            return Response(why, 403, mimetype="text/plain")(environ, start_response)
         return app(environ, start_response)
 
     return checked

@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 
 class EpisodesLoader(base_plugin.TBLoader):
-    """Makes the tab when TensorBoard starts.
-
-    Example:
-        >>> EpisodesLoader().load.__name__
-        'load'
-    """
+    """Makes the tab when TensorBoard starts."""
 
     def load(self, context: Any) -> EpisodesTab | None:
         """Return the tab, or None (and a line in the log) if it cannot be made."""

@@ -21,17 +21,7 @@ _FIRST_LOOK = 1.0  # seconds that the first listing of plugins waits to know whe
 
 
 class EpisodesTab(base_plugin.TBPlugin):
-    """The plugin. TensorBoard calls it on many threads; the trials are first read on one of its own.
-
-    Args:
-        context: TensorBoard's ``TBContext``.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> tab = EpisodesTab(SimpleNamespace(logdir="/tmp/no/such/folder", flags=None))
-        >>> sorted(tab.get_plugin_apps()), tab.is_active()
-        (['/data/*', '/index.js', '/media/*', '/static/*'], False)
-    """
+    """The plugin. TensorBoard calls it on many threads; the trials are first read on one of its own."""
 
     plugin_name = _NAME
 
@@ -65,17 +55,7 @@ class EpisodesTab(base_plugin.TBPlugin):
 
 
 def log_directories(context: Any) -> list[LogDirectory]:
-    """Return the folders of ``--logdir`` or ``--logdir_spec``.
-
-    Args:
-        context: TensorBoard's ``TBContext``; with ``--logdir_spec`` its ``logdir`` is empty.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> flags = SimpleNamespace(logdir_spec="a:/tmp/x")
-        >>> log_directories(SimpleNamespace(logdir="", flags=flags))[0].prefix
-        'a'
-    """
+    """Return the folders of ``--logdir`` or ``--logdir_spec`` (with which the ``TBContext`` has no ``logdir``)."""
     if context.logdir:
         return [LogDirectory.of(str(context.logdir))]
     return LogDirectory.of_spec(str(getattr(context.flags, "logdir_spec", None) or ""))
