@@ -359,7 +359,7 @@ def check_is_only_read(folder):
     assert set(catalog.scores.values) == {None}
     assert catalog.best() is None
     output = command("list", folder)
-    assert "unknown" in output
+    assert "no clip has a return" in output
     assert not re.search(r"\b0\.0\b", output)
     server = make_watch_server(str(folder))
     server.server_close()

@@ -97,10 +97,7 @@ lr>0.001 gamma=0.98 · lr=0.001..0.01 · gamma=None · (lr=0.1 OR lr=0.2) · not
 
   /** Play, pause, frames, speed, loop. It follows the clock by itself, so that the views are not drawn again. */
   class Transport extends Component {
-    constructor() {
-      super();
-      this.state = { isOpen: false };
-    }
+    state = { isOpen: false };
 
     componentDidMount() {
       this.stop = this.props.app.group.onChange(() => this.forceUpdate());

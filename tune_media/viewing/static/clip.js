@@ -17,13 +17,10 @@
   const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
 
   class ClipView extends tm.timeline.Following {
-    constructor() {
-      super();
-      this.state = { details: null, problem: null, frame: 0, toggled: new Set() };
-      this.chart = null;
-      this.held = tm.model.memo();
-      this.insideHeld = tm.model.memo();
-    }
+    state = { details: null, problem: null, frame: 0, toggled: new Set() };
+    chart = null;
+    held = tm.model.memo();
+    insideHeld = tm.model.memo();
 
     get master() {
       return this.props.clip;

@@ -185,13 +185,10 @@
   }
 
   class CompareView extends tm.timeline.Following {
-    constructor() {
-      super();
-      this.state = { details: new Map(), problem: null, step: 0 };
-      this.charts = new Map();
-      this.heldRows = model.memo();
-      this.heldLayout = model.memo();
-    }
+    state = { details: new Map(), problem: null, step: 0 };
+    charts = new Map();
+    heldRows = model.memo();
+    heldLayout = model.memo();
 
     componentDidUpdate() {
       this.load();

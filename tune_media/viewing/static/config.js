@@ -26,10 +26,7 @@
 
   /** The whole config of a trial: first what differs between the trials, then what is the same in all. */
   class ConfigPanel extends Component {
-    constructor() {
-      super();
-      this.state = { config: null, problem: null, text: "" };
-    }
+    state = { config: null, problem: null, text: "" };
 
     componentDidMount() {
       this.load();

@@ -79,11 +79,8 @@
   const pale = (color) => (color.startsWith("#") ? `${color}26` : color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.15)"));
 
   class AllCurves extends Plot {
-    constructor() {
-      super();
-      this.state = { peek: null };
-      this.held = model.memo();
-    }
+    state = { peek: null };
+    held = model.memo();
 
     componentDidUpdate() {
       this.draw();

@@ -24,10 +24,7 @@
   }
 
   class AllEpisodes extends Component {
-    constructor() {
-      super();
-      this.state = { found: null, problem: null, isReading: false, peek: null };
-    }
+    state = { found: null, problem: null, isReading: false, peek: null };
 
     componentDidMount() {
       this.read();

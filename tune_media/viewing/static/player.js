@@ -12,21 +12,19 @@
   const READY = 3; // HTMLMediaElement.HAVE_FUTURE_DATA
 
   class Group {
-    constructor() {
-      this.members = new Map(); // video -> clip
-      this.playing = false; // what the user asked for
-      this.suspended = false; // the page is not visible
-      this.speed = 1;
-      this.loop = true;
-      this.alone = false; // whether only the chosen clip plays
-      this.chosen = null; // the video that the pointer or the focus was on last
-      this.onSlow = () => {}; // told once if there are too many clips for this machine
-      this.slowTicks = 0;
-      this.time = 0;
-      this.listeners = new Set();
-      this.timer = null;
-      this.run = 0; // counts starts, so that a late one does nothing
-    }
+    members = new Map(); // video -> clip
+    playing = false; // what the user asked for
+    suspended = false; // the page is not visible
+    speed = 1;
+    loop = true;
+    alone = false; // whether only the chosen clip plays
+    chosen = null; // the video that the pointer or the focus was on last
+    onSlow = () => {}; // told once if there are too many clips for this machine
+    slowTicks = 0;
+    time = 0;
+    listeners = new Set();
+    timer = null;
+    run = 0; // counts starts, so that a late one does nothing
 
     /** Add a video that has its src; it joins the clock when its first frame is there. */
     add(video, clip) {

@@ -198,12 +198,9 @@
   }
 
   class Scatter extends Component {
-    constructor() {
-      super();
-      this.state = { peek: null };
-      this.plots = [];
-      this.held = model.memo();
-    }
+    state = { peek: null };
+    plots = [];
+    held = model.memo();
 
     /** The pointer is on a chart: choose the trial that is nearest to it. */
     point(event, at) {

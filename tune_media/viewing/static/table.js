@@ -80,10 +80,7 @@
   }
 
   class RunTable extends Component {
-    constructor() {
-      super();
-      this.state = { pages: 1, current: null };
-    }
+    state = { pages: 1, current: null };
 
     /** The rows are one stop of the Tab key; the arrow keys go from row to row. */
     onKey(event) {

@@ -51,10 +51,7 @@
 
   /** Frames of a clip in a row, each over the steps that it stands for. */
   class Filmstrip extends Component {
-    constructor() {
-      super();
-      this.state = { count: 0 };
-    }
+    state = { count: 0 };
 
     componentDidMount() {
       this.observer = new ResizeObserver(() => this.fit());

@@ -22,11 +22,8 @@
   }
 
   class TrialView extends Component {
-    constructor() {
-      super();
-      this.state = { curves: null, problem: null, metric: null };
-      this.held = model.memo();
-    }
+    state = { curves: null, problem: null, metric: null };
+    held = model.memo();
 
     componentDidMount() {
       this.load();

@@ -74,12 +74,10 @@
 
   /** One observer for all that wants to know whether it is on the screen. */
   class Sight {
-    constructor() {
-      this.onPage = () => {}; // told whether the page is on the screen
-      this.visible = new Set();
-      this.callbacks = new Map();
-      this.observer = new IntersectionObserver((entries) => this.look(entries), { rootMargin: "250px" });
-    }
+    onPage = () => {}; // told whether the page is on the screen
+    visible = new Set();
+    callbacks = new Map();
+    observer = new IntersectionObserver((entries) => this.look(entries), { rootMargin: "250px" });
 
     /** Take in what came and went. If nothing is left because the whole page is hidden, all stays as it is. */
     look(entries) {
@@ -124,10 +122,7 @@
 
   /** A clip or a picture that is loaded only while it is on the screen, and plays with its group. */
   class Player extends Component {
-    constructor() {
-      super();
-      this.state = { failed: false };
-    }
+    state = { failed: false };
 
     componentDidMount() {
       this.shown = null;
@@ -209,10 +204,7 @@
    * same size, so that a thousand cost little. It is drawn again only if its state or a prop in `SHOWN` changes.
    */
   class Card extends Component {
-    constructor(props) {
-      super(props);
-      this.state = { isVisible: props.place < FIRST_CARDS };
-    }
+    state = { isVisible: this.props.place < FIRST_CARDS };
 
     componentDidMount() {
       sight.watch(this.base, (isVisible) => this.setState({ isVisible }));
@@ -375,12 +367,7 @@
 
   /** A long list of names to choose one from, with a field to search in it; `children` stand above it. */
   class Picker extends Component {
-    constructor() {
-      super();
-      this.state = { text: "" };
-    }
-
-    render({ app, title, names, label, chosen, onPick, children }, { text }) {
+    render({ app, title, names, label, chosen, onPick, children }, { text = "" }) {
       const wanted = text.toLowerCase().split(/\s+/);
       const found = names.filter((name) =>
         wanted.every((part) => `${name} ${label(name)}`.toLowerCase().includes(part)));
