@@ -45,10 +45,10 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Texts:
-    """A column of texts, most of which occur many times.
+    """A column of texts that mostly occur many times.
 
     Attributes:
-        at: For each row the number of its text; -1 if it has none.
+        indices: For each row the number of its text; -1 if it has none.
         of_texts: The number that each text stands for, NaN if it is none. None if the column has no numbers.
         shown: Other names of the texts, as the page shows them; each has one for each text.
         is_setting: Whether they are hyperparameters: None is a text, and a row without one has it unset.
@@ -58,7 +58,7 @@ class Texts:
     ([True, False, False, True], [False, True, False, False], [None, 'b'])
     """
 
-    at: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
     texts: pa.StringArray
     of_texts: Numbers | None = None
     shown: Sequence[pa.StringArray] = ()
@@ -68,19 +68,19 @@ class Texts:
     def of(cls, values: Sequence[str | None]) -> Texts:
         """Return the column of some texts."""
         places: dict[str, int] = {}
-        at = [-1 if value is None else places.setdefault(value, len(places)) for value in values]
-        return cls(np.array(at, np.int32), pa.array(list(places), pa.string()))
+        indices = [-1 if value is None else places.setdefault(value, len(places)) for value in values]
+        return cls(np.array(indices, np.int32), pa.array(list(places), pa.string()))
 
     def __len__(self) -> int:
-        return len(self.at)
+        return len(self.indices)
 
     def equal(self, text: str | None) -> Mask:
-        """Return which rows have a text, by any of its names; None: which have none.
+        """Return which rows have a text, by any of its names; for None, which have none.
 
         ``true`` and ``false`` are also True and False.
         """
         if text is None:
-            return self.at < 0
+            return self.indices < 0
         texts = pa.array([text.capitalize() if text.lower() in ("true", "false") else text, text], pa.string())
         holds = functools.reduce(pc.or_, [pc.is_in(names, texts) for names in (self.texts, *self.shown)])
         return self._of_rows(holds)
@@ -88,7 +88,7 @@ class Texts:
     @property
     def numbers(self) -> Numbers | None:
         """The number of each row, NaN if its text is none; None if the column has no numbers."""
-        return None if self.of_texts is None else np.append(self.of_texts, np.nan)[self.at]
+        return None if self.of_texts is None else np.append(self.of_texts, np.nan)[self.indices]
 
     def contain(self, text: str) -> Mask:
         """Return which rows have a text that another one is part of, in upper or lower case."""
@@ -99,14 +99,14 @@ class Texts:
         ranks = np.empty(len(self.texts) + 1)
         ranks[np.from_dlpack(pc.sort_indices(self.texts))] = np.arange(len(self.texts))
         ranks[-1] = np.nan  # of the rows that have -1
-        return ranks[self.at[rows]]
+        return ranks[self.indices[rows]]
 
     def take(self, rows: Rows) -> list[str | None]:
         """Return the texts of some rows."""
-        return [None if at < 0 else self.texts[at].as_py() for at in self.at[rows].tolist()]
+        return [None if index < 0 else self.texts[index].as_py() for index in self.indices[rows].tolist()]
 
     def _of_rows(self, holds: Any) -> Mask:
-        return np.append(as_numpy(holds).astype(bool), False)[self.at]
+        return np.append(as_numpy(holds).astype(bool), False)[self.indices]
 
 
 def as_numpy(column: Any) -> Numbers:

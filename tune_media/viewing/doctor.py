@@ -37,14 +37,14 @@ _ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "DISPLAY")
 
 @dataclass
 class Diagnosis:
-    """What the doctor found.
+    """The doctor's findings.
 
     Attributes:
         facts: The facts of a recording, by name: ``versions``, ``environment``, ``render_mode``, ``width``,
             ``height``, ``dtype``, ``fps``, ``views``, ``render_ms`` and ``encode_ms`` (per frame), ``codec``,
             ``bytes_per_frame``, ``replay``, ``auto``, and if the first frame is odd, ``first_frame``. Those after a
             problem are missing.
-        problems: What is wrong, each with its remedy. Empty: a recording works.
+        problems: Each with its remedy; empty if a recording works.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -270,7 +270,7 @@ def _close(env: Any) -> None:
 
 
 def _look_at(pictures: list[Any]) -> list[str]:
-    """Return what is wrong with frames that could be encoded."""
+    """Return the problems of frames that could be encoded."""
     looks = {look_of(picture) for picture in pictures}
     if SAME not in looks:
         return [reason_of(min(looks))]

@@ -92,7 +92,7 @@ def values_at(details: Mapping[str, Any], step: int | None) -> dict[str, Any]:
 def _read(
     read: Callable[[pyarrow.fs.FileSystem, str, str], dict[str, Any] | None], trial: TrialFiles, name: str, episode: str
 ) -> dict[str, Any]:
-    """Return what a file says of an episode; nothing, with a warning, if it is gone or broken."""
+    """Return the facts of an episode in a file; none, with a warning, if the file is gone or broken."""
     path = name
     try:
         filesystem, folder = trial.place

@@ -34,9 +34,9 @@ class EpisodeTable:
         clips: The path of a clip by the row of its episode, for those that have one.
         params: The hyperparameters of each trial, in the order of the texts of the column ``trial``.
         configs: The names of those that have a column.
-        counting: Which rows count; the others were left behind. None: all.
+        counting: The rows that count, not left behind; None if all do.
         read: The share of the trials whose episodes are in the table.
-        tapes: The number of the report that has the tape of each episode, -1 without a tape. None: there are no tapes.
+        tapes: The number of the report that has the tape of each episode, -1 without a tape; None if none has one.
 
     >>> table = EpisodeTable({"episode_return": np.array([3.0, 1.0, 2.0])})
     >>> table.rows("return > 1", "return")["rows"]
@@ -79,7 +79,7 @@ class EpisodeTable:
                     names = [None if value is None else str(value) for value in values]
                     columns[prefix + name] = _texts(names, values) if str in kinds else np.array(values, float)
         if isinstance(trial := columns.get("trial"), Texts):
-            columns["trial"] = trial_names(trial.at, trial.texts.to_pylist())
+            columns["trial"] = trial_names(trial.indices, trial.texts.to_pylist())
         return cls(columns)
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class EpisodeTable:
     def column(self, name: str) -> Numbers | Texts:
         """Return a column."""
         full = self.resolve(name)
-        return self.columns[full] if full in self.columns else _at(self._of_trials(full), self._trial.at)
+        return self.columns[full] if full in self.columns else _at(self._of_trials(full), self._trial.indices)
 
     def numbers(self, name: str) -> Numbers:
         """Return a column of numbers; a text is a missing one."""
@@ -174,7 +174,7 @@ class EpisodeTable:
         values, plain = self.columns.get(name), strict_json.finite
         if values is None:
             plain = strict_json.told_apart
-            values = _at(self._of_trials(name), self._trial.at[found])
+            values = _at(self._of_trials(name), self._trial.indices[found])
             found = np.arange(len(found))
         if isinstance(values, Texts):
             return values.take(found)
@@ -251,7 +251,7 @@ def _scalar(value: Any) -> float | str | None:
 
 def _at(values: Numbers | Texts, rows: npt.NDArray[Any]) -> Numbers | Texts:
     """Return the values of some rows as a column."""
-    return replace(values, at=values.at[rows]) if isinstance(values, Texts) else values[rows]
+    return replace(values, indices=values.indices[rows]) if isinstance(values, Texts) else values[rows]
 
 
 def _texts(names: Sequence[str | None], values: Sequence[Any]) -> Texts:
@@ -264,7 +264,7 @@ def _texts(names: Sequence[str | None], values: Sequence[Any]) -> Texts:
 
 
 def _settings(values: Sequence[Any]) -> Numbers | Texts:
-    """Return hyperparameters as numbers if all are, else as texts, of which each stands for one value."""
+    """Return hyperparameters as numbers if all are, else as texts that stand for one value each."""
     if all(checks.is_number(value) and not math.isnan(value) for value in values):
         return np.array(values, float)
     whole = [in_quotes(value) if isinstance(value, str) else UNKNOWN if value == {} else value for value in values]

@@ -189,7 +189,7 @@ class Gallery:
 
 
 def published(status: TrialStatus) -> TrialStatus:
-    """Return what became of a trial as it may be sent to others: of the paths in its error, only the last part.
+    """Return a trial's status as it may be sent to others: of the paths in its error, only the last part.
 
     >>> published(TrialStatus("error", "OSError: no '/home/me/my data/x.npz', see s3://bucket/me/log.txt")).error
     "OSError: no '…/x.npz', see …/log.txt"

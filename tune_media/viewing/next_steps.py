@@ -1,4 +1,4 @@
-"""What a user can do next, for `tune-media` without a command."""
+"""The next steps that `tune-media` without a command tells a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON pages of the viewer's server. What is the same for everybody is made once, until a file changes."""
+"""The JSON pages of the viewer's server that are the same for everybody, made once until a file changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrialPages:
         self._locks: dict[str, threading.Lock] = {}
 
     def first(self) -> Page:
-        """Return what the first view shows: a part of the clips, and the scores.
+        """Return the content of the first view: a part of the clips, and the scores.
 
         It does not wait for a look at the files of all trials; the pages that are asked for next do. While they are
         read for the first time, it shows those that are read by now.

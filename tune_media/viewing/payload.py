@@ -96,7 +96,7 @@ def _clips(rows: Sequence[tuple[int, Line]]) -> dict[str, Any]:
 
 
 def _verdicts(trials: Sequence[TrialFiles]) -> list[dict[str, str]]:
-    """Return what a gate said of its two policies, if these trials are their episodes."""
+    """Return a gate's verdicts on its two policies, if these trials are their episodes."""
     base = next((trial for trial in trials if posixpath.basename(trial.name).partition("_")[0] == "base"), None)
     if base is None or len({trial.experiment for trial in trials}) > 1:
         return []
@@ -108,7 +108,7 @@ def _verdicts(trials: Sequence[TrialFiles]) -> list[dict[str, str]]:
 
 
 def _tapes(trial: TrialFiles) -> list[dict[str, Any]]:
-    """Return the newest clip under each key of which there is only the tape, and the report that has this tape."""
+    """Return the newest clip under each key that exists as a tape only, and the report that has this tape."""
     reports = {line["step"]: line["path"] for line in trial.report_lines} if trial.tapes else {}
     names = ("section", "key", "step", "episode_id")
     tapes = [line for line in trial.tapes if line.get("step") in reports]
@@ -202,7 +202,7 @@ def metrics_payload(
     pending: int = 0,
     unreadable: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """Return what changes with each result: the last metrics, and what follows from them.
+    """Return the data that change with each result: the last metrics, and all that follows from them.
 
     It is ``{"trials": [id, ...], "metrics": {name: [value or null, ...]}, "main": [name, ...], "params": [name, ...],
     "newest": seconds, "pending": number, "status": [[word, error], ...], "iterations": number, "unreadable":
@@ -234,7 +234,7 @@ def _order_of(trials: Sequence[TrialFiles], names: Sequence[str]) -> dict[str, A
 
 
 def _state_of(statuses: Sequence[TrialStatus]) -> dict[str, Any]:
-    """Return what became of each trial, and the iteration at which all end that have not, if there is one."""
+    """Return the status of each trial, and the iteration at which all end that have not, if there is one."""
     state: dict[str, Any] = {"status": [[status.word, status.error] for status in statuses]}
     ends = {status.iterations for status in statuses if status.word in UNENDED}
     return {**state, "iterations": ends.pop()} if len(ends) == 1 and None not in ends else state
@@ -297,11 +297,11 @@ def column(values: Sequence[Any]) -> dict[str, Any]:
     ({'same': 7}, {'of': ['a', 'b'], 'at': [0, 1, 0, 0]})
     """
     places: dict[Any, int] = {}
-    at = [places.setdefault(value, len(places)) for value in values]
+    indices = [places.setdefault(value, len(places)) for value in values]
     if len(places) <= 1:
         return {"same": next(iter(places), None)}
     if len(places) <= len(values) // 2 and any(isinstance(value, str) for value in places):
-        return {"of": list(places), "at": at}
+        return {"of": list(places), "at": indices}
     return {"all": list(values)}
 
 

@@ -21,9 +21,6 @@ class StatusLine:
 
     On a terminal the line stays in place. Otherwise each new stage is one more line, and each ten seconds another.
 
-    Args:
-        file: The stream. None: the standard output.
-
     Example:
         >>> with StatusLine(clock=lambda: 0.0) as line:
         ...     line.stage("Starting Ray")

@@ -1,4 +1,4 @@
-"""What was recorded, as text for a terminal: one line a trial with its best clip, or one line a medium."""
+"""Recorded media as text for a terminal: one line a trial with its best clip, or one line a medium."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
 
 
 def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
-    """Return one line a trial of which nothing was recorded, the highest score first."""
+    """Return one line a trial if nothing was recorded, the highest score first."""
     params, scores = catalog.differing_params, catalog.scores
     metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
     labels = {name: scores.label for name, label in score.RETURNS.items() if label == scores.label}
@@ -98,7 +98,7 @@ def setting_text(trial: TrialFiles, name: str) -> str:
 
 
 def state_of(trial: TrialFiles) -> str:
-    """Return what became of a trial, in Tune's words, or that a killed driver left it."""
+    """Return the status of a trial in Tune's words, or that a killed driver left it."""
     return "abandoned" if trial.is_abandoned else trial.status.word
 
 
@@ -207,7 +207,7 @@ def laid_out(
 
     Args:
         lines: The cells, the header first.
-        width: Characters a line. None: as many as the terminal has; without a terminal, as many as it takes.
+        width: Characters a line, by default as many as the terminal has; without a terminal, as many as it takes.
         uncut: The header of the column to leave out if the lines do not fit as they are.
         optional: Headers of columns to leave out, one after the other, if the lines do not fit with cut names, either.
             A last line names these.

@@ -194,15 +194,10 @@ class RenderOptions:
 
 @dataclass(frozen=True)
 class Rendered:
-    """What became of an episode that was to be rendered.
-
-    Attributes:
-        clips: Its clip by view; the name of the only view is the empty string.
-        problem: Why there is none; empty if there is.
-    """
+    """The result of rendering an episode: its clips, or the reason why there is none."""
 
     episode: TapedEpisode
-    clips: Mapping[str, Video] = field(default_factory=dict)
+    clips: Mapping[str, Video] = field(default_factory=dict)  # by view; the name of the only one is ""
     problem: str = ""
 
 

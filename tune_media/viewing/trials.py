@@ -184,7 +184,7 @@ class Trials:
             return [trial.last_metrics for trial in trials]
 
     def statuses_of(self, trials: Sequence[TrialFiles]) -> list[TrialStatus]:
-        """Return what became of some trials, as Tune's last snapshot has it."""
+        """Return the statuses of some trials in Tune's last snapshot."""
         with self._lock:
             self._known_statuses = [trial.status for trial in trials]
             return self._known_statuses
@@ -207,7 +207,7 @@ class Trials:
         return [*self._unreadable.items(), *passed_over(root.folder.path for root in self.roots)]
 
     def known_statuses(self) -> list[TrialStatus]:
-        """Return what became of the trials of ``known``, as it was last read; empty if it never was."""
+        """Return the statuses of the trials of ``known``, as they were last read; empty if they never were."""
         statuses = self._known_statuses
         is_complete = len(statuses) == len(self._trials) and any(status.word for status in statuses)
         return statuses if is_complete else []
@@ -267,7 +267,7 @@ class Trials:
         return sure
 
     def _read(self, trials: list[tuple[TrialFiles, Version]], pool: ThreadPoolExecutor | None) -> dict[str, Exception]:
-        """Read trials of which there are new versions; return why some cannot be read, by path.
+        """Read trials that have new versions; return the errors of those that cannot be read, by path.
 
         Without ``pool``, one by one: threads do not speed up a local disk, and slow down the answers.
         """

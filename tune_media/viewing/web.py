@@ -66,7 +66,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; "
     "media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'"
 )
-"""What the page may load: its own files, and styles that it sets. TensorBoard 3 is going to take no more than this."""
+"""The page may load its own files, and styles that it sets. TensorBoard 3 is going to take no more than this."""
 FRAMES = "frame-ancestors 'self' http://localhost:* http://127.0.0.1:*"
 """Only pages of this machine may show it in a frame."""
 _FOREVER = "private, max-age=31536000, immutable"  # the name of a media file holds its id
@@ -81,7 +81,7 @@ class ViewerApp:
 
     Args:
         trials: The trials that are shown. Nothing else is served.
-        player: Plays tapes, which runs code of the experiment. None: tapes are not played.
+        player: Plays tapes, which runs code of the experiment; None if tapes are not played.
         is_tab: Whether TensorBoard shows it, which decides who may show TensorBoard in a frame.
     """
 
