@@ -100,9 +100,8 @@ def to_tensorboard(
         raise TypeError(f"to_tensorboard(output=...) takes the path of a folder, got {as_shown(output)}.")
     folder = Path(output).expanduser()
     if folder.is_file():
-        raise FileExistsError(
-            argument("to_tensorboard(output=...)") + f" takes a folder, and {str(folder)!r} is a file."
-        )
+        is_file = f" takes a folder, and {str(folder)!r} is a file."
+        raise FileExistsError(argument("to_tensorboard(output=...)") + is_file)
     return _export(path, filesystem, TensorBoardFolder(folder), options or MediaOptions(), progress)
 
 

@@ -99,7 +99,11 @@ class LogWriter(_Base):
         self._sights: dict[str, _Sight] = {}
         stats = {path: path.stat() for path in self._folder.rglob("*.mp4") if path.is_file()}
         self._old = {(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
-        self._earlier = self._read_results()
+        self._earlier = [  # the time of each result of earlier processes, its iteration, and the first of its process
+            (result_time(result), iteration, iteration + 1 - whole_number(result.get("iterations_since_restore")))
+            for result in self._trial.results()
+            for iteration in [whole_number(result.get("training_iteration"))]
+        ]
         lines, _ = read_index(_LOCAL, str(self._folder))
         self._lines = {line.id: line for line in lines}
         self._watch: subprocess.Popen[bytes] | None = None
@@ -192,14 +196,6 @@ class LogWriter(_Base):
             if not self._is_written:
                 self._trial.add_result(self._result)
         self._is_written = True
-
-    def _read_results(self) -> list[tuple[float, int, int]]:
-        """Return the time of each result of earlier processes, its iteration, and the first one of its process."""
-        return [
-            (result_time(result), iteration, iteration + 1 - whole_number(result.get("iterations_since_restore")))
-            for result in self._trial.results()
-            for iteration in [whole_number(result.get("training_iteration"))]
-        ]
 
     def _take(self, name: str, video: Video, sight: _Sight) -> None:
         """Store a clip, unless an earlier process did; the same pictures under another name are another clip.

@@ -32,20 +32,13 @@ Exit codes:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command has done.
-
-    Attributes:
-        facts: Its JSON object, without ``v`` and ``command``; or an iterator of objects, which are printed one a line.
-        lines: The same as text.
-        problem: What did not work, although the rest did: an error with exit code 1.
-        then: Called when all is printed.
-    """
+    """The result of a command: its JSON object without ``v`` and ``command``, or several, printed one a line."""
 
     facts: Mapping[str, Any] | Iterator[Mapping[str, Any]]
-    lines: Iterable[str] = ()
+    lines: Iterable[str] = ()  # the same as text
     code: int = 0
-    problem: str = ""
-    then: Callable[[], object] = lambda: None
+    problem: str = ""  # what did not work, although the rest did: an error with exit code 1
+    then: Callable[[], object] = lambda: None  # called when all is printed
 
 
 class Command(click.Command):

@@ -91,12 +91,9 @@ def _save_clip(source: str, output: str, width: int | None = None, fps: float | 
     if place.is_there:
         clips = load(source).clips
         best = clips.best()
-        if best is None and len(clips):
-            raise ValueError(
-                f"None of the clips in {place.path} has a return, by which one is the best: " + remedy("pass a file.")
-            )
         if best is None:
-            raise ValueError(nothing_recorded(place.path, "No clip"))
+            none = f"None of the clips in {place.path} has a return, by which one is the best: "
+            raise ValueError(none + remedy("pass a file.") if len(clips) else nothing_recorded(place.path, "No clip"))
         path, which = best.save(output, width=width, fps=fps), f"the best clip, of {best['trial']}"
         clip = clip_facts(best)
     elif not place.is_file:
@@ -115,13 +112,11 @@ def _export_to(tracker: str, experiment: str, output: str | None, settings: dict
 
     if tracker == "tensorboard":
         return to_tensorboard(experiment, str(output), progress=click.echo)
-    if tracker == "wandb":
-        if settings.pop("offline", False):
-            settings["mode"] = "offline"
-        return to_tracker(experiment, tm.WandbMediaLoggerCallback(**settings), progress=click.echo)
-    if tracker == "trackio":
-        return to_tracker(experiment, tm.TrackioMediaLoggerCallback(**settings), progress=click.echo)
-    return to_tracker(experiment, tm.MLflowMediaLoggerCallback(**settings), progress=click.echo)
+    if settings.pop("offline", False):
+        settings["mode"] = "offline"
+    names = {"wandb": "WandbMediaLoggerCallback", "mlflow": "MLflowMediaLoggerCallback"}
+    callback = getattr(tm, names.get(tracker, "TrackioMediaLoggerCallback"))
+    return to_tracker(experiment, callback(**settings), progress=click.echo)
 
 
 @click.command(cls=Command, short_help="Store what a driver left on this machine.")
@@ -150,9 +145,6 @@ def _delivered(path: str, outboxes: Sequence[Delivery]) -> Iterator[str]:
     if not outboxes:
         yield f"Nothing of {path!r} waits on this machine: all is stored, or its driver ran on another machine."
     for outbox in outboxes:
-        if not outbox.line:
-            yield f"{outbox.folder}: its driver runs, and delivers it."
-        else:
-            yield outbox.line
-            left = f"What waits for trackers, tapes and refused files stay in {outbox.folder}."
-            yield "" if outbox.is_gone else left
+        yield outbox.line or f"{outbox.folder}: its driver runs, and delivers it."
+        if outbox.line:
+            yield "" if outbox.is_gone else f"What waits for trackers, tapes and refused files stay in {outbox.folder}."

@@ -34,23 +34,17 @@ def _tiles(
     from tune_media.viewing.catalog import load
     from tune_media.viewing.grid_choice import MAX_TILES, choose_tiles
 
-    chosen_step = _step(step or "best")
+    step = step or "best"
+    if not (step in ("best", "last") or step.isdecimal()):
+        raise click.BadParameter(f"best, last, or a step such as 4000, not {step!r}", param_hint="--step")
+    number = int(step) if step.isdecimal() else step
     catalog = load(experiment)
     names = trial_names(catalog, trials)
-    tiles = choose_tiles(catalog, trials=names, step=chosen_step, over_training=over_training, key=key)
+    tiles = choose_tiles(catalog, trials=names, step=number, over_training=over_training, key=key)
     if len(tiles) == MAX_TILES:
         others = "evenly spread over the training" if over_training else "those of the best trials; --trials has others"
         click.echo(f"At most {MAX_TILES} clips are shown: {others}.", err=True)
     return catalog, tiles
-
-
-def _step(text: str) -> str | int:
-    """Return the step that ``--step`` names. Raises BadParameter."""
-    if text in ("best", "last"):
-        return text
-    if not text.isdecimal():
-        raise click.BadParameter(f"best, last, or a step such as 4000, not {text!r}", param_hint="--step")
-    return int(text)
 
 
 @click.command(cls=Command, short_help="Put the clips side by side into one video.")

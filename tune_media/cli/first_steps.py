@@ -48,9 +48,8 @@ def demo(storage: str, iterations: int) -> Outcome:
     best, watch = catalog.clips.best(), watch_command(catalog.path)
     facts = {"path": catalog.path, "media": len(catalog), "best": best and clip_facts(best), "watch": watch}
     if best is None:
-        return Outcome(
-            facts, lines, problem="the demo recorded no clip; " + remedy("run `tune-media doctor CartPole-v1`.")
-        )
+        problem = "the demo recorded no clip; " + remedy("run `tune-media doctor CartPole-v1`.")
+        return Outcome(facts, lines, problem=problem)
     if (said := catalog.verdict) is not None:
         lines.append(f"\n{in_lines(said.sentence)}")
     lines.append(f"{in_lines('See the four trials side by side, the best first:')}\n")

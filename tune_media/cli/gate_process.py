@@ -90,10 +90,8 @@ def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[d
             break
         elif limit is not None and time.monotonic() - since > limit:
             _kill_group(process.pid)
-            raise GateError(
-                f"no episode was over in {limit:g} s: a policy or an env hangs. "
-                + remedy("If one may take longer, pass --timeout.")
-            )
+            what_to_do = remedy("If one may take longer, pass --timeout.")
+            raise GateError(f"no episode was over in {limit:g} s: a policy or an env hangs. " + what_to_do)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
     raise GateError(f"the process that plays ended {_how(process.returncode)} before there was a verdict.")

@@ -160,15 +160,9 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
     facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
     if target is not None:
         target.write_text(xml, encoding="utf-8")
-    facts["conditions"] = [
-        {
-            **one,
-            "sentence": in_shell(one["sentence"]),
-            "error": one["error"] and in_shell(one["error"]),
-            "notes": [in_shell(note) for note in one["notes"]],
-        }
-        for one in facts["conditions"]
-    ]
+    for verdict in facts["conditions"]:
+        verdict["sentence"], verdict["notes"] = in_shell(verdict["sentence"]), list(map(in_shell, verdict["notes"]))
+        verdict["error"] = verdict["error"] and in_shell(verdict["error"])
     folder = shell_word(facts["path"], options["output"])
     clips = "See the clips" if candidate is None else "See both side by side"
     lines = [*_verdicts(facts), f"\n{clips}:\n\n    tune-media watch --open {folder}\n"]

@@ -45,12 +45,7 @@ chooses_trials = trials_option("Names or parts of names, with commas; may be rep
 
 
 def trial_names(catalog: Catalog, texts: tuple[str, ...]) -> list[str]:
-    """Return the names of the trials that ``--trials`` means; Tune's own names have commas.
-
-    Raises:
-        BadParameter: There are texts without any name.
-        ValueError: There is no such trial, or several have a text as a part of their names.
-    """
+    """Return the trials that ``--trials`` names; Tune's own names have commas. Raises BadParameter, ValueError."""
     from tune_media.viewing.catalog import names_of_trials
 
     whole = {trial.name for trial in catalog.trials}

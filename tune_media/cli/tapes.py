@@ -64,12 +64,10 @@ def render(experiment: str, trials: tuple[str, ...], which: str, output: str | N
     if not options.env:
         warn_of_stored_code("the recipes of its envs", experiment)
     failed = _render(chosen, options, folder)
-    problems = [
-        {"trial": one.episode.trial.name, "episode_id": one.episode.id, "problem": in_shell(one.problem)}
-        for one in failed
-    ]
-    for one in problems:
-        click.echo(f"episode {one['episode_id']}: {one['problem']}", err=True)
+    problems = []
+    for episode, text in ((rendered.episode, in_shell(rendered.problem)) for rendered in failed):
+        click.echo(f"episode {episode.id}: {text}", err=True)
+        problems.append({"trial": episode.trial.name, "episode_id": episode.id, "problem": text})
     clips = [clip_facts(made.row, trial=made.trial.name, file=file) for file, made in folder.files.items()]
     problem = f"{len(failed)} of {len(chosen)} episodes have no clip." if failed else ""
     return Outcome({"clips": clips, "problems": problems}, folder.files, problem=problem)
@@ -90,9 +88,8 @@ def _warn_of_missing_tapes(catalog: Catalog, taped: Sequence[Sequence[TapedEpiso
     """Warn of clips that wait for tapes which only the outbox of the sweep's driver has."""
     with_tapes = {episode.id for episodes in taped for episode in episodes}
     if missing := sum(id not in with_tapes for trial in catalog.trials for id in trial.unrendered):
-        click.echo(
-            f"{missing} episodes wait whose tapes are not on the storage; Tuner.restore(...) brings them.", err=True
-        )
+        wait = f"{missing} episodes wait whose tapes are not on the storage"
+        click.echo(f"{wait}; Tuner.restore(...) brings them.", err=True)
 
 
 def _chosen(taped: Sequence[list[TapedEpisode]], which: str, experiment: str) -> list[TapedEpisode]:

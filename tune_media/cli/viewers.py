@@ -50,12 +50,7 @@ def watch(experiment: str, host: str, port: int, opens: bool, wait: bool, column
 @click.option("--errors/--no-errors", default=True, help="Say why trials failed, without folders and passwords.")
 @click.option("--yes", is_flag=True, help="Do not ask before copying more than a gigabyte.")
 def gallery(
-    experiment: str,
-    output: str | None,
-    only: tuple[str, ...],
-    steps: bool,
-    errors: bool,
-    yes: bool,
+    experiment: str, output: str | None, only: tuple[str, ...], steps: bool, errors: bool, yes: bool
 ) -> Outcome:
     """Write the clips of EXPERIMENT, a folder or a URI, as a folder with a page that opens without a server.
 
@@ -82,7 +77,6 @@ def gallery(
     copies = [(trial.name, line, folder / "media" / trial.id / line["path"]) for trial, line in made.files.values()]
     clips = [clip_facts(line, trial=name, file=str(file) if file.exists() else None) for name, line, file in copies]
     facts = {"path": str(page), "bytes": made.nbytes, "clips": clips, "missing": made.missing}
-    problem = ""
-    if made.missing:
-        problem = f"{counted(len(made.missing), 'file')} could not be read; the first: {made.missing[0]}"
+    first = f"{counted(len(made.missing), 'file')} could not be read; the first: "
+    problem = first + made.missing[0] if made.missing else ""
     return Outcome(facts, [f"Open {page.resolve().as_uri()}"], problem=problem)

@@ -23,7 +23,7 @@ from tune_media.viewing.catalog import Catalog, load
 
 @dataclass(frozen=True)
 class Sources:
-    """What is played, and in whose folder ``evaluations`` it goes; ``digest`` is of files without a number."""
+    """The policies to play, and the folder in whose ``evaluations`` they go; ``digest`` is of files without a number."""
 
     folder: Folder
     series: list[CheckpointSeries]
@@ -33,15 +33,7 @@ class Sources:
 def find_sources(
     source: Named, trials: str | Iterable[str], which: str, *, is_foreign: bool = False, waits: bool = False
 ) -> Sources:
-    """Return what a source means. Raises FileNotFoundError, ValueError, OSError.
-
-    Args:
-        source: A checkpoint, an experiment, one of its trials; or, of another library, a file, or a pattern.
-        trials: The trials of an experiment, as of ``tune_media.evaluate``.
-        which: The checkpoint; if it is ``all``, a folder of another program has several.
-        is_foreign: Whether the policies are of another library than RLlib.
-        waits: Whether checkpoints are still to come.
-    """
+    """Return the policies that a source means; if it ``waits``, some are still to come. Raises ValueError, OSError."""
     has_all = trials == ALL or list(trials) == [ALL]
     checkpoint = _only_checkpoint(source, is_foreign)
     if not has_all:
@@ -59,20 +51,15 @@ def find_sources(
 
 def _check_has_trials(source: Named, checkpoint: StoredCheckpoint | None) -> None:
     """Raise ValueError unless a source has trials of which some can be chosen."""
-    means = "names a trial" if source.part else "is a pattern" if source.pattern else ""
-    means = means or ("is one checkpoint" if checkpoint is not None else "")
-    if means:
+    if source.part or source.pattern or checkpoint is not None:
+        means = "names a trial" if source.part else "is a pattern" if source.pattern else "is one checkpoint"
         raise ValueError(f"{source.text!r} {means}: " + remedy("leave out " + argument("trials=, or --trials") + "."))
 
 
 def side_of(source: Named, which: str = "last", *, is_foreign: bool = False) -> Side:
     """Return the one policy that a source means: of an experiment, its winner's. Raises ValueError, OSError.
 
-    Args:
-        source: A checkpoint; an experiment, one of its trials; or an evaluation in ``evaluations/``, with ``:TRIAL`` if
-            it has several trials.
-        which: The checkpoint of a trial: ``last``, ``best``, or a number.
-        is_foreign: Whether checkpoints are of another library: then any file or folder can be one.
+    If checkpoints are of another library (``is_foreign``), any file or folder can be one.
     """
     if which == ALL:
         raise ValueError(argument("checkpoint=") + " takes 'last', 'best' or the number of one checkpoint, got 'all'.")
@@ -100,10 +87,8 @@ def _trial_meant(source: Named, catalog: Catalog, is_evaluation: bool) -> TrialF
         return trials_named(source.part, there)[0]
     if is_evaluation and len(there) > 1:
         names = checks.name_some(trial.name for trial in there)
-        raise ValueError(
-            f"the evaluation {source.text!r} has {len(there)} trials ({names}): "
-            + remedy(f"name one, {source.text}:TRIAL.")
-        )
+        several = f"the evaluation {source.text!r} has {len(there)} trials ({names}): "
+        raise ValueError(several + remedy(f"name one, {source.text}:TRIAL."))
     return chosen_trials(catalog, "best")[0]
 
 
@@ -123,9 +108,7 @@ def _trials_meant(name: str, catalog: Catalog, there: list[TrialFiles]) -> list[
     if kind != "best" or any(trial.name == name for trial in there):
         return trials_named(name, there)
     if count and not (count.isdecimal() and int(count)):
-        raise ValueError(
-            argument("evaluate(trials=...)") + f" takes a number after best:, such as best:5, got {name!r}."
-        )
+        raise ValueError(checks.refusal("evaluate(trials=...)", "a number after best:, such as best:5", name))
     ranked = [trial for trial in catalog.winner_first() if not trial.is_abandoned]
     return ranked[: int(count or 1)]
 
@@ -134,11 +117,9 @@ def _only_checkpoint(source: Named, is_foreign: bool) -> StoredCheckpoint | None
     """Return the checkpoint that a source is; None: it has some in it. Raises ValueError if RLlib has no such ones."""
     is_file = source.is_file
     if not is_foreign and (source.pattern or is_file):
-        kind = "a pattern" if source.pattern else "a file"
-        functions = argument("policy=") + " and " + argument("env=")
-        raise ValueError(
-            f"{source.text!r} is {kind}; " + remedy("pass " + functions + " if it holds the policy of another library.")
-        )
+        kind, functions = "a pattern" if source.pattern else "a file", argument("policy=") + " and " + argument("env=")
+        what_to_do = remedy("pass " + functions + " if it holds the policy of another library.")
+        raise ValueError(f"{source.text!r} is {kind}; " + what_to_do)
     if source.part or source.pattern or len(source.places) > 1:
         return None
     place = source.place
@@ -166,9 +147,8 @@ def _of_trials(source: Named, trials: Sequence[TrialFiles]) -> Sources:
     """Return the checkpoints of trials, which must be of one experiment."""
     experiments = {trial.experiment for trial in trials} or {source.place.path}
     if len(experiments) > 1:
-        raise ValueError(
-            f"evaluate takes the trials of one experiment, got {len(experiments)}: {checks.name_some(experiments)}."
-        )
+        got = f"{len(experiments)}: {checks.name_some(experiments)}"
+        raise ValueError(f"evaluate takes the trials of one experiment, got {got}.")
     return Sources(Folder(source.place.filesystem, experiments.pop()), [CheckpointSeries(trial) for trial in trials])
 
 
@@ -180,10 +160,7 @@ def _of_folder(folder: Folder, which: str) -> Sources:
 
 
 def _of_pattern(source: Named, waits: bool) -> Sources:
-    """Return the files that a pattern matches: in each folder the steps of one training, or policies without a number.
-
-    While checkpoints are still to come, each needs a number.
-    """
+    """Return the files of a pattern, by folder: the steps of a training, or, unless it ``waits``, single policies."""
     steps: list[CheckpointSeries] = []
     single: list[CheckpointSeries] = []
     for path, folder in source.folders():

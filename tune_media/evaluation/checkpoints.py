@@ -97,17 +97,13 @@ class CheckpointSeries:
         """Return those that are there, in their order; of Tune's without their iterations and steps."""
         if self.only is not None:
             return [self.only]
-        trial, stored = self.trial, []
+        trial, storage = self.trial, self.trial.filesystem
         if self.pattern is None:
-            for path in folders_in(trial.filesystem, trial.path):
-                name = _FOLDER.fullmatch(posixpath.basename(path))
-                if name is not None:
-                    stored.append(StoredCheckpoint(trial.filesystem, path, int(name.group(1))))
+            paths = [path for path in folders_in(storage, trial.path) if _FOLDER.fullmatch(posixpath.basename(path))]
+            stored = [StoredCheckpoint(storage, path, number_of(path) or 0) for path in paths]
         else:
-            for path in self._matching():
-                if _has_number(path):
-                    step = number_of(path)
-                    stored.append(StoredCheckpoint(trial.filesystem, path, step, step, step))
+            steps = [(path, number_of(path)) for path in self._matching()]
+            stored = [StoredCheckpoint(storage, path, step, step, step) for path, step in steps if step is not None]
         stored.sort(key=lambda checkpoint: (checkpoint.number, checkpoint.name))
         for one, other in itertools.pairwise(stored):
             if one.number == other.number:
@@ -122,7 +118,7 @@ class CheckpointSeries:
 
     def without_number(self) -> list[StoredCheckpoint]:
         """Return the files of another program in whose names no number tells the step."""
-        paths = [path for path in self._matching() if not _has_number(path)]
+        paths = [path for path in self._matching() if number_of(path) is None]
         return [StoredCheckpoint(self.trial.filesystem, path, 0) for path in sorted(paths)]
 
     def _matching(self) -> list[str]:
@@ -150,18 +146,14 @@ class CheckpointSeries:
         return _best(placed, results) if which == BEST else placed
 
 
-def number_of(path: str) -> int:
-    """Return the last number in the name of a checkpoint, without its ending; 0 if there is none.
+def number_of(path: str) -> int | None:
+    """Return the last number in the name of a checkpoint, without its ending.
 
     >>> number_of("models/rl_model_10000_steps.zip"), number_of("PPO_0/checkpoint_000003"), number_of("best.zip")
-    (10000, 3, 0)
+    (10000, 3, None)
     """
     numbers = _NUMBER.findall(posixpath.splitext(posixpath.basename(path))[0])
-    return int(numbers[-1]) if numbers else 0
-
-
-def _has_number(path: str) -> bool:
-    return _NUMBER.search(posixpath.splitext(posixpath.basename(path))[0]) is not None
+    return int(numbers[-1]) if numbers else None
 
 
 def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpoint | None:

@@ -39,10 +39,7 @@ class ClipRenderer:
     def clips(
         self, episodes: Sequence[TapedEpisode], are_there: Collection[tuple[str, str]] = ()
     ) -> Iterator[tuple[str, Video]]:
-        """Yield the clips of one checkpoint, each with the name of its selector; an episode is rendered once.
-
-        Clips in ``are_there``, by the names of their selectors and their episodes' ids, are not made again.
-        """
+        """Yield the clips of one checkpoint with the names of their selectors; those in ``are_there`` are left out."""
         by_id = {episode.id: episode for episode in episodes}
         chosen, reasons = chosen_by(self.selectors, [episode.record for episode in episodes], argument="clips")
         self.failed += len(reasons)

@@ -65,11 +65,11 @@ def decisive(base: TapedEpisode | None, candidate: TapedEpisode | None) -> Decis
     differs_at = first_difference(*tapes) if len(tapes) == 2 else None
     lines = [None if episode is None else _line(episode) for episode in both]
     shorter = min((line["frames"] for line in lines if line is not None), default=0)
-    clips = [
+    ours, theirs = (
         None if episode is None or line is None else _cut(episode, line, differs_at or 0, shorter)
         for episode, line in zip(both, lines, strict=True)
-    ]
-    return DecisiveSeed(differs_at, (clips[0], clips[1]))
+    )
+    return DecisiveSeed(differs_at, (ours, theirs))
 
 
 def first_difference(ours: Tape, theirs: Tape) -> int:
@@ -77,15 +77,6 @@ def first_difference(ours: Tape, theirs: Tape) -> int:
 
     If no action differs, it is the first step at which their envs returned something else. Of most steps a tape has one
     byte of the checksum, which is the same of two other observations once in 256 times; the next step tells.
-
-    >>> ours, theirs = Tape(seed=1), Tape(seed=1)
-    >>> for tape, actions in ((ours, [0, 1]), (theirs, [0, 0])):
-    ...     tape.began(5)
-    ...     for action in actions:
-    ...         tape.acts(action)
-    ...         tape.has_stepped(7)
-    >>> first_difference(ours, theirs)
-    2
     """
     shorter = min(len(ours), len(theirs))
     acted = _differ(*([tape.actions[step] for step in range(shorter)] for tape in (ours, theirs)))

@@ -135,15 +135,13 @@ def evaluate(
     checks.a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     _check_following(follow, until_idle, checkpoint, workers)
     request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
-    place = named(source, filesystem)
-    is_foreign = policy is not None
+    selectors = _selectors(clips, request)
+    place, is_foreign = named(source, filesystem), policy is not None
     find = functools.partial(find_sources, place, trials, request.checkpoint, is_foreign=is_foreign, waits=follow)
     sources = find()
     if follow and sources.digest:
-        raise ValueError(
-            f"{place.text!r} is one checkpoint: " + argument("follow=True, or --follow") + ", takes a folder "
-            "that gets more."
-        )
+        more = argument("follow=True, or --follow") + ", takes a folder that gets more."
+        raise ValueError(f"{place.text!r} is one checkpoint: " + more)
     request = dataclasses.replace(request, only=sources.digest or None)
     name = check_name(request.default_name if name is None else name)
     path = posixpath.join(sources.folder.path, evaluations.EVALUATIONS, name)
@@ -151,7 +149,7 @@ def evaluate(
     progress = progress or Progress()
     progress.reads_checkpoints(sources.folder.path)
     make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
-    with contextlib.closing(ClipRenderer(_selectors(clips, request), video)) as renderer:
+    with contextlib.closing(ClipRenderer(selectors, video)) as renderer:
         player = _EvaluationPlayer(request, make, load_policy, success, workers, renderer, progress)
         if follow:
             _note_request(evaluation, request)
@@ -176,23 +174,14 @@ def evaluate(
 def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, workers: int) -> None:
     """Raise ValueError if an argument does not go with ``follow``."""
     if until_idle is not None and not follow:
-        raise ValueError(
-            argument("evaluate(until_idle=...)")
-            + " says when following ends: "
-            + remedy("pass " + argument("follow=True, or --follow") + ".")
-        )
+        what_to_do = remedy("pass " + argument("follow=True, or --follow") + ".")
+        raise ValueError(argument("evaluate(until_idle=...)") + " says when following ends: " + what_to_do)
     if follow and checkpoint not in (LAST, ALL):
-        raise ValueError(
-            argument("evaluate(follow=True), or --follow")
-            + ", plays all checkpoints: "
-            + remedy("leave out " + argument("checkpoint=") + ".")
-        )
+        what_to_do = remedy("leave out " + argument("checkpoint=") + ".")
+        raise ValueError(argument("evaluate(follow=True), or --follow") + ", plays all checkpoints: " + what_to_do)
     if follow and workers:
-        raise ValueError(
-            argument("evaluate(follow=True)")
-            + " plays in this process: "
-            + remedy("leave out " + argument("workers=, or --workers") + ".")
-        )
+        what_to_do = remedy("leave out " + argument("workers=, or --workers") + ".")
+        raise ValueError(argument("evaluate(follow=True)") + " plays in this process: " + what_to_do)
 
 
 def _selectors(clips: Any, request: Request) -> tuple[Selector, ...]:
@@ -206,10 +195,11 @@ def _no_checkpoint(source: Named, series: Sequence[CheckpointSeries], which: str
     numbers = sorted({stored.number for of_trial in series for stored in of_trial.there()})
     there = f"; there are {checks.name_some(map(str, numbers))}" if numbers else ""
     if any(of_trial.pattern is not None for of_trial in series):
-        return ValueError(
+        what_to_do = remedy("pass a pattern of files, such as 'models/*.zip'.")
+        text = (
             f"{source.text!r} has no checkpoint {which!r}{there}. The last number in the name of a file is its step: "
-            + remedy("pass a pattern of files, such as 'models/*.zip'.")
         )
+        return ValueError(text + what_to_do)
     return ValueError(
         f"no trial has a checkpoint {which!r}{there}. Tune saves them with "
         "RunConfig(checkpoint_config=CheckpointConfig(checkpoint_frequency=..., checkpoint_at_end=True))"
@@ -217,7 +207,7 @@ def _no_checkpoint(source: Named, series: Sequence[CheckpointSeries], which: str
 
 
 def _compare(evaluation: Evaluation, parts: Sequence[EvaluationPart], success: str | None) -> None:
-    """Compare the parts of an evaluation; ``success`` is what should say whether an episode succeeded."""
+    """Compare the parts of an evaluation; ``success`` should say whether an episode succeeded."""
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
     if success is not None and any(returns) and not any(successes):
         evaluation.problems.append(f"success={success!r} tells of no episode whether it succeeded")
@@ -240,20 +230,20 @@ class _EvaluationPlayer:
         """Play the episodes that are missing, and store them as they come; then the clips."""
         request = self.request
         jobs: list[Job] = []
+        finished: set[int] = set()
         for number, part in enumerate(parts):
             settings = request.settings(part.condition, self.make, self.success)
             jobs += part.jobs(number, request.seeds, settings, self.load_policy)
         left = {job.part: len(job.seeds) for job in jobs}
-        finished = {number for number in range(len(parts)) if number not in left}
-        for number in sorted(finished):
-            self.progress.finished(parts[number].line())
+        for number, part in enumerate(parts):
+            if number not in left:
+                self.progress.finished(part.line())
         for batch in played(jobs, self.workers):
             part = parts[batch.part]
             part.add(batch)
             self.progress.played(len(batch.episodes))
             left[batch.part] -= len(batch.episodes)
-            is_over = batch.error is not None or not left[batch.part]
-            if is_over and batch.part not in finished:
+            if batch.part not in finished and (batch.error is not None or not left[batch.part]):
                 finished.add(batch.part)
                 self.progress.finished(part.line())
         for part in parts:
@@ -288,16 +278,12 @@ def _note_request(evaluation: Evaluation, request: Request) -> None:
     path = posixpath.join(evaluation.path, evaluations.FACTS_FILE)
     before = json_file(evaluation.filesystem, path)
     facts = request.facts()
-    if before:
-        changed = [key for key in facts if before.get(key) != facts[key]]
-        if changed:
-            changes = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
-            raise ValueError(
-                f"there is an evaluation {evaluation.name!r} with other arguments ({changes}); "
-                + remedy("pass another " + argument("name=, or --name") + ".")
-            )
-        return
-    write_atomically(evaluation.filesystem, path, json_bytes({"v": _VERSION, **facts}) + b"\n")
+    if not before:
+        write_atomically(evaluation.filesystem, path, json_bytes({"v": _VERSION, **facts}) + b"\n")
+    elif changed := [key for key in facts if before.get(key) != facts[key]]:
+        changes = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
+        text = f"there is an evaluation {evaluation.name!r} with other arguments ({changes}); "
+        raise ValueError(text + remedy("pass another " + argument("name=, or --name") + "."))
 
 
 def function_named(caller: str, name: str, value: Any) -> Any:

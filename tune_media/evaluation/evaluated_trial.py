@@ -41,9 +41,8 @@ class EvaluatedTrial(TrialFolder):
         self._remove_unlisted()
         self._rows: list[dict[str, Any]] = []
         for name in sorted({line.path for line in self._lines if line.facts.get("kind") == EpisodeBatch.kind}):
-            self._rows += episode_files.rows_of_parquet(
-                read_if_there(filesystem, self.place(episode_files.parquet_name(name))) or b""
-            )
+            content = read_if_there(filesystem, self.place(episode_files.parquet_name(name)))
+            self._rows += episode_files.rows_of_parquet(content or b"")
 
     def episodes(self, training_iteration: int) -> list[dict[str, Any]]:
         """Return the rows of the episodes of a checkpoint that are stored, without their tapes; metrics are pairs."""
@@ -61,12 +60,12 @@ class EvaluatedTrial(TrialFolder):
 
     def checkpoints(self, folder: str) -> list[StoredCheckpoint]:
         """Return the checkpoints, once in this folder, whose episodes are all stored."""
-        found = []
+        checkpoints = []
         for result in self.results():
             iteration, path = int(result["training_iteration"]), posixpath.join(folder, str(result.get("checkpoint")))
             step = int(result.get("timesteps_total", iteration))
-            found.append(StoredCheckpoint(self.filesystem, path, number_of(path), iteration, step))
-        return found
+            checkpoints.append(StoredCheckpoint(self.filesystem, path, number_of(path) or 0, iteration, step))
+        return checkpoints
 
     def played_as(self, training_iteration: int) -> playing.PlayedAs | None:
         """Return what the episodes of a checkpoint were played with; None if it has none."""
@@ -112,14 +111,10 @@ class EvaluatedTrial(TrialFolder):
 
     def _remove_unlisted(self) -> None:
         """Remove the files of episodes that the index does not name."""
-        named = {line.path for line in self._lines}
-        named |= {episode_files.parquet_name(path) for path in named} | {
-            episode_files.steps_name(path) for path in named
-        }
+        paths = {line.path for line in self._lines}
+        named = {*paths, *map(episode_files.parquet_name, paths), *map(episode_files.steps_name, paths)}
         selector = pyarrow.fs.FileSelector(self.place(episode_files.FOLDER), allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):
-            if (
-                _DATA_FILE.fullmatch(info.base_name)
-                and posixpath.join(episode_files.FOLDER, info.base_name) not in named
-            ):
+            name = posixpath.join(episode_files.FOLDER, info.base_name)
+            if name not in named and _DATA_FILE.fullmatch(info.base_name):
                 self.filesystem.delete_file(info.path)

@@ -74,7 +74,8 @@ class EvaluationPart:
         """Return its line of the table, without the comparison to others."""
         returns = list(self.returns().values())
         mean = statistics.estimate(np.array(returns)) if returns else statistics.Estimate(math.nan)
-        played_as, rate = self.played_as, success_rate(self.successes().values())
+        played_as = self.played_as or playing.PlayedAs(None, None)
+        rate = success_rate(self.successes().values())
         return EvaluatedCheckpoint(
             self.trial.name,
             self.condition.label,
@@ -84,9 +85,9 @@ class EvaluationPart:
             mean.value,
             mean.low,
             mean.high,
-            None if played_as is None else played_as.explore,
-            None if played_as is None else played_as.connectors,
-            None if played_as is None else played_as.note,
+            played_as.explore,
+            played_as.connectors,
+            played_as.note,
             self.error,
             self.params,
             success_rate=rate.get(SUCCESS_RATE, math.nan),
@@ -167,7 +168,7 @@ class EvaluationPart:
             self.store.add_clip(clip, SECTION, f"{RECORDER}/{name}", self.checkpoint.step, iteration)
 
     def _summary(self) -> dict[str, Any]:
-        rows, line = self.rows(), self.line()
+        rows, line, rate = self.rows(), self.line(), success_rate(self.successes().values())
         returns = [row["episode_return"] for row in rows]
         return {
             "episode_return_mean": line.return_mean,
@@ -177,18 +178,12 @@ class EvaluationPart:
             "episode_return_mean_high": line.return_high,
             "episode_len_mean": float(np.mean([row["episode_length"] for row in rows])),
             "num_episodes": len(rows),
-            "custom_metrics": {
-                **summarized(dict(row["metrics"]) for row in rows),
-                **success_rate(self.successes().values()),
-            },
+            "custom_metrics": {**summarized(dict(row["metrics"]) for row in rows), **rate},
         }
 
 
 def parts_of(series: Sequence[CheckpointSeries], request: Request, name: str, folder: str) -> Iterator[EvaluationPart]:
-    """Yield the parts of the evaluation with a name in its folder; a trial without such a checkpoint has none.
-
-    If all checkpoints are wanted, those that were deleted after they had been played are among them.
-    """
+    """Yield the parts of an evaluation; of all checkpoints, also those that were deleted after they had been played."""
     names = differing([of_trial.trial.config for of_trial in series])
     for of_trial in series:
         trial, checkpoints = of_trial.trial, of_trial.chosen(request.checkpoint)
@@ -196,30 +191,17 @@ def parts_of(series: Sequence[CheckpointSeries], request: Request, name: str, fo
         for condition in request.conditions:
             store = store_of(trial, condition, name, folder)
             there = {checkpoint.training_iteration for checkpoint in checkpoints}
-            deleted = [
-                checkpoint
-                for checkpoint in (store.checkpoints(trial.path) if request.checkpoint == ALL else ())
-                if checkpoint.training_iteration not in there
-            ]
+            stored = store.checkpoints(trial.path) if request.checkpoint == ALL else ()
+            deleted = [checkpoint for checkpoint in stored if checkpoint.training_iteration not in there]
             for checkpoint in sorted([*deleted, *checkpoints], key=lambda one: (one.number, one.training_iteration)):
                 yield EvaluationPart(trial, condition, checkpoint, store, params)
 
 
 def store_of(trial: TrialFiles, condition: EnvCondition, name: str, folder: str) -> EvaluatedTrial:
     """Return where the episodes of a trial go in the folder of the evaluation with this name."""
-    path = posixpath.join(folder, f"{_own_name(trial)}{condition.suffix}")
-    id = f"{_trial_id(trial)}-{name_digest(f'{name} {condition.label}')[:6]}"
-    return EvaluatedTrial(trial.filesystem, path, id)
-
-
-def _trial_id(trial: TrialFiles) -> str:
-    """Return the id of a trial, out of its index or its results; its name if neither has one."""
+    own_name = trial.name.rpartition("/")[2]  # without that of its experiment
     content = read_if_there(trial.filesystem, posixpath.join(trial.path, "result.json")) or b""
     first = json_object(content.partition(b"\n")[0])
-    id = first.get("trial_id") or next(iter(sorted(trial.trial_ids)), None)
-    return str(id or _own_name(trial))
-
-
-def _own_name(trial: TrialFiles) -> str:
-    """Return the name of a trial without that of its experiment."""
-    return trial.name.rpartition("/")[2]
+    id = first.get("trial_id") or min(trial.trial_ids, default=own_name)
+    digest = name_digest(f"{name} {condition.label}")[:6]
+    return EvaluatedTrial(trial.filesystem, posixpath.join(folder, own_name + condition.suffix), f"{id}-{digest}")

@@ -22,9 +22,8 @@ _SURE = 20.0  # seconds for which all trials have ended: a search may start othe
 class Follower:
     """Yields the checkpoints of a training that goes on, each when all of it is written.
 
-    Args:
-        find: Returns what is there; it is asked again while the experiment has folders of no trial.
-        until_idle: Seconds without anything new after which it ends. None: it ends with the sweep.
+    It ends with the sweep, or after ``until_idle`` seconds without anything new. ``find`` is asked again while the
+    experiment has folders of no trial.
     """
 
     def __init__(self, find: Callable[[], Sources], until_idle: float | None) -> None:
@@ -44,7 +43,7 @@ class Follower:
             if ready is not None:
                 yield ready
                 self._new_at = time.monotonic()  # it was played meanwhile
-            elif has_ended or self._is_idle():
+            elif has_ended or (self._until_idle is not None and time.monotonic() - self._new_at > self._until_idle):
                 return
             else:
                 time.sleep(_PAUSE)
@@ -54,8 +53,7 @@ class Follower:
     ) -> list[str]:
         """Return the checkpoints that were deleted before they were played.
 
-        ``played`` gives the numbers of a training's played ones; ``failed`` has why some could not be played, by the
-        path of the trial and the number.
+        ``failed`` has why some could not be played, by the path of the trial and the number.
         """
         lost = []
         for series in self._sources.series:
@@ -64,8 +62,8 @@ class Follower:
                 numbers = (number for number in range(max(known, default=0)) if number not in known)
                 gone = {number: f"checkpoint_{number:06d}" for number in numbers}
             else:
-                gone = {number_of(path): posixpath.basename(path) for path in self._seen}
-                gone = {number: name for number, name in gone.items() if number not in known}
+                names = {number_of(path) or 0: posixpath.basename(path) for path in self._seen}
+                gone = {number: name for number, name in names.items() if number not in known}
             for number, name in gone.items():
                 error = failed.get((series.trial.path, number))
                 why = "was deleted before it was played" if error is None else f"could not be played: {error}"
@@ -102,9 +100,6 @@ class Follower:
         known = {of_trial.trial.path for of_trial in series} | {posixpath.join(place.path, evaluations.EVALUATIONS)}
         is_one_folder = any(of_trial.pattern is not None and of_trial.trial.path == place.path for of_trial in series)
         return not (is_one_folder or known.issuperset(folders_in(place.filesystem, place.path)))
-
-    def _is_idle(self) -> bool:
-        return self._until_idle is not None and time.monotonic() - self._new_at > self._until_idle
 
     def _has_ended(self) -> bool:
         now, place = time.monotonic(), self._sources.folder

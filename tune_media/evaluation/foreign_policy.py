@@ -36,12 +36,9 @@ class ForeignPolicyPlayer:
         self.played_as = playing.PlayedAs(None, None)
         self._policy = load(str(checkpoint))
         if not callable(self._policy):
-            raise playing.CheckpointError(
-                "the function of "
-                + argument("policy=")
-                + " must return a function from an observation to an action, and returned "
-                f"{type(self._policy).__name__}"
-            )
+            must = " must return a function from an observation to an action, and returned "
+            returned = type(self._policy).__name__
+            raise playing.CheckpointError("the function of " + argument("policy=") + must + returned)
         self._prefix: Prefix | None = None
         self._recipe: Recipe | None = None
         if settings.fork is None:
@@ -62,10 +59,7 @@ class ForeignPolicyPlayer:
         return {} if self._recipe is None else {self._recipe.hash: self._recipe.content}
 
     def play(self, seed: int) -> EpisodeData:
-        """Play one episode. ``seed`` seeds the env's reset, and the generators of Python, NumPy and a loaded torch.
-
-        Of an episode that is continued, it is the number of the continuation.
-        """
+        """Play the episode of a seed (of the env, Python, NumPy and torch), or the continuation with this number."""
         prefix = self._prefix
         if prefix is not None:
             prefix.number = seed

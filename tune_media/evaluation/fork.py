@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 import posixpath
 from collections.abc import Callable, Sequence
@@ -40,7 +39,6 @@ from tune_media.selection import Selector
 from tune_media.steps import StepFacts
 from tune_media.storage.filesystem import json_file, write_atomically
 from tune_media.values import checks
-from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
 from tune_media.values.number import counted
@@ -96,15 +94,14 @@ class Continuations:
 
     def facts(self, metric: str) -> dict[str, Any]:
         """Return them as JSON."""
-        outcome = self.outcome(metric)
-        ends = {"low": outcome.low, "high": outcome.high} if self.count > 1 else {"low": None, "high": None}
-        of_each = {"returns": self.returns, "lengths": self.lengths, "successes": self.successes}
+        outcome, has_ends = self.outcome(metric), self.count > 1
         return {
             "at": self.at,
             "value": outcome.value,
-            **ends,
+            "low": outcome.low if has_ends else None,
+            "high": outcome.high if has_ends else None,
             "continuations": self.count,
-            **{name: list(values) for name, values in of_each.items()},
+            **{name: list(getattr(self, name)) for name in ("returns", "lengths", "successes")},
         }
 
 
@@ -245,17 +242,9 @@ def fork(
         continuations = player.play(times)
         lines = player.add_clips(min(clips, continuations.count), video)
     has_success = None not in (*player.original.successes, *continuations.successes)
-    return Fork(
-        taped.id,
-        side.name,
-        SUCCESS if has_success else RETURN,
-        player.original,
-        continuations,
-        player.is_same(),
-        player.path,
-        _compare_link(lines),
-        player.problems,
-    )
+    metric, outcomes = SUCCESS if has_success else RETURN, (player.original, continuations)
+    link, problems = _compare_link(lines), list(dict.fromkeys(player.problems))
+    return Fork(taped.id, side.name, metric, *outcomes, player.is_same(), player.path, link, problems)
 
 
 def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> TapedEpisode:
@@ -265,14 +254,10 @@ def _taped_episode(episode: Any, filesystem: pyarrow.fs.FileSystem | None) -> Ta
     place = named(str(episode), filesystem) if ":" in str(episode) else None
     id = place.part if place else ""
     if place is None or not id:
-        raise ValueError(
-            f"fork takes an episode as EXPERIMENT:EPISODE, where EPISODE is its id, best, worst or last, got "
-            f"{checks.as_shown(episode)}."
-        )
-    catalog = load(place.place)
-    there = [catalog.taped_episodes()]
-    if id in (BEST, WORST, LAST):  # of the winner, as render has it
-        there = of_trial(catalog.winner_first(), BEST)
+        takes = "an episode as EXPERIMENT:EPISODE, where EPISODE is its id, best, worst or last"
+        raise ValueError(checks.refusal("fork", takes, episode))
+    catalog, is_of_winner = load(place.place), id in (BEST, WORST, LAST)  # as render has it
+    there = of_trial(catalog.winner_first(), BEST) if is_of_winner else [catalog.taped_episodes()]
     chosen = choose(there, id)
     if len(chosen) != 1:
         why = f"{len(chosen)} episodes are meant by {id!r}" if any(there) else "none of its episodes has a tape"
@@ -284,14 +269,12 @@ def _policy_side(candidate: Named, checkpoint: Any, load_policy: Any) -> tuple[S
     """Return who takes over, and its checkpoint. Raises FileNotFoundError, ValueError, OSError."""
     side = side_of(candidate, as_checkpoint(checkpoint), is_foreign=load_policy is not None)
     if side.checkpoint is None:
-        raise ValueError(
-            f"{side.name!r} is an evaluation: " + remedy("name the checkpoint that takes over, or its experiment.")
-        )
+        what_to_do = remedy("name the checkpoint that takes over, or its experiment.")
+        raise ValueError(f"{side.name!r} is an evaluation: " + what_to_do)
     if not side.is_rllib and load_policy is None:
-        raise ValueError(
-            f"{side.checkpoint.path!r} is no checkpoint of RLlib's. "
-            + remedy("Pass a function that loads the policy: " + argument("policy=, or --policy") + " module:function")
-        )
+        words = argument("policy=, or --policy") + " module:function"
+        what_to_do = remedy("Pass a function that loads the policy: " + words)
+        raise ValueError(f"{side.checkpoint.path!r} is no checkpoint of RLlib's. " + what_to_do)
     return side, side.checkpoint
 
 
@@ -327,10 +310,7 @@ class ForkPlayer:
             raise ValueError(f"episode {episode.id} cannot be continued: " + reason) from error
         at, steps = request.at, len(self._taped)
         if at >= steps:
-            raise ValueError(
-                argument("fork(at=...)")
-                + f" takes less than the {steps} steps of the episode, got {checks.as_shown(at)}."
-            )
+            raise ValueError(checks.refusal("fork(at=...)", f"less than the {steps} steps of the episode", at))
         self.original = Continuations(steps, (float(row["episode_return"]),), (steps,), (row["success"],), distinct=1)
         name = f"fork-{evaluations.short_id(episode.id)}-at-{at}-{name_digest(str(self._facts()))[:6]}"
         self.path = posixpath.join(evaluations.evaluations_of(episode.trial.experiment), name)
@@ -338,12 +318,7 @@ class ForkPlayer:
         iteration, step = int(row["training_iteration"] or 0), int(row["step"] or 0)
         checkpoint = StoredCheckpoint(episode.trial.filesystem, episode.trial.path, 0, iteration, step)
         self._original = self._new_part(evaluations.ORIGINAL, episode.trial, checkpoint, steps)
-        self._problems: list[str] = []
-
-    @property
-    def problems(self) -> list[str]:
-        """What is missing, and what a reader must know, each once."""
-        return list(dict.fromkeys(self._problems))
+        self.problems: list[str] = []  # also what a reader must know; some may be there twice
 
     def begin(self) -> None:
         """Write what is played, and store the episode itself, so that the viewer can compare both."""
@@ -372,7 +347,7 @@ class ForkPlayer:
         part.write_result()
         rows = sorted((row for row in part.rows() if row["seed"] < times), key=lambda row: row["seed"])
         notes = [str(row["note"]).removeprefix(self._note).removeprefix("; ") for row in rows]
-        self._problems += filter(None, notes)
+        self.problems += filter(None, notes)
         returns, lengths = ([row[f"episode_{name}"] for row in rows] for name in ("return", "length"))
         successes = tuple(row["success"] for row in rows)
         contents = contents[: len(rows)]
@@ -388,12 +363,13 @@ class ForkPlayer:
         if not count:
             return []
         lines = []
-        with contextlib.closing(
-            ClipRenderer([Selector(_SELECTOR, functools.partial(_first, count), None)])
-        ) as renderer:
-            renderer.problems = self._problems
+        selector = Selector(
+            _SELECTOR, lambda records: sorted(records, key=lambda record: record.seed or 0)[:count], None
+        )
+        with contextlib.closing(ClipRenderer([selector])) as renderer:
+            renderer.problems = self.problems
             for part, mark in ((self._original, None), (self._continued, ForkMark(self._request.at))):
-                renderer.video = video or self._video(mark)
+                renderer.video = video or (mark and self._video(mark))
                 part.add_clips(renderer, with_notes=mark is not None)
                 trial = posixpath.basename(part.store.folder)
                 lines += [(trial, str(line["path"])) for line in part.store.clips(part.checkpoint.training_iteration)]
@@ -425,13 +401,13 @@ class ForkPlayer:
         with contextlib.closing(played(jobs, request.workers)) as batches:
             for batch in batches:
                 if batch.error is not None:
-                    raise ValueError(
-                        f"episode {episode.id} cannot be continued from step {request.at} by {request.side.name}: "
-                        + batch.error
-                    )
+                    which = f"episode {episode.id} cannot be continued from step {request.at} by {request.side.name}: "
+                    raise ValueError(which + batch.error)
                 done.append(batch)
-        whole = joined_batches(done)
-        noted = [_with_note(data, self._note) for data in whole.episodes]
+        whole, noted = joined_batches(done), []
+        for data in whole.episodes:
+            record = dataclasses.replace(data.record, note=joined(self._note, data.record.note))
+            noted.append(dataclasses.replace(data, record=record))
         part.add(dataclasses.replace(whole, episodes=noted))
 
     @property
@@ -450,14 +426,12 @@ class ForkPlayer:
         taped = sorted(self._continued.taped(), key=lambda episode: int(episode.row["seed"]))
         return [_content(Tape.unpacked(episode.tape())) for episode in taped]
 
-    def _video(self, mark: ForkMark | None) -> VideoOptions | None:
+    def _video(self, mark: ForkMark) -> VideoOptions | None:
         """Return how clips are made: as of the episode, with the fork written in if that is possible."""
-        if mark is None:
-            return None
         try:
             check_can_draw()
         except ImportError as error:
-            self._problems.append(f"the clips do not show where they fork: {error}")
+            self.problems.append(f"the clips do not show where they fork: {error}")
             return None
         options = LoadedRecipe.of(self._recipe.content).video or VideoOptions()
         return dataclasses.replace(options, every=self._taped.every, overlay=(*options.overlay, mark))
@@ -503,15 +477,6 @@ def _content(tape: Tape) -> tuple[Any, ...]:
     """Return the steps of a tape: equal for two tapes of the same steps."""
     actions = tuple(repr(part) for part in tape.actions.packed())
     return (tape.checks.packed(), actions, None if tape.rewards is None else tape.rewards.tobytes())
-
-
-def _with_note(episode: EpisodeData, note: str) -> EpisodeData:
-    record = dataclasses.replace(episode.record, note=joined(note, episode.record.note))
-    return dataclasses.replace(episode, record=record)
-
-
-def _first(count: int, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-    return sorted(records, key=lambda record: record.seed or 0)[:count]
 
 
 def sentence(fork: Fork) -> str:

@@ -154,24 +154,19 @@ class Gate:
             "candidate": self.candidate,
             "metric": self.metric,
             "path": self.path,
-            "conditions": [
-                {**verdict.facts(), "sentence": sentence(verdict, self.metric)} for verdict in self.verdicts
-            ],
+            "conditions": [{**one.facts(), "sentence": sentence(one, self.metric)} for one in self.verdicts],
             "problems": list(self.problems),
         }
 
     def junit(self) -> str:
         """Return it as JUnit's XML, which CI services show: one test for each condition."""
-        count = {
-            name: sum(verdict.verdict in verdicts for verdict in self.verdicts) for name, verdicts in _OF_JUNIT.items()
-        }
         suite = ElementTree.Element("testsuite", name="tune-media gate", tests=str(len(self.verdicts)))
-        suite.attrib.update({f"{name}s": str(number) for name, number in count.items()})
+        for kind, verdicts in _OF_JUNIT.items():
+            suite.set(f"{kind}s", str(sum(verdict.verdict in verdicts for verdict in self.verdicts)))
         for verdict in self.verdicts:
             is_floor = verdict.at_least is not None
-            name = f"{self.metric} {verdict.condition}".strip() + (
-                f" at least {verdict.at_least:g}" if is_floor else ""
-            )
+            floor = f" at least {verdict.at_least:g}" if is_floor else ""
+            name = f"{self.metric} {verdict.condition}".strip() + floor
             against = self.candidate if is_floor else f"{self.candidate} against {self.base}"
             case = ElementTree.SubElement(suite, "testcase", classname=against, name=name)
             for kind, verdicts in _OF_JUNIT.items():
@@ -281,9 +276,8 @@ def gate(
     policies = [base] if candidate is None else [base, candidate]
     questions = (len(policies) > 1) + (at_least is not None)
     if not questions:
-        raise ValueError(
-            "gate() takes a base and a candidate, or one policy and " + argument("at_least=") + ", a floor of its mean."
-        )
+        floor = argument("at_least=") + ", a floor of its mean."
+        raise ValueError("gate() takes a base and a candidate, or one policy and " + floor)
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     folder = GateFolder(output, policies[-1], anew=anew)
@@ -307,7 +301,9 @@ def gate(
         player = _GatePlayer(request, measure, level, workers, clips, folder.place, renderer, progress)
         for condition in how.conditions:
             player.play(condition)
-        problems = [*_same([facts[role] for role in request.by_role]), *renderer.problems]
+        problems = list(renderer.problems)
+    if len(sides) > 1 and facts["base"] == facts["candidate"]:
+        problems.insert(0, "the base and the candidate are one and the same checkpoint")
     names = ["", *map(str, policies)][-2:]
     judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
     folder.write(judged.facts())
@@ -372,12 +368,10 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     is_worse = {WORSE: True, PASS: False}.get(verdict.verdict)
     if floor is not None:
         is_above = None if is_worse is None else not is_worse
-        told = wording.decided(
-            is_above, f"the mean {metric} is at least {floor:g}", f"the mean {metric} is below {floor:g}"
-        )
-        return (
-            f"{told}: {wording.with_interval(verdict.candidate, floor + standing.low, floor + standing.high)}, {after}."
-        )
+        mean = f"the mean {metric} is"
+        told = wording.decided(is_above, f"{mean} at least {floor:g}", f"{mean} below {floor:g}")
+        interval = wording.with_interval(verdict.candidate, floor + standing.low, floor + standing.high)
+        return f"{told}: {interval}, {after}."
     margin = f"worse by more than {standing.margin:.5g}"
     told = wording.decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
     lead = wording.ahead(statistics.Estimate(standing.difference, standing.low, standing.high), "the base")
@@ -395,12 +389,6 @@ def _tell(progress: GateProgress, pairs: Pairs, most: int) -> bool:
     return True
 
 
-def _same(contents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a warning if both sides are one and the same."""
-    is_same = len(contents) > 1 and contents[0] == contents[1]
-    return ["the base and the candidate are one and the same checkpoint"] if is_same else []
-
-
 def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> GateVerdict:
     """Return the verdict against the base or the floor under a condition."""
     standing = pairs.standings[of_floor]
@@ -413,10 +401,8 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     notes = pairs.notes
     if measure.bounds is None and standing.verdict != UNDECIDED:
         can = "gain" if standing.verdict == WORSE else "lose"
-        notes.append(
-            f"this is sure unless one seed can {can} more than {standing.cost:.5g}; "
-            + remedy("if one can, pass " + argument("bounds="))
-        )
+        what_to_do = remedy("if one can, pass " + argument("bounds="))
+        notes.append(f"this is sure unless one seed can {can} more than {standing.cost:.5g}; " + what_to_do)
     name = standing.verdict if pairs.error is None else ERROR
     base, candidate = measure.sign * standing.base, measure.sign * standing.candidate
     floor = measure.floor if of_floor else None
@@ -426,7 +412,7 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
 
 
 def _of_seeds(pairs: Pairs, count: int) -> tuple[Selector, ...]:
-    """Return what chooses the episodes whose clips are made."""
+    """Return the selectors of the episodes whose clips are made."""
     chosen: dict[str, list[int]] = {"lost": [], "won": []}
     for seed in pairs.decisive(count):
         *base, candidate = pairs.scores[seed]

@@ -66,17 +66,13 @@ class GateFolder:
     def _check_is_empty(self) -> None:
         there = self.place.filesystem.get_file_info(pyarrow.fs.FileSelector(self.place.path, allow_not_found=True))
         others = [info.base_name for info in there if not info.base_name.startswith(f"{_FILE}.")]  # of a killed process
+        another = "pass another folder: " + argument("output=, or -o")
         if _FILE in others:
-            raise ValueError(
-                f"{self.place.path!r} holds a gate; "
-                + remedy("pass another folder: " + argument("output=, or -o") + "; ")
-                + remedy("or empty it first: " + argument("anew=, or --anew") + ".")
-            )
+            what_to_do = remedy(another + "; or empty it first: " + argument("anew=, or --anew") + ".")
+            raise ValueError(f"{self.place.path!r} holds a gate; " + what_to_do)
         if others:  # an experiment's trials, or episodes of unknown policies
-            raise ValueError(
-                f"{self.place.path!r} has files of no gate ({checks.name_some(sorted(others))}); "
-                + remedy("pass another folder: " + argument("output=, or -o") + ".")
-            )
+            names = checks.name_some(sorted(others))
+            raise ValueError(f"{self.place.path!r} has files of no gate ({names}); " + remedy(another + "."))
 
     def _path(self, name: str) -> str:
         return posixpath.join(self.place.path, name)

@@ -35,10 +35,8 @@ class GateRequest:
         """Raise ValueError if the sides play in different envs, or if a change of the env is for an evaluation."""
         conditions = self.request.conditions
         if any(side.checkpoint is None for side in self.sides) and conditions != (EnvCondition(),):
-            raise ValueError(
-                argument("gate(env_config=...)")
-                + " takes nothing if a side is an evaluation: that has its own conditions."
-            )
+            nothing = " takes nothing if a side is an evaluation: that has its own conditions."
+            raise ValueError(argument("gate(env_config=...)") + nothing)
         is_given = self.request.env is not None
         for condition in conditions if self.request.policy is None else ():
             check_same_env(self.sides[0], self.sides[-1], dict(condition.overrides), is_given=is_given)

@@ -45,16 +45,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Played:
-    """Episodes that have been played, with their recipes by hash, and why no more were played.
-
-    ``played_as`` is None if the policy could not be loaded.
-    """
+    """Episodes that have been played."""
 
     part: int
     episodes: list[EpisodeData] = field(default_factory=list)
-    recipes: Mapping[str, bytes] = field(default_factory=dict)
-    played_as: playing.PlayedAs | None = None
-    error: str | None = None
+    recipes: Mapping[str, bytes] = field(default_factory=dict)  # by hash
+    played_as: playing.PlayedAs | None = None  # None if the policy could not be loaded
+    error: str | None = None  # why no more were played
 
 
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
@@ -69,10 +66,7 @@ def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
 
 
 def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
-    """Play jobs as Ray tasks of one CPU, and yield the episodes of each task when it has ended.
-
-    Ray is started on this machine unless the process is connected to a cluster, or ``RAY_ADDRESS`` names one.
-    """
+    """Play jobs as Ray tasks of one CPU, and yield the episodes of each task when it has ended."""
     check_ray("Playing in tasks (" + argument("workers=") + ")")
     import ray
 
@@ -104,7 +98,7 @@ def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, Non
 
 @contextlib.contextmanager
 def ray_started(workers: int) -> Iterator[None]:
-    """Have Ray in a ``with`` block: the cluster that this process is connected to, or one that ends with it."""
+    """Have Ray in a ``with`` block: of this process or of ``RAY_ADDRESS``, else a new one here that ends with it."""
     import ray
 
     is_own = not ray.is_initialized()

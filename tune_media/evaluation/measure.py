@@ -44,18 +44,12 @@ class Measure:
             bounds, allowed = (0.0, 1.0), Margin(allowed.amount)
         bounds = checks.number_range("gate(bounds=...)", bounds)
         if bounds is not None and not all(map(math.isfinite, bounds)):
-            raise ValueError(
-                argument("gate(bounds=...)")
-                + f" takes two finite numbers, got {checks.as_shown(bounds)}; or leave it out."
-            )
+            raise ValueError(checks.refusal("gate(bounds=...)", "two finite numbers, or nothing", bounds))
         if bounds is not None:
             bounds = (float(bounds[0]), float(bounds[1])) if sign > 0 else (-float(bounds[1]), -float(bounds[0]))
         if bounds is not None and not allowed.is_share and not allowed.amount < (bounds[1] - bounds[0]) / 2:
-            raise ValueError(
-                argument("gate(margin=...)")
-                + f" takes less than half of the range {bounds[1] - bounds[0]:g} of the metric, got "
-                f"{checks.as_shown(margin)}."
-            )
+            less = f"less than half of the range {bounds[1] - bounds[0]:g} of the metric"
+            raise ValueError(checks.refusal("gate(margin=...)", less, margin))
         return cls(metric, sign, allowed, bounds, _floor(at_least, sign, bounds))
 
     def ask(self, scores: Sequence[tuple[float, ...]], level: float, after: int, *, of_floor: bool) -> Standing:
@@ -76,15 +70,13 @@ class Measure:
         metrics = dict(row["metrics"])
         scores = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
         if self.metric not in scores:
-            raise ValueError(
-                f"the episodes have no metric {self.metric!r}; " + checks.did_you_mean(self.metric, scores)
-            )
+            hint = checks.did_you_mean(self.metric, scores)
+            raise ValueError(f"the episodes have no metric {self.metric!r}; " + hint)
         value = scores[self.metric]
         if value is None and self.metric == SUCCESS:
-            raise ValueError(
-                f"nobody knows whether the episode of seed {row['seed']} succeeded: its env says nothing in info; "
-                + remedy("pass the name of the value that does, " + argument("success=, or --success"))
-            )
+            what_to_do = remedy("pass the name of the value that does, " + argument("success=, or --success"))
+            unknown = f"nobody knows whether the episode of seed {row['seed']} succeeded"
+            raise ValueError(f"{unknown}: its env says nothing in info; " + what_to_do)
         score = self.sign * float(value)
         if not math.isfinite(score):
             raise ValueError(f"the {self.metric} of seed {row['seed']} is {value}")
@@ -98,21 +90,14 @@ def _floor(value: Any, sign: int, bounds: tuple[float, float] | None) -> float |
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise TypeError(
-            argument("gate(at_least=...)") + f" takes a finite number, such as 450, got {checks.as_shown(value)}."
-        )
+        raise TypeError(checks.refusal("gate(at_least=...)", "a finite number, such as 450", value))
     if sign < 0:
-        raise ValueError(
-            argument("gate(at_least=...)")
-            + " is for a metric of which more is better: "
-            + remedy("leave out mode='min'.")
-        )
+        why = " is for a metric of which more is better: " + remedy("leave out mode='min'.")
+        raise ValueError(argument("gate(at_least=...)") + why)
     if bounds is not None and not bounds[0] < value < bounds[1]:
-        raise ValueError(
-            argument("gate(at_least=...)")
-            + f" takes a number between {bounds[0]:g} and {bounds[1]:g}, the bounds of the metric, and neither "
-            f"of them: no number of episodes could prove it; got {checks.as_shown(value)}."
-        )
+        between = f"a number between {bounds[0]:g} and {bounds[1]:g}, the bounds of the metric"
+        why = "neither of them: no number of episodes could prove it"
+        raise ValueError(checks.refusal("gate(at_least=...)", f"{between}, and {why}", value))
     return float(value)
 
 
@@ -128,8 +113,5 @@ def _margin(value: Any) -> Margin:
     except (TypeError, ValueError):
         amount = -1.0
     if isinstance(value, bool) or not 0 <= amount < math.inf or (share and amount >= 1):
-        raise ValueError(
-            argument("gate(margin=...)")
-            + f" takes '5%', below 100 %, or a number from 0 on, got {checks.as_shown(value)}."
-        )
+        raise ValueError(checks.refusal("gate(margin=...)", "'5%', below 100 %, or a number from 0 on", value))
     return Margin(amount, share is not None)

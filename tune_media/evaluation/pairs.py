@@ -30,13 +30,7 @@ class Pairs:
     floor, True.
     """
 
-    def __init__(
-        self,
-        parts: Sequence[EvaluationPart],
-        seeds: Sequence[int],
-        measure: Measure,
-        level: float,
-    ) -> None:
+    def __init__(self, parts: Sequence[EvaluationPart], seeds: Sequence[int], measure: Measure, level: float) -> None:
         self._parts, self._seeds, self._measure, self._level = parts, seeds, measure, level
         asks = [*([False] if len(parts) > 1 else []), *([] if measure.floor is None else [True])]
         self.standings = {of_floor: Standing(UNDECIDED, 0) for of_floor in asks}
@@ -101,8 +95,7 @@ class Pairs:
             return
         for of_floor, before in self.standings.items():
             if before.verdict == UNDECIDED:
-                asked = self._measure.ask(scores, self._level, before.seeds, of_floor=of_floor)
-                self.standings[of_floor] = asked
+                self.standings[of_floor] = self._measure.ask(scores, self._level, before.seeds, of_floor=of_floor)
         self.scores = dict(zip(common, scores, strict=True))
 
     def _counting(self, seeds: list[int]) -> list[int]:
@@ -114,18 +107,13 @@ class Pairs:
         return seeds[:1] if self._same > 1 else seeds
 
     def _check_alike(self, recipes: Sequence[Any]) -> None:
-        """Raise ValueError if the policies play in several ways, or in several envs.
-
-        ``recipes`` are hashes of what makes the envs, the base's and the candidate's for each seed.
-        """
+        """Raise ValueError if the policies play in several ways, or in several envs: ``recipes``, of both in turns."""
         base, candidate = self._parts[0].played_as, self._parts[-1].played_as
         for name, words in (("explore", "explore=, or --explore or --no-explore"), ("connectors", "connectors=")):
             ours, theirs = getattr(base, name, None), getattr(candidate, name, None)
             if None not in (ours, theirs) and ours != theirs:
-                raise ValueError(
-                    f"the base plays with {name}={ours!r}, and the candidate with {theirs!r}; "
-                    + remedy("pass " + argument(words))
-                )
+                differ = f"the base plays with {name}={ours!r}, and the candidate with {theirs!r}; "
+                raise ValueError(differ + remedy("pass " + argument(words)))
         self._recipes = self._recipes or {recipes[0]}
         for number, hash in enumerate(recipes):
             if hash in self._recipes:
@@ -142,10 +130,8 @@ class Pairs:
             if why is not None and number % sides:
                 raise ValueError(f"the base and the candidate play in different envs; they differ in {why}")
             if why is not None:
-                raise ValueError(
-                    f"the env has changed since the first seed was played, in {why}; "
-                    + remedy("pass another " + argument("output="))
-                )
+                what_to_do = remedy("pass another " + argument("output="))
+                raise ValueError(f"the env has changed since the first seed was played, in {why}; " + what_to_do)
             self._recipes.add(hash)
 
     def _recipe(self, side: int, hash: Any) -> Any:

@@ -30,15 +30,12 @@ HOW = {
 }
 """What the arguments take that say how a policy is played."""
 _NAME = re.compile(r"[\w][\w.=,+-]{0,100}")
+_SEEDS = "seeds such as '0:40', '3,7' or [7]"  # what an argument takes
 
 
 @dataclass(frozen=True)
 class EnvCondition:
-    """A change of the env: keys of the ``env_config`` with their values; none: the env of the training.
-
-    >>> EnvCondition((("wind", 5),)).label
-    'wind=5'
-    """
+    """A change of the env: keys of the ``env_config`` with their values; none: the env of the training."""
 
     overrides: tuple[tuple[str, Any], ...] = ()
 
@@ -49,17 +46,13 @@ class EnvCondition:
 
     @property
     def suffix(self) -> str:
-        """What a trial's folder has behind its name under this condition.
-
-        >>> EnvCondition().suffix, EnvCondition((("wind", 5),)).suffix
-        ('', '_wind=5')
-        """
+        """The end of the name of a trial's folder under this condition, such as ``_wind=5``."""
         return "_" + safe_name(self.label, max_length=_MAX_LABEL) if self.label else ""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be evaluated and how.
+    """The checkpoints to play, the seeds, and how.
 
     >>> Request(seeds=(0, 1, 2)).default_name
     'last-seeds-0-2'
@@ -91,12 +84,8 @@ class Request:
         if policy is None:
             check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
         elif env is None:
-            raise ValueError(
-                argument("evaluate(policy=...)")
-                + " needs "
-                + argument("env=")
-                + ", a function of the env_config that makes the env."
-            )
+            needed = argument("env=") + ", a function of the env_config that makes the env."
+            raise ValueError(argument("evaluate(policy=...)") + " needs " + needed)
         check_success(success)
         checks.check_each("evaluate", {"explore": explore, "connectors": connectors}, HOW)
         return cls(
@@ -114,20 +103,19 @@ class Request:
     def default_name(self) -> str:
         """A name that tells it from others; the same request has the same name, so that it is continued."""
         seeds = self.seeds
-        is_range = list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
-        parts = [self.checkpoint]
-        if len(seeds) == 1:
-            parts.append(f"seed-{seeds[0]}")
-        elif is_range:
-            parts.append(f"seeds-{seeds[0]}-{seeds[-1]}")
-        else:
-            parts.append(f"{len(seeds)}-seeds-{name_digest(str(seeds))[:6]}")
-        parts += {None: ["as-trained"], True: ["explore"], False: []}[self.explore]
-        parts += [] if self.connectors is None else [f"{self.connectors}-connectors"]
-        parts += [safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name]
-        parts += [] if self.only is None else [self.only]
-        parts += [] if self.success is None else [f"success-{name_digest(self.success)[:6]}"]
-        return "-".join(parts)
+        which = f"{len(seeds)}-seeds-{name_digest(str(seeds))[:6]}"
+        if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
+            which = f"seed-{seeds[0]}" if len(seeds) == 1 else f"seeds-{seeds[0]}-{seeds[-1]}"
+        parts = [
+            self.checkpoint,
+            which,
+            {None: "as-trained", True: "explore", False: ""}[self.explore],
+            f"{self.connectors}-connectors" if self.connectors else "",
+            *(safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name),
+            self.only or "",
+            "" if self.success is None else f"success-{name_digest(self.success)[:6]}",
+        ]
+        return "-".join(filter(None, parts))
 
     def settings(self, condition: EnvCondition, env: Any, success: Any) -> playing.PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""
@@ -156,10 +144,8 @@ def as_checkpoint(value: Any) -> str:
     text = str(value).removeprefix("checkpoint_")
     if text in WHICH or (text.isdecimal() and not isinstance(value, bool)):
         return text if text in WHICH else str(int(text))
-    raise ValueError(
-        argument("evaluate(checkpoint=...)")
-        + f" takes 'last', 'best', 'all' or the number of a checkpoint, got {checks.as_shown(value)}."
-    )
+    choices = "'last', 'best', 'all' or the number of a checkpoint"
+    raise ValueError(checks.refusal("evaluate(checkpoint=...)", choices, value))
 
 
 def evaluation_seeds(seeds: Any) -> tuple[int, ...]:
@@ -178,36 +164,21 @@ def evaluation_seeds(seeds: Any) -> tuple[int, ...]:
     items = [seeds] if isinstance(seeds, (str, bool)) else list(itertools.islice(several, MAX_SEEDS + 1))
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         items = list(range(min(seeds, MAX_SEEDS + 1)))
-    numbers: list[int] = []
-    for item in items:
-        for part in str(item).split(",") if isinstance(item, str) else [item]:
-            numbers += _seeds_of(part, seeds)
-    numbers = list(dict.fromkeys(numbers))
+    parts = [part for item in items for part in (item.split(",") if isinstance(item, str) else [item])]
+    numbers = list(dict.fromkeys(seed for part in parts for seed in _seeds_of(part, seeds)))
     if not numbers:
-        raise ValueError(
-            argument("evaluate(seeds=...)")
-            + f" takes seeds such as '0:40', '3,7' or [7], got {checks.as_shown(seeds)}."
-        )
+        raise ValueError(checks.refusal("evaluate(seeds=...)", _SEEDS, seeds))
     if len(numbers) > MAX_SEEDS:
-        raise ValueError(
-            argument("evaluate(seeds=...)") + f" takes at most {MAX_SEEDS:,} seeds, got {checks.as_shown(seeds)}."
-        )
+        raise ValueError(checks.refusal("evaluate(seeds=...)", f"at most {MAX_SEEDS:,} seeds", seeds))
     return tuple(numbers)
 
 
 def as_conditions(env_config: Mapping[str, Any] | None) -> tuple[EnvCondition, ...]:
-    """Return all combinations of the values of some keys; a value that is no list is the only one of its key.
-
-    >>> [condition.label for condition in as_conditions({"wind": [0, 5], "mass": 2})]
-    ['wind=0 mass=2', 'wind=5 mass=2']
-    """
+    """Return all combinations of the values of some keys; a value that is no list is the only one of its key."""
     if not env_config:
         return (EnvCondition(),)
     if not isinstance(env_config, Mapping):
-        raise TypeError(
-            argument("evaluate(env_config=...)")
-            + f" takes a dict of keys and values, got {checks.as_shown(env_config)}."
-        )
+        raise TypeError(checks.refusal("evaluate(env_config=...)", "a dict of keys and values", env_config))
     choices = [
         [(str(name), value) for value in (values if isinstance(values, (list, tuple)) else [values])]
         for name, values in env_config.items()
@@ -225,7 +196,7 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, sign, values = text.partition("=")
         if not sign or not name:
-            raise ValueError(argument("evaluate(env_config=...)") + f" takes key=value or key=a,b,c, got {text!r}.")
+            raise ValueError(checks.refusal("evaluate(env_config=...)", "key=value or key=a,b,c", text))
         whole = _value(values)
         config[name] = [whole] if not isinstance(whole, str) else [_value(value) for value in values.split(",")]
     return config
@@ -234,14 +205,11 @@ def parsed_env_config(texts: Sequence[str]) -> dict[str, list[Any]]:
 def check_name(name: str) -> str:
     """Return the name of an evaluation, which becomes that of a folder. Raises ValueError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(
-            argument("evaluate(name=...)")
-            + f" takes letters, digits and '_.=,+-', at most 100, got {checks.as_shown(name)}."
-        )
+        raise ValueError(checks.refusal("evaluate(name=...)", "letters, digits and '_.=,+-', at most 100", name))
     return name
 
 
-def _seeds_of(part: Any, argument: Any) -> list[int]:
+def _seeds_of(part: Any, seeds_argument: Any) -> list[int]:
     try:
         if isinstance(part, str) and ":" in part:
             first, last = part.split(":")
@@ -251,10 +219,7 @@ def _seeds_of(part: Any, argument: Any) -> list[int]:
     except (TypeError, ValueError):
         seeds = [-1]
     if isinstance(part, (bool, float)) or any(seed < 0 for seed in seeds):
-        raise ValueError(
-            argument("evaluate(seeds=...)")
-            + f" takes seeds such as '0:40', '3,7' or [7], got {checks.as_shown(argument)}."
-        )
+        raise ValueError(checks.refusal("evaluate(seeds=...)", _SEEDS, seeds_argument))
     return seeds
 
 
@@ -270,19 +235,14 @@ def _shown_value(name: str, value: Any) -> str:
     return text if without_secret(name, value) == value else f"{HIDDEN}{name_digest(text)[:4]}"
 
 
-def _function_name(argument: str, value: Any, *, has_code: bool = False) -> str | None:
-    """Return the name of a function, by which an evaluation that is continued recognises it.
-
-    With ``has_code``, the name tells apart lambdas with other code, and partials with other arguments.
-    """
+def _function_name(name: str, value: Any, *, has_code: bool = False) -> str | None:
+    """Return the name of an argument's function; ``has_code`` tells lambdas and partials with other content apart."""
     if value is None or isinstance(value, str):
         return value
     if not callable(value):
-        raise TypeError(
-            f"evaluate({argument}=...) takes a function or 'module:function', got {checks.as_shown(value)}."
-        )
-    name = f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
-    return f"{name} {code_digest(value)}" if has_code else name
+        raise TypeError(checks.refusal(f"evaluate({name}=...)", "a function or 'module:function'", value))
+    place = f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
+    return f"{place} {code_digest(value)}" if has_code else place
 
 
 def code_digest(function: Any) -> str:

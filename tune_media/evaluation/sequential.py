@@ -93,15 +93,10 @@ def standing(
     level: float = LEVEL,
     after: int = 0,
 ) -> Standing:
-    """Return what the scores on the same seeds say, in the order of the seeds, as soon as they say it.
+    """Return what the scores on the same seeds, in their order, say, as soon as they say it; a higher one is better.
 
-    Args:
-        base: The base's score on each seed, of shape (seeds,); a higher one is better.
-        candidate: The candidate's.
-        margin: How much worse the candidate may be.
-        bounds: The lowest and the highest score that there can be. None: they are not known.
-        level: That of each end of the interval.
-        after: The number of seeds after which it is known to be undecided.
+    ``bounds`` are the lowest and the highest score that there can be, if they are known; ``level`` is that of each end
+    of the interval; ``after`` so many seeds it is known to be undecided.
 
     >>> standing(np.full(100, 500.0), np.full(100, 500.0), Margin(0.05, True)).seeds
     60
@@ -112,11 +107,7 @@ def standing(
 
 
 def floor_standing(
-    candidate: Scores,
-    at_least: float,
-    bounds: tuple[float, float] | None = None,
-    level: float = LEVEL,
-    after: int = 0,
+    candidate: Scores, at_least: float, bounds: tuple[float, float] | None = None, level: float = LEVEL, after: int = 0
 ) -> Standing:
     """Return whether the mean score is at least a floor, as ``standing``; ``worse``: it is below.
 
@@ -150,11 +141,9 @@ def fewest_seeds(at_least: float, bounds: tuple[float, float] | None, level: flo
 
 
 def evidence(gains: Scores, cost: float | Scores | None = None) -> Scores:
-    """Return the log wealth of gamblers against «the mean is at most 0», for each row of an array (gates, seeds).
+    """Return the log wealth of gamblers against «the mean is at most 0», for each row of gains, (gates, seeds).
 
-    Args:
-        gains: What each seed brings.
-        cost: The most that a seed can cost, if that is known; of shape (), or (gates,).
+    ``cost`` is the most that a seed can cost, if that is known; of shape (), or (gates,).
     """
     bets, most = (_BETS, 1.0) if cost is None else (_FINE, math.inf)
     costs = np.maximum(cost_of(gains) if cost is None else cost, _TINY)
@@ -194,12 +183,9 @@ def verdicts(
     level: float = LEVEL,
     after: int = 0,
 ) -> tuple[list[str], list[int]]:
-    """Return the verdict of each of some gates, and the seeds that it took.
+    """Return the verdict of each of some gates, and the seeds that it took; the scores are of shape (gates, seeds).
 
-    Args:
-        base, candidate: The scores, of shape (gates, seeds); of a floor, ``base`` has the floor.
-        margin: As of ``standing``; None: a floor is asked for.
-        bounds, level, after: As of ``standing``.
+    Without a margin, ``base`` has the floor. The other arguments are those of ``standing``.
 
     >>> verdicts(np.full((2, 20), 9.0), np.full((2, 20), [[9.0], [1.0]]), Margin(5.0))
     (['pass', 'worse'], [14, 14])
@@ -309,12 +295,7 @@ class _Look:
 
 
 def _decided(
-    base: Scores,
-    candidate: Scores,
-    margin: Margin | None,
-    bounds: tuple[float, float] | None,
-    level: float,
-    after: int,
+    base: Scores, candidate: Scores, margin: Margin | None, bounds: tuple[float, float] | None, level: float, after: int
 ) -> Standing:
     """Return the standing at the first decisive seed, else at the last."""
     count = len(base)

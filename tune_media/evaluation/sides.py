@@ -28,9 +28,6 @@ class Side:
     """One of two policies that are compared, under the name that was given.
 
     ``trial`` has the files of its trial; of an evaluation, those of the evaluated trial, and ``checkpoint`` is None.
-
-    >>> Side("a", TrialFiles("a", pyarrow.fs.LocalFileSystem(), "/no/a"), None).is_rllib
-    False
     """
 
     name: str
@@ -47,24 +44,20 @@ class Side:
         rows = [episode.row for episode in TapedEpisode.of_trial(self.trial)]
         iterations = {row["training_iteration"] for row in rows}
         if len(iterations) != 1:
-            raise ValueError(
-                f"trial {self.trial.name} of the evaluation {self.name!r} has episodes of {len(iterations)} "
-                "checkpoints, and one can be compared: " + remedy("name a checkpoint's folder instead.")
-            )
+            several = f"episodes of {len(iterations)} checkpoints, and one can be compared: "
+            text = f"trial {self.trial.name} of the evaluation {self.name!r} has {several}"
+            raise ValueError(text + remedy("name a checkpoint's folder instead."))
         return sorted(row["seed"] for row in rows)
 
     def copied_to(self, place: Folder, folder: str) -> StoredCheckpoint:
         """Copy an evaluation's episodes to a folder; return a checkpoint for them, which is not there."""
+        own = self.trial.filesystem
         recipes = posixpath.join(posixpath.dirname(self.trial.path.rstrip("/")), episode_files.RECIPE_FOLDER)
-        for source, target in (
-            (recipes, posixpath.join(place.path, episode_files.RECIPE_FOLDER)),
-            (self.trial.path, folder),
-        ):
-            if Folder(self.trial.filesystem, source).is_there:
+        targets = {recipes: posixpath.join(place.path, episode_files.RECIPE_FOLDER), self.trial.path: folder}
+        for source, target in targets.items():
+            if Folder(own, source).is_there:
                 place.filesystem.create_dir(target)
-                pyarrow.fs.copy_files(
-                    source, target, source_filesystem=self.trial.filesystem, destination_filesystem=place.filesystem
-                )
+                pyarrow.fs.copy_files(source, target, source_filesystem=own, destination_filesystem=place.filesystem)
         iteration = TapedEpisode.of_trial(self.trial)[0].row["training_iteration"]
         return StoredCheckpoint(self.trial.filesystem, self.trial.path, 0, iteration, iteration)
 
@@ -76,10 +69,7 @@ class Side:
 
 
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
-    """Raise ValueError if both trials store their env, and the envs differ.
-
-    Keys in ``overrides`` have one value for both; ``is_given``: a function of the user's makes the env of both.
-    """
+    """Raise ValueError if both trials store their env, and they differ, unless an argument makes them the same."""
     params = [side.trial.read_config() for side in (base, candidate)]  # of an evaluation, as it was evaluated
     ours, theirs = (config.get("env") for config in params)
     if not is_given and None not in (ours, theirs) and ours != theirs:
@@ -88,16 +78,13 @@ def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *,
             "compared. "
             + remedy("If both can play in one env, pass a function that makes it: " + argument("env=, or --env") + ".")
         )
-    configs = [
-        config_of_env if isinstance(config_of_env := config.get("env_config"), dict) else {} for config in params
-    ]
+    configs = [own if isinstance(own := config.get("env_config"), dict) else {} for config in params]
     for key in dict.fromkeys(key for config in configs for key in config if key != "render_mode"):
         value, other_value = (config.get(key) for config in configs)
         if key not in overrides and value != other_value:
-            raise ValueError(
-                f"the base plays with {key}={value!r} in its env_config, and the candidate with {other_value!r}: "
-                + remedy(f"pass one value for both, env_config={{{key!r}: ...}}, or --env-config {key}=...")
-            )
+            differ = f"the base plays with {key}={value!r} in its env_config, and the candidate with {other_value!r}: "
+            what_to_do = f"pass one value for both, env_config={{{key!r}: ...}}, or --env-config {key}=..."
+            raise ValueError(differ + remedy(what_to_do))
 
 
 def envs_differ(ours: bytes, theirs: bytes) -> str | None:
@@ -118,13 +105,9 @@ def envs_differ(ours: bytes, theirs: bytes) -> str | None:
         return f"the code of {checks.name_some(edited)}"
     codes = [set(code.values()) for code in sources]
     has_other_code = all(codes) and codes[0].isdisjoint(codes[1])
-    return f"the env itself: {told}" if has_other_code or _have_other_ids(*names) else None
-
-
-def _have_other_ids(ours: str, theirs: str) -> bool:
-    """Return whether two envs have ids, and other ones."""
-    ids = _VERSIONED.search(ours), _VERSIONED.search(theirs)
-    return ids[0] is not None and ids[1] is not None and ids[0][0] != ids[1][0]
+    ids = [_VERSIONED.findall(name) for name in names]
+    has_other_id = all(ids) and ids[0] != ids[1]
+    return f"the env itself: {told}" if has_other_code or has_other_id else None
 
 
 def _differing_key(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:

@@ -48,17 +48,10 @@ class Named:
 
 
 def named(source: Any, filesystem: pyarrow.fs.FileSystem | None = None) -> Named:
-    """Return the places that ``source`` names, without looking into them.
+    """Return the places that ``source`` names, without looking into them. Raises ValueError, TypeError, OSError.
 
-    Args:
-        source: A path, a URI, or a path on ``filesystem``: of a folder, of a file, of files as a pattern such as
-            ``runs/*/model.zip``, or ``EXPERIMENT:PART``; a ``ResultGrid``; or a list of folders.
-        filesystem: A pyarrow filesystem that it is on.
-
-    Raises:
-        FileNotFoundError: There is no such place; of a pattern, no folder above its first asterisk.
-        OSError: The storage does not answer.
-        TypeError, ValueError: It names no place.
+    It is a path or URI of a folder, of a file, of files as a pattern such as ``runs/*/model.zip``, or
+    ``EXPERIMENT:PART``; a ``ResultGrid``; or a list of folders.
     """
     if not isinstance(source, (str, Path)):
         places = tuple(find_folders(source, filesystem, wanted=WANTED))

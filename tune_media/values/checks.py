@@ -128,9 +128,12 @@ class Takes:
             return
         takes = f"{self.text}{' or None' if self.or_none else ''}"
         takes += f", for example {self.example}" if self.example else ""
-        raise (ValueError if is_kind else TypeError)(
-            problems.argument(argument) + f" takes {takes}, got {as_shown(value)}."
-        )
+        raise (ValueError if is_kind else TypeError)(refusal(argument, takes, value))
+
+
+def refusal(argument: str, takes: str, value: Any) -> problems.Message:
+    """Return the message for an argument that takes something else than the value that it got."""
+    return problems.argument(argument) + f" takes {takes}, got {as_shown(value)}."
 
 
 def check_each(function: str, values: Mapping[str, Any], table: Mapping[str, Takes]) -> None:
@@ -264,8 +267,6 @@ def number_range(argument: str, value: Any) -> tuple[float, float] | None:
         first = last = None
     if is_number(first) and is_number(last):
         if not first <= last:
-            raise ValueError(
-                problems.argument(argument) + f" takes the first and the last of a range, got {as_shown(value)}."
-            )
+            raise ValueError(refusal(argument, "the first and the last of a range", value))
         return first, last
-    raise TypeError(problems.argument(argument) + f" takes a number, or the first and the last, got {as_shown(value)}.")
+    raise TypeError(refusal(argument, "a number, or the first and the last", value))
