@@ -23,7 +23,7 @@ from tune_media.viewing.catalog import Catalog, load
 
 @dataclass(frozen=True)
 class Sources:
-    """The policies to play, and the folder in whose ``evaluations`` they go; ``digest`` is of files without a number."""
+    """The policies to play, and the folder for ``evaluations``; ``digest`` is of files without a number."""
 
     folder: Folder
     series: list[CheckpointSeries]

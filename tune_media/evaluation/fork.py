@@ -369,7 +369,7 @@ class ForkPlayer:
         with contextlib.closing(ClipRenderer([selector])) as renderer:
             renderer.problems = self.problems
             for part, mark in ((self._original, None), (self._continued, ForkMark(self._request.at))):
-                renderer.video = video or (mark and self._video(mark))
+                renderer.video = video or (self._video(mark) if mark else None)
                 part.add_clips(renderer, with_notes=mark is not None)
                 trial = posixpath.basename(part.store.folder)
                 lines += [(trial, str(line["path"])) for line in part.store.clips(part.checkpoint.training_iteration)]

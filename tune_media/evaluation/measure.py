@@ -96,8 +96,8 @@ def _floor(value: Any, sign: int, bounds: tuple[float, float] | None) -> float |
         raise ValueError(argument("gate(at_least=...)") + why)
     if bounds is not None and not bounds[0] < value < bounds[1]:
         between = f"a number between {bounds[0]:g} and {bounds[1]:g}, the bounds of the metric"
-        why = "neither of them: no number of episodes could prove it"
-        raise ValueError(checks.refusal("gate(at_least=...)", f"{between}, and {why}", value))
+        neither = "neither of them: no number of episodes could prove it"
+        raise ValueError(checks.refusal("gate(at_least=...)", f"{between}, and {neither}", value))
     return float(value)
 
 
