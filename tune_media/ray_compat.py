@@ -22,12 +22,7 @@ OLDEST = (2, 50, 1)
 
 
 def check_ray(needing: str, install: str = "ray[tune]") -> None:
-    """Raise ImportError unless Ray is there, and not older than the oldest release that the tests run on.
-
-    Args:
-        needing: What needs Ray, for the message.
-        install: What to install if it is missing.
-    """
+    """Raise ImportError unless Ray is there, and not older than the tests run on; the arguments are for its message."""
     try:
         import ray
     except ImportError as error:
@@ -61,14 +56,7 @@ def started_ray() -> Any:
 
 
 def start_ray(**options: Any) -> None:
-    """Connect to the cluster that ``RAY_ADDRESS`` names, or start Ray on this machine.
-
-    Args:
-        **options: Arguments of ``ray.init``.
-
-    Raises:
-        ConnectionError: The cluster does not take this process.
-    """
+    """Connect to the cluster of ``RAY_ADDRESS``, or start Ray here. ConnectionError: it does not take this process."""
     import ray
 
     try:
@@ -99,10 +87,7 @@ def cloudpickle() -> Any:
 
 
 def latest_checkpoint_metrics(trial: Any) -> dict[str, Any] | None:
-    """Return the metrics that Tune keeps with a trial's latest checkpoint, the live dict, or None.
-
-    They are a copy of the result, which ends up in the experiment's state.
-    """
+    """Return the metrics of a trial's latest checkpoint, the live dict in the experiment's state, or None."""
     latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
     return latest.metrics if latest is not None and isinstance(latest.metrics, dict) else None
 
@@ -118,17 +103,10 @@ def experiment_timestamp(trial: Any) -> str:
 
 
 def donor_of(trial: Any) -> tuple[str, int] | None:
-    """Return whose checkpoint a trial starts from, if it is another one's, as in population-based training.
+    """Return the folder name of the other trial from whose checkpoint a trial starts, and the checkpoint's iteration.
 
-    The checkpoint lies in its trial's folder. The metrics that come with it do not tell: RLlib's have the trial id
-    ``default`` since Ray 2.60, whatever the trial.
-
-    Args:
-        trial: A trial that starts. Later its latest checkpoint is one that it saved.
-
-    Returns:
-        The name of the other trial's folder, and the training iteration of the checkpoint. None if the trial starts
-        anew, or from a checkpoint that it saved.
+    Only for a trial that starts: later its latest checkpoint is its own. None if it starts anew, or from its own. The
+    folder tells, and not the checkpoint's metrics: RLlib's have the trial id ``default`` since Ray 2.60.
     """
     latest = trial.run_metadata.checkpoint_manager.latest_checkpoint_result
     if latest is None or latest.checkpoint is None:
@@ -162,10 +140,7 @@ def json_files(callback: Any) -> dict[Any, Any]:
 
 
 def result_line(result: dict[str, Any]) -> str:
-    """Return the line that ``JsonLoggerCallback`` writes for a result.
-
-    It writes the line piece by piece, which takes Python four times as long as to encode it as a whole.
-    """
+    """Return the line that ``JsonLoggerCallback`` writes for a result, four times as fast: not piece by piece."""
     from ray.tune.utils.util import SafeFallbackEncoder
 
     line: str = SafeFallbackEncoder().encode(result)  # packages replace json.dumps
@@ -209,11 +184,7 @@ def _mark_of(trial: str) -> str:
 
 
 def is_logged(trial: str) -> bool:
-    """Return, in any process of the Ray job, whether one of our logger callbacks runs for a trial that has started.
-
-    Args:
-        trial: The name of the trial's folder; see ``trial_of``.
-    """
+    """Return, in any process of the Ray job, whether our logger callbacks run for the started trial of this folder."""
     from ray.tune.registry import ENV_CREATOR, _global_registry
 
     return bool(_global_registry.contains(ENV_CREATOR, _mark_of(trial)))
@@ -256,13 +227,7 @@ def shared_value(name: str) -> str | None:
 
 
 def share_value(name: str, value: str, *, may_replace: bool) -> bool:
-    """Let all processes of the Ray job read a value; return whether it is theirs to read now.
-
-    Args:
-        name: Its name.
-        value: The value.
-        may_replace: False: a value that is there already stays.
-    """
+    """Share a value with all processes of the Ray job, unless it may not replace one; return whether it is shared."""
     store = _shared_store()
     if store is None:
         is_new = may_replace or name not in _SHARED_HERE

@@ -15,14 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tune_media.triggers import (
-    EPISODES,
-    RenderBudget,
-    Trigger,
-    every,
-    first_episodes,
-    sometimes,
-)
+from tune_media.triggers import EPISODES, RenderBudget, Trigger, every, first_episodes, sometimes
 from tune_media.values.checks import a_function, a_text, as_shown, did_you_mean, is_number
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import new_id
@@ -181,11 +174,9 @@ def where(predicate: Callable[[EpisodeRecord], bool], name: str, limit: int | No
 
 
 def failures(below: float, by: str = "episode_return", limit: int | None = None) -> Selector:
-    """Choose the episodes whose ``by`` is below a threshold, or is NaN.
+    """Choose the episodes whose ``by`` (as for ``best``) is ``below`` a threshold, or is NaN.
 
     Args:
-        below: The threshold.
-        by: As for ``best``.
         limit: The largest number of episodes, the first ones. None: all.
 
     Example:
@@ -268,18 +259,11 @@ def winners(records: Iterable[EpisodeRecord], selectors: Sequence[Selector]) -> 
 def as_result(
     selectors: Sequence[Selector], chosen: Mapping[str, Sequence[EpisodeRecord]], taken: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the chosen clips as they stand in a result: by selector, one clip, or a list if the limit is not 1.
+    """Return the clips (``taken``, by record id) for a result: by selector, one, or a list if its limit is not 1.
 
-    Args:
-        selectors: The selectors.
-        chosen: The chosen episodes by selector, from ``winners``.
-        taken: The clip of each episode, by the id of its record. Episodes without a clip are left out.
-
-    Example:
-        >>> from tune_media import EpisodeRecord
-        >>> episode = EpisodeRecord("a", 3.0, 1, id="a")
-        >>> as_result([best(), best(3, name="top")], {"best": [episode], "top": [episode]}, {"a": "clip"})
-        {'best': 'clip', 'top': ['clip']}
+    >>> episode = EpisodeRecord("a", 3.0, 1, id="a")
+    >>> as_result([best(), best(3, name="top")], {"best": [episode], "top": [episode]}, {"a": "clip"})
+    {'best': 'clip', 'top': ['clip']}
     """
     result: dict[str, Any] = {}
     for selector in selectors:

@@ -101,12 +101,10 @@ def running(source: Any, *, statistics: Sequence[str] = STATISTICS, default: Any
 def final(source: Any, *, default: Any = None) -> Rule:
     """Take the last value of an episode, for example a count that the env keeps from its reset on.
 
+    The arguments are those of ``running``.
+
     >>> final("data/goals", default=0).kind
     'final'
-
-    Args:
-        source: As in ``running``.
-        default: As in ``running``.
     """
     return Rule(source, FINAL, (), default)
 

@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from tune_media.rllib.agent_returns import MAX_AGENTS, agent_returns
+from tune_media.rllib.stacks import MAX_AGENTS, agent_returns
 
 
 def chunk(**returns):

@@ -1,7 +1,8 @@
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 
-from tune_media.rllib.round_checks import Unfinished, endless, unmatched_paths
+from tune_media.rllib.replies import Unfinished
+from tune_media.rllib.will_record import endless, unmatched_paths
 
 MISSING = Unfinished(unmatched=frozenset({"spped", "goal"}), info_names=("speed", "data/x"))
 

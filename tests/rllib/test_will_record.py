@@ -1,16 +1,20 @@
+from dataclasses import replace
+
 import pytest
 from ray.rllib.algorithms.ppo import PPOConfig
 
 import tune_media as tm
 from tune_media import selection
 from tune_media.recording.plan import Plan
+from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.will_record import reasons_for_nothing
 from tune_media.selection import as_selectors
 
 
 def reasons(config, sections=("evaluation",), keep="best", env_runners=None, env_indices=None, **options):
     plan = Plan("episodes", as_selectors(keep), **options)
-    return list(reasons_for_nothing(plan, sections, env_runners, env_indices, config))
+    settings = RecorderSettings(plan, sections, env_runners=env_runners, env_indices=env_indices)
+    return list(reasons_for_nothing(settings, config))
 
 
 def evaluating(env_runners=2):
@@ -104,9 +108,9 @@ def test_an_env_outside_of_rllib_is_said_to_be_recorded_there():
 def test_recorders_of_one_section_that_disagree_about_success_are_named():
     first, second = (tm.rllib.record_episodes(name=name, success=f"data/{name}") for name in ("first", "second"))
     config = evaluating().callbacks([first, second])
-    plans = {recorder.args[0].plan.name: recorder.args[0].plan for recorder in (first, second)}
-    assert list(reasons_for_nothing(plans["first"], ["evaluation"], None, None, config)) == []
-    (reason,) = reasons_for_nothing(plans["second"], ["evaluation"], None, None, config)
+    settings = {recorder.args[0].plan.name: recorder.args[0] for recorder in (first, second)}
+    assert list(reasons_for_nothing(settings["first"], config)) == []
+    (reason,) = reasons_for_nothing(settings["second"], config)
     assert "'first' and 'second' have different success=" in reason
     assert "custom_metrics/success_rate for the evaluation episodes: that of 'first'" in reason
-    assert list(reasons_for_nothing(plans["second"], ["train"], None, None, config)) == []
+    assert list(reasons_for_nothing(replace(settings["second"], sections=("train",)), config)) == []

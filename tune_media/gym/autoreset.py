@@ -11,16 +11,15 @@ from tune_media.values.problems import Problems
 
 _FINAL = ("final_obs", "final_info", "final_observation")  # the last is the name before Gymnasium 1.0
 _REMEDY = (
-    "set autoreset_mode of the vector env, or its metadata['autoreset_mode'], to the gymnasium.vector.AutoresetMode"
+    "set the vector env's autoreset_mode, or its metadata['autoreset_mode'], to the gymnasium.vector.AutoresetMode"
 )
 
 
 class Autoreset:
     """The autoreset mode of one vector env.
 
-    Gymnasium's ``SyncVectorEnv`` and ``AsyncVectorEnv`` have it as an attribute. Their ``metadata`` is the dict of the
-    sub-envs' class, which all vector envs of this class share and overwrite. Only for other vector envs is it read, and
-    compared with the infos at the first end of an episode; a contradiction is a problem.
+    Gymnasium's vector envs have it as an attribute; their ``metadata`` is a dict that all of a class share and
+    overwrite. Of other vector envs it is read from the metadata, and compared with the infos of the first end.
     """
 
     def __init__(self, env: Any, problems: Problems) -> None:
@@ -29,16 +28,6 @@ class Autoreset:
         self._stated = attribute or _as_mode((env.metadata or {}).get("autoreset_mode"))
         self._is_checked = attribute is not None
         self.mode = self._stated or AutoresetMode.NEXT_STEP
-
-    @property
-    def resets_in_next_step(self) -> bool:
-        """Whether the step after the end of an episode is a reset."""
-        return self.mode is AutoresetMode.NEXT_STEP
-
-    @property
-    def resets_in_same_step(self) -> bool:
-        """Whether the step that ends an episode already returns the first observation of the next one."""
-        return self.mode is AutoresetMode.SAME_STEP
 
     def check(self, infos: Any) -> None:
         """Compare the mode with the infos of a step that ended an episode; the first such step decides."""

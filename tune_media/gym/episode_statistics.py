@@ -14,8 +14,7 @@ from tune_media.values.convert import as_array
 Reward: TypeAlias = "float | npt.NDArray[np.float64]"
 """One number, or a vector of them (MO-Gymnasium), one for each objective."""
 
-KEY = "episode"
-"""The key of an episode's statistics in ``info``."""
+KEY = "episode"  # of an episode's statistics in ``info``
 
 
 class EpisodeStatistics:
@@ -66,6 +65,5 @@ def total(reward: Reward) -> float:
 
 def by_objective(episode_return: Reward) -> dict[str, float]:
     """Return the components of a vector return as metrics ``return/0``, ``return/1``, ...; none if it is a number."""
-    if not isinstance(episode_return, np.ndarray):
-        return {}
-    return {f"return/{index}": float(value) for index, value in enumerate(episode_return.ravel())}
+    components = episode_return.ravel() if isinstance(episode_return, np.ndarray) else ()
+    return {f"return/{index}": float(value) for index, value in enumerate(components)}

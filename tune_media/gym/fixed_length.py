@@ -25,6 +25,7 @@ class FixedLengthClips:
         save: Callable[[int, str, EncodedVideo, bool], None],
     ) -> None:
         self._frames, self._video, self._length, self._save = frames, video, length, save
+        self.end_with_episodes = length == 0
         self._clips: dict[int, tuple[str, VideoEncoder]] = {}
         self._fed: dict[int, int] = {}  # by sub-env: the frames that were offered to its clip
 
@@ -38,11 +39,6 @@ class FixedLengthClips:
         """Leave out the clips that are being encoded: FFmpeg holds them, and a copy cannot have them."""
         return {**self.__dict__, "_clips": {}}
 
-    @property
-    def end_with_episodes(self) -> bool:
-        """Whether a clip ends with its episode."""
-        return self._length == 0
-
     def open(self, index: int, name: str, fps: float) -> None:
         """Start a clip of a sub-env. One that is still being encoded ends before it is whole."""
         self.close(index, whole=False)
@@ -52,11 +48,10 @@ class FixedLengthClips:
 
     def feed(self, index: int) -> None:
         """Add the current frame to a sub-env's clip, unless ``every`` skips it; save a full clip, drop a failed one."""
-        if index not in self._clips:
-            return
-        self._fed[index] += 1
-        if (self._fed[index] - 1) % self._video.every == 0:
-            self._encode(index)
+        if index in self._clips:
+            self._fed[index] += 1
+            if (self._fed[index] - 1) % self._video.every == 0:
+                self._encode(index)
 
     def feed_last(self, index: int) -> None:
         """Add the frame that a sub-env shows to its clip if it was skipped and the clip ends with its episode."""

@@ -31,8 +31,7 @@ from tune_media.values.video import Video
 if TYPE_CHECKING:
     from tune_media.gym.video_folder import VideoFolder
 
-MAX_UNTAKEN = 1000
-"""The number of episodes whose data are held, without a warning, until the first ``take()``: most never call it."""
+MAX_UNTAKEN = 1000  # episodes whose data are held, without a warning, until the first take(): most never call it
 _SAME_STEP_NOTE = "the vector env resets in the step that ends an episode: the final frame is missing"
 
 
@@ -90,13 +89,12 @@ class Recording:
     def begin_step(self) -> None:
         """The env has been stepped."""
         self._renderer.new_step()
-        if self._step_trigger is None:
-            return
-        self._due, number = None, self._steps
-        self._steps += 1
-        with self._guard("step_trigger="):
-            if self._step_trigger(number):
-                self._due = f"step-{number}"
+        if self._step_trigger is not None:
+            self._due, number = None, self._steps
+            self._steps += 1
+            with self._guard("step_trigger="):
+                if self._step_trigger(number):
+                    self._due = f"step-{number}"
 
     def capture(self) -> None:
         """The only env is in the middle of a step, and asks for a frame of what it shows now."""
@@ -227,8 +225,7 @@ class Recording:
                 self.recorder.problems.report(winner.no_clip, lost=1)
         if not episodes:
             return {}
-        recipe = self._replays.recipe
-        recipes = {} if recipe is None else {recipe.hash: recipe.content}
+        recipes = {} if (recipe := self._replays.recipe) is None else {recipe.hash: recipe.content}
         result = result_of(plan.selectors, chosen, taken, thinned(episodes), recipes, note=note)
         metrics = result[DATA].metrics()
         problems = {PROBLEMS: tuple(news)} if (news := self.recorder.problems.take()) else {}

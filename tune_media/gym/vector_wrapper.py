@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from typing_extensions import override
 
 from tune_media.gym.autoreset import Autoreset
@@ -71,8 +72,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Reset the sub-envs: all, or those of ``options["reset_mask"]``."""
-        mask = as_array((options or {}).get("reset_mask", np.ones(self.num_envs)))  # before the env removes it
-        mask = np.array(mask, bool)
+        # before the env removes it
+        mask = np.array(as_array((options or {}).get("reset_mask", np.ones(self.num_envs))), bool)
         reset = list(map(int, np.flatnonzero(mask)))
         for index in reset:
             self._recording.show_last(index)
@@ -106,7 +107,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
                 self._record(index, reward, now, looks_at_info)
             else:
                 self._recording.statistics.add(index, reward)
-        if self._autoreset.resets_in_next_step:
+        if self._autoreset.mode is AutoresetMode.NEXT_STEP:
             self._restarts = over & ~self._restarts
         if ended and self._recording.writes_statistics:
             infos = with_statistics(infos, ended, self.num_envs)
@@ -122,10 +123,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
             self.closed = True  # CartPole's does not say so, and would be closed again while the interpreter ends
 
     def _seed_of(self, index: int, seed: int | Sequence[int | None] | None) -> int | None:
-        """Return the seed that a sub-env is reset with, or None if not known.
-
-        Only Gymnasium's own vector envs are known to make one for each sub-env of a single number.
-        """
+        """Return the seed of a sub-env's reset, or None: only Gymnasium's own envs are known to count on from one."""
         if isinstance(seed, (int, np.integer)):
             counts_on = (gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv)
             return int(seed) + index if isinstance(self.env.unwrapped, counts_on) else None
@@ -153,7 +151,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, terminated: bool
     ) -> dict[str, Any]:
         """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
-        is_reset = self._autoreset.resets_in_same_step
+        is_reset = self._autoreset.mode is AutoresetMode.SAME_STEP
         self._record(index, reward, now, looks_at_info, final=is_reset)
         needs_info = bool(self._recording.recorder.plan.tells_success) and self._recording.records(index)
         info = self._info(now, index, final=is_reset) if needs_info else None

@@ -106,10 +106,7 @@ class VideoFolder:
         return path
 
     def add(self, data: EpisodeData, candidate: Candidate | None) -> None:
-        """Add an ended episode to those that are written from time to time; its clips have been written.
-
-        Raises OSError if the files cannot be written; the episodes stay for the next time.
-        """
+        """Add an ended episode, whose clips are written, to those that wait. OSError: these stay for the next time."""
         place = self._folder, self._section
         _STEPS[place] = _STEPS.get(place, 0) + data.record.episode_length
         reports = self._episodes()
@@ -168,15 +165,16 @@ class _Reports:
         return is_late or len(self._episodes) >= _MOST_HELD or self._wrote == self._began
 
     def write(self) -> None:
-        """Write the held episodes as one report, if there are any; a forked process leaves that to its parent.
-
-        Raises OSError; what is held stays for the next time, unless it is too much.
-        """
+        """Write the held episodes as one report; a forked process leaves that to its parent. OSError: they stay."""
         if not self._episodes or not self.are_of_this_process:
             return
         self._wrote = time.monotonic()
         try:
-            self._write()
+            if not Path(self._trial.folder).is_dir():
+                raise FileNotFoundError(errno.ENOENT, "the folder is gone", self._trial.folder)
+            batch = EpisodeBatch(tuple(thinned(self._episodes)), self._steps)
+            part = RecorderEpisodes(section_of(self._prefix), self._prefix, batch)
+            self._trial.add_episodes(part, self._episodes[-1].record.env_steps or 0, None, new_id()[:12], self._clips)
         except OSError as error:
             if len(self._episodes) < _MOST_HELD:
                 raise
@@ -184,13 +182,6 @@ class _Reports:
             self._empty()
             raise OSError(f"the data of {count} episodes are lost: {error_text(error)}") from error
         self._empty()
-
-    def _write(self) -> None:
-        if not Path(self._trial.folder).is_dir():
-            raise FileNotFoundError(errno.ENOENT, "the folder is gone", self._trial.folder)
-        batch = EpisodeBatch(tuple(thinned(self._episodes)), self._steps)
-        part = RecorderEpisodes(section_of(self._prefix), self._prefix, batch)
-        self._trial.add_episodes(part, self._episodes[-1].record.env_steps or 0, None, new_id()[:12], self._clips)
 
 
 def _write_late(reports: _Reports) -> None:

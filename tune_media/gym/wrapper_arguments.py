@@ -10,36 +10,14 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from tune_media.recording import rendering
 from tune_media.recording.argument_checks import as_indices, check_recording
 from tune_media.recording.plan import Plan
-from tune_media.recording.rendering import (
-    FRAME_MODE,
-    GYM_EXAMPLE,
-    FrameSource,
-    check_method,
-    describe,
-    inside,
-    renders_inside,
-    sub_env,
-)
+from tune_media.recording.rendering import FRAME_MODE, GYM_EXAMPLE, FrameSource
 from tune_media.recording.success import Success
 from tune_media.selection import RenderBudget, Selector, Trigger, as_selectors
 from tune_media.steps import Collect
-from tune_media.values.checks import (
-    FLAG,
-    Takes,
-    a_count,
-    a_function,
-    a_text,
-    above_0,
-    an_instance,
-    as_shown,
-    check_each,
-    check_encodes,
-    check_names,
-    local_path,
-    one_of,
-)
+from tune_media.values import checks
 from tune_media.values.episode_record import DIRECT, RENDERS
 from tune_media.values.options import VideoOptions
 
@@ -103,14 +81,14 @@ class Arguments:
     @property
     def folder(self) -> Path | None:
         """The folder for clips, if there is one."""
-        return None if self.video_folder is None else local_path("RecordEpisodes(video_folder=...)", self.video_folder)
+        name = "RecordEpisodes(video_folder=...)"
+        return None if self.video_folder is None else checks.local_path(name, self.video_folder)
 
     def plan(self) -> Plan:
         """Return the arguments that a recorder needs. Raises TypeError or ValueError."""
-        selectors = as_selectors(self.keep)
-        name, trigger = self.name_prefix, self.episode_trigger
+        first = (self.name_prefix, as_selectors(self.keep), self.episode_trigger)
         values = (self.video, self.collect, self.trajectories)
-        return Plan(name, selectors, trigger, *values, strict=self.strict, render=self.render, success=self.success)
+        return Plan(*first, *values, strict=self.strict, render=self.render, success=self.success)
 
     def indices(self, count: int) -> frozenset[int]:
         """Return the sub-envs to record. Raises ValueError for indices of others."""
@@ -120,11 +98,12 @@ class Arguments:
     def check_env(self, env: Any) -> None:
         """Raise a ValueError, with the remedy, if clips are wanted and the env renders none or lacks a method."""
         for view in self.frame.values() if isinstance(self.frame, Mapping) else [self.frame]:
-            reachable = sub_env(env, 0)
+            reachable = rendering.sub_env(env, 0)
             if isinstance(view, str) and reachable is not None:
-                check_method(describe(env), list(inside(reachable)), view)
+                rendering.check_method(rendering.describe(env), list(rendering.inside(reachable)), view)
         render_mode = getattr(env, "render_mode", None)
-        if self.video is not None and self.frame is None and render_mode != FRAME_MODE and not renders_inside(env):
+        lacks_mode = self.video is not None and self.frame is None and render_mode != FRAME_MODE
+        if lacks_mode and not rendering.renders_inside(env):
             has = "no render_mode" if render_mode is None else f"render_mode={render_mode!r}"
             raise ValueError(
                 f"RecordEpisodes: the env has {has}; create it with render_mode='rgb_array', for example "
@@ -140,7 +119,7 @@ def _taking(
     ) -> Callable[Concatenate[_Wrapper, _Env, _Given], None]:
         @functools.wraps(init)
         def checked(self: _Wrapper, env: _Env, *args: _Given.args, **kwargs: _Given.kwargs) -> None:
-            check_names(f"{type(self).__name__}.__init__", kwargs, of_arguments.parameters)
+            checks.check_names(f"{type(self).__name__}.__init__", kwargs, of_arguments.parameters)
             try:
                 of_arguments.bind(*args, **kwargs)
             except TypeError as error:
@@ -173,36 +152,35 @@ def check_is_env(name: str, env: Any, kind: type) -> None:
     remedy = "gymnasium.make(...)" if single else "gymnasium.make_vec(..., num_envs=4)"
     if not single and hasattr(env, "step"):
         remedy += "; tune_media.gym.RecordEpisodes takes a single env"
-    raise TypeError(f"{name} takes an env, not its id or class, got {as_shown(env)}; make it with {remedy}.")
+    raise TypeError(f"{name} takes an env, not its id or class, got {checks.as_shown(env)}; make it with {remedy}.")
 
 
 _TAKES = {
-    "video_folder": an_instance("a path", (str, os.PathLike)),
-    "name_prefix": a_text("'rl-video'"),
-    "step_trigger": a_function("the number of steps", or_none=True),
-    "env_fn": Takes(
+    "video_folder": checks.an_instance("a path", (str, os.PathLike)),
+    "name_prefix": checks.a_text("'rl-video'"),
+    "step_trigger": checks.a_function("the number of steps", or_none=True),
+    "env_fn": checks.Takes(
         "a function that makes an env like this one", callable, or_none=True, example=f"env_fn=lambda: {GYM_EXAMPLE}"
     ),
-    **dict.fromkeys(("trajectories", "statistics", "strict"), FLAG),
-    "render": one_of(*RENDERS),
-    "video_length": a_count("a number of frames, 0 for whole episodes", 0),
-    "buffer_length": a_count("a number of episodes", 0, or_none=True, example="100, or None for no limit"),
-    "fps": above_0(or_none=True, example="fps=30"),
-    "params": Takes(
+    **dict.fromkeys(("trajectories", "statistics", "strict"), checks.FLAG),
+    "render": checks.one_of(*RENDERS),
+    "video_length": checks.a_count("a number of frames, 0 for whole episodes", 0),
+    "buffer_length": checks.a_count("a number of episodes", 0, or_none=True, example="100, or None for no limit"),
+    "fps": checks.above_0(or_none=True, example="fps=30"),
+    "params": checks.Takes(
         "hyperparameters by name", lambda value: isinstance(value, Mapping), or_none=True, example="params=vars(args)"
     ),
 }
 
 
 def _check_types(arguments: Arguments) -> None:
-    check_each("RecordEpisodes", vars(arguments), _TAKES)
-    check_encodes("RecordEpisodes(name_prefix=...)", arguments.name_prefix)
+    checks.check_each("RecordEpisodes", vars(arguments), _TAKES)
+    checks.check_encodes("RecordEpisodes(name_prefix=...)", arguments.name_prefix)
     if not {"/", "\\", "\0"}.isdisjoint(arguments.name_prefix):
         raise ValueError(
             f"RecordEpisodes(name_prefix=...) is part of a file name, got {arguments.name_prefix!r}; "
             "pass folders as video_folder=."
         )
-
     if arguments.params is not None and arguments.video_folder is None:
         raise ValueError(
             "RecordEpisodes(params=...) are kept in the video_folder: pass one, or leave params out in a trial of Tune."

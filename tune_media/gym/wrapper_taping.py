@@ -154,8 +154,7 @@ class WrapperTaping(Taping):
         samples = [TapedClip(e.tape, self.recipe, e.record) for e in episodes if e.tape and self.recipe]
         try:
             if self.mode == AUTO and samples:
-                verdict = self._proofs_of_env.add(samples, self._process())
-                if verdict is not None:
+                if (verdict := self._proofs_of_env.add(samples, self._process())) is not None:
                     self.is_proven(verdict)
             elif self.mode == REPLAY:
                 for sample in samples:

@@ -55,14 +55,14 @@ _FOLDERS = {EVALUATED: "eval_env_runner", TRAINED: "env_runner"}
 _CONSTRUCTOR, _STATE = "class_and_ctor_args.pkl", "state.pkl"
 _MODULES = "learner_group/learner/rl_module"
 _VERSIONS = "rllib_checkpoint.json"
+_COPY_AGAIN = "Copy the checkpoint again, or evaluate another one: " + argument("checkpoint=, or --checkpoint")
 
 
 class CheckpointPlayer:
     """Plays episodes with the policy of an RLlib checkpoint.
 
     Each episode depends on the checkpoint, the settings and its seed alone: the env is reset with the seed, the
-    generators of Python, NumPy and torch are seeded, and the statistics of observation filters are those of the
-    checkpoint, which no step changes.
+    generators of Python, NumPy and torch are seeded, and no step changes the checkpoint's observation filters.
     """
 
     def __init__(self, env_runner: Any, played_as: PlayedAs) -> None:
@@ -124,8 +124,7 @@ class NewStackPlayer(CheckpointPlayer):
         if not isinstance(made_by, dict):
             raise CheckpointError(
                 f"{file.name} of the checkpoint holds {of_type(made_by)}, not what makes an env runner: it is "
-                "damaged. Copy the checkpoint again, or evaluate another one: "
-                + argument("checkpoint=, or --checkpoint")
+                "damaged. " + _COPY_AGAIN
             )
         before = ray_names.config_of_env_runner(made_by)
         config = _for_one_env(before, settings)
@@ -166,6 +165,11 @@ class OldStackPlayer(CheckpointPlayer):
     """
 
     def __init__(self, checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> None:
+        if settings.fork is not None:
+            raise CheckpointError(
+                "it is of RLlib's old API stack; only checkpoints of the new one, and policies of other libraries, can "
+                "go on with an episode"
+            )
         if settings.connectors == EVALUATED:
             raise CheckpointError(
                 "a checkpoint of the old API stack has no filters of the evaluation workers; "
@@ -193,35 +197,21 @@ def player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) 
     of Ray has saved, any error is such a one, and names both releases.
     """
     try:
-        return _player_of(checkpoint, settings, seeds)
+        if (checkpoint / _MODULES).is_dir():
+            return NewStackPlayer(checkpoint, settings)
+        if (checkpoint / "policies").is_dir():
+            return OldStackPlayer(checkpoint, settings, seeds)
+        raise CheckpointError(
+            f"{checkpoint.name} is no checkpoint of RLlib's: it has neither {_MODULES} nor policies. For other "
+            "libraries, pass a function that loads the policy: " + argument("policy=, or --policy") + " module:function"
+        )
     except Exception as error:
         saved_by = _ray_version(checkpoint)
         if saved_by in (None, ray.__version__):
             raise
         why = message_of(error) if isinstance(error, CheckpointError) else error_text(error)
-        raise CheckpointError(
-            why
-            + f". Ray {saved_by} has saved it, and this is Ray {ray.__version__}: "
-            + remedy(f"if that is the reason, install ray=={saved_by}")
-        ) from error
-
-
-def _player_of(checkpoint: Path, settings: PlayerSettings, seeds: Sequence[int]) -> CheckpointPlayer:
-    if (checkpoint / _MODULES).is_dir():
-        return NewStackPlayer(checkpoint, settings)
-    if (checkpoint / "policies").is_dir():
-        if settings.fork is not None:
-            raise CheckpointError(
-                "it is of RLlib's old API stack; only checkpoints of the new one, and policies of other libraries, can "
-                "go on with an episode"
-            )
-        return OldStackPlayer(checkpoint, settings, seeds)
-    raise CheckpointError(
-        f"{checkpoint.name} is no checkpoint of RLlib's: it has neither {_MODULES} nor policies. For "
-        "other libraries, pass a function that loads the policy: "
-        + argument("policy=, or --policy")
-        + " module:function"
-    )
+        both = f". Ray {saved_by} has saved it, and this is Ray {ray.__version__}: "
+        raise CheckpointError(why + both + remedy(f"if that is the reason, install ray=={saved_by}")) from error
 
 
 def _ray_version(checkpoint: Path) -> str | None:
@@ -242,10 +232,10 @@ def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None
     """
     classes = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
     recorders = [callback for callback in classes if isinstance(callback, EpisodeRecorder)]
-    settings: RecorderSettings | None = recorders[0].args[0] if recorders else None
-    collect, frame = (None, None) if settings is None else (settings.plan.collect, settings.frame)
-    if success is None and settings is not None:
-        success = settings.plan.success
+    collect, frame = None, None
+    if recorders:
+        settings: RecorderSettings = recorders[0].args[0]
+        collect, frame, success = settings.plan.collect, settings.frame, success or settings.plan.success
     plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success)
     recording = RecorderSettings(plan, (EVALUATION, TRAIN), frame, seeds=tuple(seeds), check_frame=False)
     others = [callback for callback in classes if not isinstance(callback, EpisodeRecorder)]
@@ -256,10 +246,8 @@ def _for_one_env(config: Any, settings: PlayerSettings) -> Any:
     """Return the configuration of an env runner that plays in one env in this process."""
     config = config.copy(copy_frozen=False)
     config.num_env_runners, config.num_envs_per_env_runner = 0, 1
-    config.seed = None
-    config.in_evaluation = True
-    config.restart_failed_sub_environments = False
-    config.remote_worker_envs = False
+    config.seed, config.in_evaluation = None, True
+    config.restart_failed_sub_environments = config.remote_worker_envs = False
     if "vector_entry_point" not in str(config.gym_env_vectorize_mode).lower():
         config.gym_env_vectorize_mode = "sync"
     if settings.explore is not None:
@@ -282,11 +270,9 @@ def _check_env(env: Any) -> None:
     try:
         gym.spec(env)
     except (gym.error.Error, ImportError) as error:
+        how = "Pass a function of the env_config that makes it: " + argument("env=, or --env") + " module:function"
         raise CheckpointError(
-            f"the env {env!r} was registered by the training script, and is not known here ({error}). "
-            + remedy(
-                "Pass a function of the env_config that makes it: " + argument("env=, or --env") + " module:function"
-            )
+            f"the env {env!r} was registered by the training script, and is not known here ({error}). " + remedy(how)
         ) from error
 
 
@@ -299,10 +285,8 @@ def _connectors_of(checkpoint: Path, wanted: str | None) -> str:
             "(create_local_env_runner=False): its connectors are not known"
         )
     if wanted is not None and wanted not in there:
-        raise CheckpointError(
-            f"{checkpoint.name} has no connectors of the {wanted} env runner; "
-            + remedy(f"pass connectors={there[0]!r}")
-        )
+        has_none = f"{checkpoint.name} has no connectors of the {wanted} env runner; "
+        raise CheckpointError(has_none + remedy(f"pass connectors={there[0]!r}"))
     return wanted or there[0]
 
 
@@ -331,8 +315,7 @@ def _filter_note(checkpoint: Path) -> str | None:
 def _observations_seen(folder: Path) -> int | None:
     """Return how many observations the filter of an env runner has seen; None if it has none."""
     for file in sorted(folder.glob("env_to_module_connector/*/" + _STATE)):
-        count = ray_names.observations_in(_unpickled(file))
-        if count is not None:
+        if (count := ray_names.observations_in(_unpickled(file))) is not None:
             return count
     return None
 
@@ -349,6 +332,5 @@ def _unpickled(file: Path) -> Any:
     except Exception as error:
         raise CheckpointError(
             f"{file.name} of the checkpoint cannot be read ({error_text(error)}): it is damaged, or of "
-            "another release of Ray. Copy the checkpoint again, or evaluate another one: "
-            + argument("checkpoint=, or --checkpoint")
+            "another release of Ray. " + _COPY_AGAIN
         ) from error

@@ -121,8 +121,6 @@ class ReportedEpisodes:
     def of(cls, metrics: Mapping[str, Any]) -> ReportedEpisodes:
         """Read them from the metrics of a section's env runners.
 
-        >>> ReportedEpisodes.of({"num_episodes": 2})
-        ReportedEpisodes(count=2, returns=None)
         >>> ReportedEpisodes.of({"num_episodes": 3, "hist_stats": {"episode_reward": [1.0, 2.0]}})
         ReportedEpisodes(count=2, returns=(1.0, 2.0))
         """
@@ -158,15 +156,14 @@ def _of_returns(episodes: Sequence[EpisodeData], returns: Sequence[float]) -> Se
     rest = list(episodes)
     counted = []
     for value in returns:
-        for episode in rest:
-            if _is_return(episode.record.episode_return, value):
-                rest.remove(episode)
-                counted.append(episode)
-                break
+        episode = next((episode for episode in rest if _is_return(episode.record.episode_return, value)), None)
+        if episode is not None:
+            rest.remove(episode)
+            counted.append(episode)
     return counted if counted or not returns else episodes
 
 
 def _is_return(episode_return: float, reported: float) -> bool:
-    if math.isnan(episode_return) or math.isnan(reported):
-        return math.isnan(episode_return) and math.isnan(reported)
+    if math.isnan(reported):
+        return math.isnan(episode_return)
     return math.isclose(episode_return, reported, rel_tol=_RETURN_TOLERANCE, abs_tol=_RETURN_TOLERANCE)

@@ -13,16 +13,13 @@ from tune_media.recording.episode import Candidate, EpisodeStart, RunningEpisode
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import sub_env
 from tune_media.recording.seeding import seeded
-from tune_media.rllib import ray_names
-from tune_media.rllib.agent_returns import agent_returns
+from tune_media.rllib import ray_names, stacks
 from tune_media.rllib.counting import FetchedEpisodes, watch_fetches
 from tune_media.rllib.env_runner_taping import EnvRunnerTaping
 from tune_media.rllib.env_tap import EnvTap, Transition
 from tune_media.rllib.own_values import add_own_values
-from tune_media.rllib.replies import EpisodesReply
-from tune_media.rllib.round_checks import Unfinished
+from tune_media.rllib.replies import EpisodesReply, FirstReply, Unfinished
 from tune_media.rllib.settings import RecorderSettings
-from tune_media.rllib.stacks import NewStackEpisode, StackEpisode, fields_of, index_of, section_of, stack_of, task_of
 from tune_media.rllib.sub_env_access import SubEnvAccess
 from tune_media.selection import RenderBudget
 from tune_media.values.medium import new_id
@@ -55,7 +52,7 @@ class _Running:
             for agent, reward in last.reward.items():
                 self.rewards[str(agent)] = self.rewards.get(str(agent), 0.0) + float(reward)
         if not self.has_stepped:
-            self.has_stepped, self.task = True, task_of(sub_env(env, index))
+            self.has_stepped, self.task = True, stacks.task_of(sub_env(env, index))
 
 
 class EnvRunnerRecording:
@@ -67,9 +64,9 @@ class EnvRunnerRecording:
 
     def __init__(self, settings: RecorderSettings, env_runner: Any, owner: Any) -> None:
         self.owner, self._settings = owner, settings
-        self._id, self._index, self._section = new_id(), index_of(env_runner), section_of(env_runner)
+        self._id, self._index, self._section = new_id(), stacks.index_of(env_runner), stacks.section_of(env_runner)
         self.place = (self._index, self._id)  # the env runner's index, and the id of this recording
-        self.stack = stack_of(env_runner.config)
+        self.stack = stacks.stack_of(env_runner.config)
         self._fetched = FetchedEpisodes(
             env_runner.config.num_envs_per_env_runner, env_runner.config.max_requests_in_flight_per_env_runner
         )
@@ -90,15 +87,6 @@ class EnvRunnerRecording:
         # is_known: the recorder of an Algorithm has sent a request
         self.is_evaluating = self.is_known = self._has_warned = False
         self._last: EpisodesReply | None = None
-
-    @property
-    def wants_frame_check(self) -> bool:
-        """Whether a frame is to be rendered before training, unless the first episode will show one right away."""
-        plan = self._settings.plan
-        is_soon = self._section == TRAIN and plan.trigger is None
-        return (
-            self._settings.check_frame and plan.video is not None and not is_soon and self.replays.may_be_made_elsewhere
-        )
 
     # The env runner's events.
 
@@ -135,7 +123,7 @@ class EnvRunnerRecording:
                 raise
             no_clip = str(error)
         with self.recorder.guard(index, "the start of an episode"):
-            begun: StackEpisode = self.stack(episode, env_runner, env, index)
+            begun: stacks.StackEpisode = self.stack(episode, env_runner, env, index)
             inner = sub_env(env, index)
             wrapper, on_tape = seeded(inner), self.replays.on_tape(inner)
             seed, is_known = wrapper.last if wrapper else on_tape.tape.seed if on_tape is not None else None, True
@@ -169,12 +157,10 @@ class EnvRunnerRecording:
 
     def count(self, index: int) -> bool:
         """Count the step that a sub-env has made, if its reward is all that is needed; return whether it is."""
-        counted = self._counted.get(index)
-        if counted is None:
+        if (counted := self._counted.get(index)) is None:
             return False
         episode, tap = counted
-        reward = tap.plain_reward(index, self.recorder.collector.may_find)
-        if reward is None:
+        if (reward := tap.plain_reward(index, self.recorder.collector.may_find)) is None:
             return False
         episode.count(reward)
         if episode.episode_length >= episode.next_place:
@@ -220,8 +206,8 @@ class EnvRunnerRecording:
             if self.recorder.plan.tells_success:
                 facts["info"] = on_stack.transition(facts.get("episode_return", 0.0), whole=False).info
             self._fetched.ended(running.id)
-            more = functools.partial(add_own_values, fields_of(episode))
-            returns = agent_returns(episode, earlier_chunks, running.rewards)
+            more = functools.partial(add_own_values, stacks.fields_of(episode))
+            returns = stacks.agent_returns(episode, earlier_chunks, running.rewards)
             facts["of_agents"] = bool(returns)
             self.recorder.end(index, more, metrics=returns, task=running.task, on_end=self.replays.has_ended, **facts)
 
@@ -237,21 +223,38 @@ class EnvRunnerRecording:
         it has already counted those that ended in the same step, without a hook, and its means leave them out.
         """
         self.recorder.clock.pause()
-        if self.stack is not NewStackEpisode:
+        if self.stack is not stacks.NewStackEpisode:
             return
         for index, running in self._running.items():
             has_agents = bool(running.rewards) and self.recorder.running(index) is not None
-            if has_agents and NewStackEpisode.is_over(env_runner, index):
+            if has_agents and stacks.NewStackEpisode.is_over(env_runner, index):
                 self.recorder.abandon(index)
                 self._unseen_ends += 1
 
     # The Algorithm's requests.
 
+    def before_training(self) -> FirstReply:
+        """Return the problems so far, and the recipe if a frame is to be rendered before training.
+
+        That is not needed if the first training episode will show one right away.
+        """
+        settings, plan = self._settings, self._settings.plan
+        is_soon = self._section == TRAIN and plan.trigger is None
+        wants_frame = settings.check_frame and plan.video is not None and not is_soon
+        recipe = self.replays.recipe if wants_frame and self.replays.may_be_made_elsewhere else None
+        return FirstReply(self.recorder.problems.take(), recipe)
+
+    def evaluates(self, is_evaluating: bool) -> None:
+        """Leave out the episodes that a training env runner starts from now on, or go on; running ones are dropped."""
+        if self.is_evaluating != is_evaluating:
+            self.recorder.abandon_all()
+        self.is_evaluating = is_evaluating
+
     def begin_round(self, env_runner: Any) -> tuple[int, str]:
         """Begin an evaluation; return the env runner's index and the recording's id."""
         self._fetched.begin_round()
         self.replays.begin_round()
-        if self.stack is NewStackEpisode:  # the old one has already reset the envs for the next episodes
+        if self.stack is stacks.NewStackEpisode:  # the old one has already reset the envs for the next episodes
             self._sub_envs.start_seeds_over()
         return self.place
 
@@ -277,8 +280,7 @@ class EnvRunnerRecording:
         ]
         in_time = {episode.record.id for episode in data if not episode.is_late}
         self._last = EpisodesReply(
-            self._index,
-            self._id,
+            *self.place,
             new_id(),
             data,
             [record.id for record in self.recorder.candidates.records() if record.id in in_time],

@@ -63,24 +63,15 @@ def ask_and_take(env_runner: Any, name: str, received: Collection[str]) -> Episo
 
 
 def evaluates(env_runner: Any, name: str, is_evaluating: bool) -> None:
-    """Leave out the episodes that a training env runner starts from now on, or go on; running ones are dropped."""
+    """See ``EnvRunnerRecording.evaluates``."""
 
-    def leave_out(recording: EnvRunnerRecording) -> None:
-        if recording.is_evaluating != is_evaluating:
-            recording.recorder.abandon_all()
-        recording.is_evaluating = is_evaluating
-
-    _answered(env_runner, name, leave_out)
+    _answered(env_runner, name, lambda recording: recording.evaluates(is_evaluating))
 
 
 def before_training(env_runner: Any, name: str) -> FirstReply:
     """Return the report of an env runner's recording before it plays."""
 
-    def first_answer(recording: EnvRunnerRecording) -> FirstReply:
-        recipe = recording.replays.recipe if recording.wants_frame_check else None
-        return FirstReply(recording.recorder.problems.take(), recipe)
-
-    return _answered(env_runner, name, first_answer) or FirstReply()
+    return _answered(env_runner, name, EnvRunnerRecording.before_training) or FirstReply()
 
 
 def go_on_from(env_runner: Any, name: str, starts: Mapping[str, Mapping[str, int]]) -> None:

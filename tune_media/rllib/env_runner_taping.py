@@ -71,8 +71,7 @@ class EnvRunnerTaping(Taping):
 
     def _compare_with_renderer(self) -> None:
         """Record directly if the driver, which would render, has other packages or another kind of machine."""
-        differences = differences_of_renderer() if self.mode == AUTO else []
-        if differences:
+        if self.mode == AUTO and (differences := differences_of_renderer()):
             reason = "clips would be rendered by the driver, which is not like this env runner"
             self.go_direct_and_report(f"render='auto': {reason}: {'; '.join(differences)}")
 

@@ -58,10 +58,6 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
         """Return the step of one sub-env of a vector env; not ``whole``: only its reward and info, in half the time.
 
         Without ``space``, the observation space of a sub-env, tuples are taken for those of a ``Tuple`` space.
-
-        >>> both = Transition({"x": ["a", "b"]}, [0, 1], [0.5, 1.5], [False, True], [{}, {}])
-        >>> both.of_sub_env(1)
-        Transition(observation={'x': 'b'}, action=1, reward=1.5, terminated=True, info={}, truncated=False)
         """
         if not whole:
             return Transition(reward=_item(self.reward, index), info=_item(self.info, index))
@@ -70,10 +66,9 @@ class Transition(NamedTuple):  # one is made at each step, in a third of a froze
 
 
 class EnvTap:
-    """Keeps the last transition of an env. RLlib's sampling thread calls everything here.
+    """Keeps the last transition of an env, as RLlib does, and hands everything on unchanged, in the sampling thread.
 
-    It holds no more than RLlib does at that moment, and hands everything on unchanged. The env is the object whose
-    ``step`` and ``reset`` RLlib calls: a vector env, or a sub-env on the old API stack.
+    The env is the object whose ``step`` and ``reset`` RLlib calls: a vector env, or a sub-env on the old API stack.
     """
 
     def __init__(self, env: Any) -> None:
@@ -91,8 +86,7 @@ class EnvTap:
 
     def step(self, action: Any) -> Any:
         """Step the env."""
-        batch = self.batch
-        result = self._step(action) if batch is None else batch.step(self._step, action)
+        result = self._step(action) if self.batch is None else self.batch.step(self._step, action)
         observation, reward, terminated, truncated, info = result
         if self.prefix is not None:
             action = [self.prefix.action] if self.is_batched else self.prefix.action

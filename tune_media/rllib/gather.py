@@ -22,15 +22,11 @@ from tune_media.rllib.round_choice import Round, RoundChoice, RoundResult
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, Problem
 from tune_media.values.sections import EVALUATION
 
-_SHARE_OF_A_ROUND = 0.02
-"""The share of a round's time that an asynchronous collection may wait for the answers."""
+_SHARE_OF_A_ROUND = 0.02  # of its time, for which an asynchronous collection may wait for the answers
 
 
 class EnvRunnerClient:
-    """The env runners of one section: which are there, and which of their answers have arrived.
-
-    The Algorithm's thread calls everything here.
-    """
+    """The env runners of one section, and their answers that have arrived. The Algorithm's thread calls everything."""
 
     def __init__(self) -> None:
         # the id of each env runner's recording, by its index; another one: it was restarted
@@ -143,12 +139,8 @@ class AsyncGather:
         return answers, [*replies.problems, *died]
 
     def _with_pending(self, collected: RoundResult, of_round: Round) -> RoundResult:
-        """Add the number of training episodes that RLlib has counted and that have not arrived.
-
-        Of an evaluation in which no sample ended, RLlib repeats the number of the one before, or has none. So the
-        number of env runners is added whose episodes are to come.
-        """
-        if of_round.section == EVALUATION:
+        """Add the number of training episodes that RLlib has counted and that have not arrived."""
+        if of_round.section == EVALUATION:  # RLlib's number may be that of the one before: the env runners are counted
             if self._asked:
                 collected.chosen[NUM_UNANSWERED] = len(self._asked)
             return collected
@@ -162,10 +154,7 @@ class AsyncGather:
 
 
 class _AskedRound:
-    """A round whose env runners were asked for their episodes and may answer in a later one.
-
-    Of an evaluation, RLlib counts the episodes whose metrics it fetched first.
-    """
+    """A round whose env runners may answer in a later one; RLlib counts the episodes whose metrics it fetched first."""
 
     def __init__(self, of_round: Round) -> None:
         self._round, self._left = of_round, of_round.reported.count

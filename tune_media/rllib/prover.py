@@ -30,7 +30,7 @@ _AWAITED_SECONDS = 40.0  # how long a result waits for the frame check, or for a
 
 
 class Prover:
-    """Plays tapes again and compares their pictures with those of the episodes, in a separate thread and process.
+    """Plays tapes again and compares their pictures with the episodes', in a thread and a process of its own.
 
     The Algorithm's thread calls all methods. ``views`` are their names, as far as they are known beforehand.
     """
@@ -76,10 +76,7 @@ class Prover:
             self._put(list(samples))
 
     def problems(self) -> list[str]:
-        """Return the findings since the last call, which waits for the frame check and for a first proof.
-
-        A short experiment might end before them otherwise.
-        """
+        """Return the findings since the last call; wait for the frame check and a first proof, lest training ends."""
         if self._awaited is not None:
             self._awaited.wait(_AWAITED_SECONDS)
             self._awaited = None
@@ -103,12 +100,10 @@ class Prover:
                         return
                 continue
             try:
-                if isinstance(work, Recipe):
-                    problem = self._pool.check(work)
-                    if problem is not None:
-                        self._reasons.put(problem)
-                else:
+                if not isinstance(work, Recipe):
                     self._decide(work)
+                elif (problem := self._pool.check(work)) is not None:
+                    self._reasons.put(problem)
             except Exception as error:
                 logger.info("proving tapes failed: %s", error_text(error), exc_info=True)
             self.is_busy = not self._work.empty()

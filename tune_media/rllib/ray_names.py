@@ -10,8 +10,8 @@ from typing import Any
 
 from tune_media.values.secrets import error_text
 
+# the attributes that hold the pipelines of an env runner, and the folders of these in a checkpoint
 _PIPELINES = {"_env_to_module": "env_to_module_connector", "_module_to_env": "module_to_env_connector"}
-"""The attributes that hold the pipelines of an env runner, and the folders of these in a checkpoint."""
 
 
 def local_env_runner(group: Any) -> Any:
@@ -61,8 +61,7 @@ def raised_by(error: Exception) -> str | None:
 
     if not isinstance(error, ray.exceptions.RayTaskError):
         return None
-    cause = getattr(error, "cause", error)
-    return error_text(cause)
+    return error_text(getattr(error, "cause", error))
 
 
 def is_asynchronous(algorithm: Any) -> bool:
@@ -78,16 +77,11 @@ def evaluates_in_parallel(algorithm: Any) -> bool:
 
 
 def counts_all_evaluation_episodes(algorithm: Any) -> bool:
-    """Return whether RLlib counts every episode that ends on its evaluation env runners in an evaluation.
-
-    The old API stack and a ``custom_evaluation_function`` may count others, such as the lives of an Atari game.
-    """
+    """Return whether RLlib counts every episode that ends on its evaluation env runners in an evaluation."""
+    # the old API stack and a custom_evaluation_function may count others, such as the lives of an Atari game
     config = algorithm.config
-    return bool(
-        config.enable_env_runner_and_connector_v2
-        and not config.custom_evaluation_function
-        and not evaluates_in_parallel(algorithm)
-    )
+    may = config.enable_env_runner_and_connector_v2 and not config.custom_evaluation_function
+    return bool(may and not evaluates_in_parallel(algorithm))
 
 
 def mixes_evaluations(algorithm: Any) -> bool:
@@ -120,10 +114,10 @@ def env_steps_lifetime(algorithm: Any) -> int | None:
 
 
 def watch_steps(algorithm: Any, begin: Callable[[], None]) -> Callable[[], int]:
-    """Return a function that returns the training iteration that an Algorithm is in.
+    """Return a function that returns the training iteration that an Algorithm is in; call ``begin`` as each begins.
 
-    RLlib counts an iteration when its ``step`` has ended. An evaluation outside of it is one that the user called.
-    ``begin`` is called when an iteration begins, for which RLlib has no hook.
+    RLlib has no hook for that, and counts an iteration when its ``step`` has ended. An evaluation outside of it is one
+    that the user called.
     """
     step, under_way = algorithm.step, []
 
@@ -151,10 +145,7 @@ def watch_samples(env_runner: Any, begin: Callable[[], None]) -> None:
 
 
 def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None]) -> None:
-    """Hand the result of an Algorithm's ``custom_evaluation_function`` to ``see``.
-
-    On the new API stack RLlib calls it, and then reports the content of its MetricsLogger instead.
-    """
+    """Hand the custom evaluation's result to ``see``; the new API stack reports its MetricsLogger instead."""
     config = algorithm.config
     if not config.custom_evaluation_function or not config.enable_env_runner_and_connector_v2:
         return
@@ -171,11 +162,7 @@ def watch_custom_evaluation(algorithm: Any, see: Callable[[dict[str, Any]], None
 def keep_in_checkpoints(
     algorithm: Any, key: str, get: Callable[[], dict[str, Any]], put: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Add a dict to the state that an Algorithm's checkpoints hold: ``get`` returns JSON data, ``put`` takes it back.
-
-    RLlib's checkpoints hold no state of callbacks. The new API stack saves ``get_state()``, the old one
-    ``__getstate__()``; both hand the state to their counterpart when they load it.
-    """
+    """Add JSON data to an Algorithm's checkpoints, which hold no callbacks; ``get`` returns it, ``put`` loads it."""
     new_stack = algorithm.config.enable_env_runner_and_connector_v2
     save_name, load_name = ("get_state", "set_state") if new_stack else ("__getstate__", "__setstate__")
     save, load = getattr(algorithm, save_name), getattr(algorithm, load_name)
@@ -219,10 +206,7 @@ def is_registered(env: str) -> bool:
 
 
 def load_policy(env_runner: Any, modules: Path, env_runner_folder: Path) -> None:
-    """Give an env runner of the new API stack the weights, the connectors and the counters of a checkpoint.
-
-    ``modules`` is the folder of the learner's ``MultiRLModule``, or a ValueError; the other that of the connectors.
-    """
+    """Give a new API stack's env runner a checkpoint's weights (from ``modules``), and its connectors and counters."""
     from ray.rllib.core import DEFAULT_MODULE_ID
     from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 
@@ -283,10 +267,9 @@ def rollout_worker(config: Any, state: Mapping[str, Any]) -> Any:
         if policy.agent_connectors is not None:
             policy.agent_connectors.in_eval()
         # the policies' own configurations are those of the training, whatever evaluation_config says
-        of_policy = policy.config
-        of_policy = of_policy.copy(copy_frozen=False) if hasattr(of_policy, "is_frozen") else dict(of_policy)
-        of_policy["explore"] = bool(config.explore)
-        policy.config = of_policy
+        frozen = hasattr(policy.config, "is_frozen")
+        policy.config = policy.config.copy(copy_frozen=False) if frozen else dict(policy.config)
+        policy.config["explore"] = bool(config.explore)
     return worker
 
 

@@ -69,12 +69,8 @@ def _made_by_old_stack(creator: Creator, config: Any, context: Any) -> Any:
     env = creator(context)
     if not is_atari(env):
         return env
-    return wrap_deepmind(
-        env,
-        dim=config.model.get("dim"),
-        framestack=config.model.get("framestack") is True,
-        noframeskip=config.env_config.get("frameskip", 0) == 1,
-    )
+    stacks, skips_none = config.model.get("framestack") is True, config.env_config.get("frameskip", 0) == 1
+    return wrap_deepmind(env, dim=config.model.get("dim"), framestack=stacks, noframeskip=skips_none)
 
 
 def is_nondeterministic(id: str) -> bool:

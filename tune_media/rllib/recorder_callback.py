@@ -30,13 +30,13 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 
+_DOUBLE = "record_episodes: two recorders are named %r, and only the first records; give one of them another name=."
+
 
 class EpisodeRecorderCallback(RLlibCallback):
-    """The RLlib callback that ``record_episodes`` configures.
+    """RLlib makes one for each env runner, whose thread calls the hooks of envs and episodes; one for the Algorithm.
 
-    RLlib makes one for each env runner, whose thread calls the hooks of envs and episodes, and one for the Algorithm,
-    whose thread calls the others. The new API stack passes ``env_runner`` and ``env``, the old one ``worker`` and
-    ``base_env``.
+    The new API stack passes ``env_runner`` and ``env``, the old one ``worker`` and ``base_env``.
     """
 
     def __init__(self, settings: RecorderSettings) -> None:
@@ -57,16 +57,14 @@ class EpisodeRecorderCallback(RLlibCallback):
 
     @override
     def on_environment_created(self, *, env_runner: Any, env: Any, **kwargs: Any) -> None:
-        recording = self._recording(env_runner)
-        if recording is not None:
+        if (recording := self._recording(env_runner)) is not None:
             recording.new_env(env_runner, env)
 
     @override
     def on_sub_environment_created(
         self, *, worker: Any, sub_environment: Any, env_context: Any = None, **kwargs: Any
     ) -> None:
-        recording = self._recording(worker)
-        if recording is not None:
+        if (recording := self._recording(worker)) is not None:
             recording.new_sub_env(worker, sub_environment, getattr(env_context, "vector_index", None) or 0)
 
     @override
@@ -75,8 +73,7 @@ class EpisodeRecorderCallback(RLlibCallback):
     ) -> None:
         if env_runner is None:  # the old API stack
             env_runner, env = hooked["worker"], hooked["base_env"]
-        recording = self._recording(env_runner, env_index)
-        if recording is not None:
+        if (recording := self._recording(env_runner, env_index)) is not None:
             recording.start(episode, env_runner, env, env_index)
 
     @override
@@ -88,8 +85,7 @@ class EpisodeRecorderCallback(RLlibCallback):
             return  # nearly always, if it is taped
         if env_runner is None:
             env_runner, env = hooked["worker"], hooked["base_env"]
-        recording = self._recording(env_runner, env_index)
-        if recording is not None:
+        if (recording := self._recording(env_runner, env_index)) is not None:
             recording.step(episode, env_runner, env, env_index)
 
     @override
@@ -106,17 +102,14 @@ class EpisodeRecorderCallback(RLlibCallback):
         if env_runner is None:
             env_runner, env = hooked["worker"], hooked["base_env"]
         recording = self._recording(env_runner, env_index)
-        if recording is None:
-            return
-        if isinstance(episode, Exception):  # how the old API stack says that the env failed
+        if recording is not None and isinstance(episode, Exception):  # the old API stack says that the env failed
             recording.fail(env_index)
-        else:
+        elif recording is not None:
             recording.end(episode, env_runner, env, env_index, prev_episode_chunks)
 
     @override
     def on_sample_end(self, *, env_runner: Any = None, worker: Any = None, **kwargs: Any) -> None:
-        recording = self._recording(env_runner or worker)
-        if recording is not None:
+        if (recording := self._recording(env_runner or worker)) is not None:
             recording.pause(env_runner or worker)
 
     @override
@@ -125,20 +118,13 @@ class EpisodeRecorderCallback(RLlibCallback):
 
     @override
     def on_env_runners_recreated(
-        self,
-        *,
-        algorithm: Any,
-        env_runner_group: Any,
-        env_runner_indices: list[int],
-        is_evaluation: bool,
-        **kwargs: Any,
+        self, *, env_runner_group: Any, env_runner_indices: list[int], is_evaluation: bool, **kwargs: Any
     ) -> None:
-        section = EVALUATION if is_evaluation else TRAIN
-        self._rounds.env_runners_are_new(env_runner_group, section, env_runner_indices)
+        self._rounds.env_runners_are_new(env_runner_group, EVALUATION if is_evaluation else TRAIN, env_runner_indices)
 
     @override
     def on_workers_recreated(
-        self, *, algorithm: Any, worker_set: Any, worker_ids: list[int], is_evaluation: bool, **kwargs: Any
+        self, *, worker_set: Any, worker_ids: list[int], is_evaluation: bool, **kwargs: Any
     ) -> None:
         """Do the same: RLlib calls both, but ``make_multi_callbacks`` of the old API stack hands on only this one."""
         self._rounds.env_runners_are_new(worker_set, EVALUATION if is_evaluation else TRAIN, worker_ids)
@@ -173,9 +159,5 @@ class EpisodeRecorderCallback(RLlibCallback):
             return recording
         if not self._has_warned_of_double:
             self._has_warned_of_double = True
-            logger.warning(
-                "record_episodes: two recorders are named %r, and only the first records; give one of them another "
-                "name=.",
-                self._name,
-            )
+            logger.warning(_DOUBLE, self._name)
         return None

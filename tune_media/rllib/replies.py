@@ -6,9 +6,17 @@ from dataclasses import dataclass, field
 
 from tune_media.recording.choosing import Winners
 from tune_media.replay.recipe import Recipe
-from tune_media.rllib.round_checks import Unfinished
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.problems import Problem
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The data that an env runner has not seen so far."""
+
+    longest: int = 0  # steps of the longest episode that still runs; 0: none runs
+    unmatched: frozenset[str] = frozenset()  # paths of ``collect=`` that no step's info has had
+    info_names: tuple[str, ...] = ()  # some names that infos do have
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,8 @@ class Replies:
     @property
     def problems(self) -> list[Problem]:
         """The requests that raised."""
-        return [
-            Problem(f"episodes may be missing: the request to env runner {index} raised {text}")
-            for index, text in self.raised.items()
-        ]
+        why = "episodes may be missing: the request to env runner {} raised {}"
+        return [Problem(why.format(index, text)) for index, text in self.raised.items()]
 
 
 class Requests:

@@ -13,8 +13,7 @@ from tune_media.recording.recorder import NOT_RECORDED
 from tune_media.replay.recipe import Recipe
 from tune_media.replay.taped_clip import TapedClip
 from tune_media.rllib.counting import ReportedEpisodes, without_uncounted
-from tune_media.rllib.replies import EpisodesReply
-from tune_media.rllib.round_checks import Unfinished
+from tune_media.rllib.replies import EpisodesReply, Unfinished
 from tune_media.values.episode_record import REPLAY, EpisodeRecord
 from tune_media.values.episodes import LEFT_OUT, MAX_TAPE_BYTES, EpisodeData, thinned, with_progress
 from tune_media.values.problems import Problem

@@ -20,10 +20,9 @@ from tune_media.rllib.gather import AsyncGather, EnvRunnerClient, collect
 from tune_media.rllib.problem_reports import ProblemReports
 from tune_media.rllib.prover import Prover
 from tune_media.rllib.requests import LOCAL, Requests
-from tune_media.rllib.round_checks import endless, unmatched_paths
 from tune_media.rllib.round_choice import Round, RoundResult
 from tune_media.rllib.settings import RecorderSettings
-from tune_media.rllib.will_record import reasons_for_nothing, recorder_names
+from tune_media.rllib.will_record import endless, reasons_for_nothing, recorder_names, unmatched_paths
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.episode_record import AUTO
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS, Problem
@@ -32,8 +31,7 @@ from tune_media.values.sections import EVALUATION, TRAIN
 
 logger = logging.getLogger(__name__)
 
-_ENV_RUNNERS = "env_runners"
-_CUSTOM_METRICS = "custom_metrics"
+_ENV_RUNNERS, _CUSTOM_METRICS = "env_runners", "custom_metrics"
 _OURS = {DATA, NUM_ABANDONED, NUM_LOST, NUM_PENDING, NUM_UNANSWERED, PROBLEMS}
 
 
@@ -63,11 +61,8 @@ class Rounds:
         with self._guard("watching the custom_evaluation_function"):
             ray_names.watch_custom_evaluation(algorithm, self._returned.update)
         with self._guard("adding the recorder's state to the checkpoints"):
-            key = f"tune_media/{self._plan.name}"
-            ray_names.keep_in_checkpoints(
-                algorithm, key, self._state, functools.partial(self._set_state, algorithm=algorithm)
-            )
-
+            load = functools.partial(self._set_state, algorithm=algorithm)
+            ray_names.keep_in_checkpoints(algorithm, f"tune_media/{self._plan.name}", self._state, load)
         with self._guard("looking for reasons why nothing will be recorded"):
             self._look_ahead(algorithm)
 
@@ -145,10 +140,7 @@ class Rounds:
 
     def _look_ahead(self, algorithm: Any) -> None:
         """Add the problems that are known before training: arguments that match nothing, envs that do not render."""
-        settings = self._settings
-        for reason in reasons_for_nothing(
-            self._plan, settings.sections, settings.env_runners, settings.env_indices, algorithm.config
-        ):
+        for reason in reasons_for_nothing(self._settings, algorithm.config):
             self._problems.add(reason)
         request, recipes = functools.partial(before_training, name=self._plan.name), {}
         for group in filter(None, (algorithm.env_runner_group, algorithm.eval_env_runner_group)):
@@ -218,10 +210,7 @@ class Rounds:
         return refusals
 
     def _place(self, result: dict[str, Any], keys: Iterable[str]) -> tuple[dict[str, Any], str]:
-        """Return the dict and the key in it under which a result has room for these keys of ours.
-
-        This is the recorder's name, unless a metric of RLlib's or of the user's has it.
-        """
+        """Return a result's dict for the clips, and a free key: the recorder's name, unless another metric has it."""
         env_runners = self._env_runners(result)
         key = _free_key(env_runners, self._plan.name, keys)
         if key != self._plan.name:
@@ -243,8 +232,7 @@ class Rounds:
             for reason in unmatched_paths(collected.matched, episodes):
                 self._problems.add(reason)
         if of_round.section == EVALUATION and self._plan.sees_all:
-            reported = of_round.reported.count
-            ended = episodes if reported is None else reported
+            ended = episodes if of_round.reported.count is None else of_round.reported.count
             if reason := endless(collected.unfinished, ended, algorithm.config):
                 self._problems.add(reason)
 
@@ -284,11 +272,7 @@ def _timeout(algorithm: Any) -> float | None:
 
 
 def _free_key(env_runners: dict[str, Any], name: str, keys: Iterable[str] = ()) -> str:
-    """Return the key at which a result has nothing, or what we have put there without these keys: the name, if free.
-
-    >>> _free_key({"episodes": {"data": ()}}, "episodes"), _free_key({"episodes": {"mine": 1}}, "episodes")
-    ('episodes', 'episodes_clips')
-    """
+    """Return the key at which a result has nothing, or what we have put there without these keys: the name, if free."""
 
     def is_free(key: str) -> bool:
         there = env_runners.get(key)

@@ -23,10 +23,5 @@ class RecorderSettings:
     check_frame: bool = True
 
     def records_on(self, section: str, env_runner: int) -> bool:
-        """Return whether an env runner of a section records.
-
-        >>> settings = RecorderSettings(Plan("episodes", ()), env_runners=frozenset({1}))
-        >>> settings.records_on("evaluation", 1), settings.records_on("evaluation", 2)
-        (True, False)
-        """
+        """Return whether an env runner of a section records."""
         return section in self.sections and (self.env_runners is None or env_runner in self.env_runners)

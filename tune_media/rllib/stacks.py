@@ -13,6 +13,7 @@ from tune_media.rllib import ray_names
 from tune_media.rllib.env_tap import EnvTap, Transition, tap_of, tapped
 from tune_media.values.sections import EVALUATION, TRAIN
 
+MAX_AGENTS = 64  # whose returns are kept: each becomes a number of every episode
 _ONLY_AGENT = "agent0"  # the old API stack's name of a single-agent env's agent
 
 
@@ -122,10 +123,7 @@ class OldStackEpisode(_Episode):
         return _agents(self._env, self._index, set(self._episode.get_agents()) - {_ONLY_AGENT})
 
     def own_seed(self) -> tuple[int | None, bool]:
-        """Return the seed of its reset, and whether that is known.
-
-        RLlib resets a sub-env with a seed when it makes it, and again without one for the first episode.
-        """
+        """Return the seed of its reset, and whether it is known: RLlib resets a new sub-env again, without its seed."""
         env = sub_env(self._env, self._index)
         tap = tap_of(env)
         return (reset_seed(env), False) if tap is None or tap.last is None else (tap.seed, True)
@@ -158,6 +156,28 @@ def fields_of(episode: Any) -> EpisodeFields:
     if hasattr(episode, "custom_data"):
         return EpisodeFields(episode.custom_data)
     return EpisodeFields(episode.user_data, episode.custom_metrics, episode.hist_data, episode.media)
+
+
+def agent_returns(
+    episode: Any, earlier_chunks: Sequence[Any] = (), rewards: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """Return the metrics ``return/<agent>`` of a finished episode; empty for a single-agent episode.
+
+    ``rewards`` are the sums that the env gave each agent. RLlib's chunks miss rewards that an agent gets before its
+    first turn, or between its turns if RLlib cuts the episode there.
+    """
+    returns: dict[str, float] = {}
+    if hasattr(episode, "agent_rewards"):  # the old API stack, by agent and policy
+        for (agent, _), reward in episode.agent_rewards.items():
+            returns[str(agent)] = returns.get(str(agent), 0.0) + float(reward)
+        if set(returns) == {_ONLY_AGENT}:
+            return {}
+    elif hasattr(episode, "agent_episodes"):
+        for chunk in (*earlier_chunks, episode):
+            for agent, agent_episode in chunk.agent_episodes.items():
+                returns[str(agent)] = returns.get(str(agent), 0.0) + float(agent_episode.get_return())
+    returns |= rewards or {}
+    return {f"return/{agent}": value for agent, value in list(returns.items())[:MAX_AGENTS]}
 
 
 def section_of(env_runner: Any) -> str:

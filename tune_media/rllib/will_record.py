@@ -1,14 +1,16 @@
-"""Finds, before training starts, the reasons why a configuration will record nothing, or not as it says."""
+"""Finds the reasons why a configuration records nothing, or not as it says: before training, and in its rounds."""
 
 from __future__ import annotations
 
 import difflib
 import pickle
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tune_media.ray_compat import cloudpickle
+from tune_media.recording.collector import unmatched
 from tune_media.recording.plan import Plan
+from tune_media.rllib.replies import Unfinished
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
 from tune_media.values.episode_record import EpisodeRecord
@@ -24,17 +26,8 @@ _EXTERNAL = "EnvRunnerServerForExternalInference"
 _OF_THE_EPISODE = (TypeError, KeyError, ValueError, IndexError, ArithmeticError)  # a real episode may not raise these
 
 
-def reasons_for_nothing(
-    plan: Plan,
-    sections: Collection[str],
-    env_runners: Collection[int] | None,
-    env_indices: Collection[int] | None,
-    config: Any,
-) -> Iterator[str]:
-    """Yield each reason why a recorder of this Algorithm, or a part of it, will record nothing, with its remedy.
-
-    ``config`` is the ``AlgorithmConfig``, once the Algorithm has been built.
-    """
+def reasons_for_nothing(settings: RecorderSettings, config: Any) -> Iterator[str]:
+    """Yield each reason why a recorder of a built ``AlgorithmConfig`` will record nothing, or less, with its remedy."""
     env_runner: Any = getattr(config, "env_runner_cls", None)
     if any(kind.__name__ == _EXTERNAL for kind in getattr(env_runner, "__mro__", ())):
         yield (
@@ -42,7 +35,7 @@ def reasons_for_nothing(
             "outside RLlib. Record it there: tune_media.gym.RecordEpisodes(env)."
         )
         return
-    for section in sections:
+    for section in settings.sections:
         if section == "evaluation" and not config.evaluation_interval:
             yield (
                 f"sections='evaluation' records nothing, because evaluation_interval={config.evaluation_interval}: "
@@ -51,15 +44,15 @@ def reasons_for_nothing(
                 + ("ignore this." if config.evaluation_num_env_runners else _WITHOUT_EVALUATION_ENV_RUNNERS)
             )
         else:
-            yield from _unmatched_indices(section, env_runners, env_indices, config)
-    if recorder_names(config).count(plan.name) > 1:
+            yield from _unmatched_indices(section, settings, config)
+    if recorder_names(config).count(settings.plan.name) > 1:
         yield (
-            f"two recorders are named {plan.name!r}, and only the first records: config.callbacks([...]) holds "
-            "record_episodes(...) twice. Leave one out, or give one of them another name=."
+            f"two recorders are named {settings.plan.name!r}, and only the first records: config.callbacks([...]) "
+            "holds record_episodes(...) twice. Leave one out, or give one of them another name=."
         )
-    yield from _other_success(plan, sections, config)
-    for selector in plan.selectors:
-        yield from _doubts(selector, plan)
+    yield from _other_success(settings, config)
+    for selector in settings.plan.selectors:
+        yield from _doubts(selector, settings.plan)
 
 
 def recorder_names(config: Any) -> list[str]:
@@ -73,12 +66,13 @@ def _recorders(config: Any) -> list[RecorderSettings]:
     return [value for value in arguments if isinstance(value, RecorderSettings)]
 
 
-def _other_success(plan: Plan, sections: Collection[str], config: Any) -> Iterator[str]:
+def _other_success(settings: RecorderSettings, config: Any) -> Iterator[str]:
     """Yield why a recorder's success rate is not in the results: there is one rate a section, of the first recorder."""
+    plan = settings.plan
     for first in _recorders(config):
         if first.plan.name == plan.name:
             return
-        shared = [section for section in sections if section in first.sections]
+        shared = [section for section in settings.sections if section in first.sections]
         if shared and first.plan.success != plan.success:
             yield (
                 f"the recorders {first.plan.name!r} and {plan.name!r} have different success=, and the results have "
@@ -87,9 +81,8 @@ def _other_success(plan: Plan, sections: Collection[str], config: Any) -> Iterat
             )
 
 
-def _unmatched_indices(
-    section: str, env_runners: Collection[int] | None, env_indices: Collection[int] | None, config: Any
-) -> Iterator[str]:
+def _unmatched_indices(section: str, settings: RecorderSettings, config: Any) -> Iterator[str]:
+    env_runners, env_indices = settings.env_runners, settings.env_indices
     option = "evaluation_num_env_runners" if section == "evaluation" else "num_env_runners"
     remote = getattr(config, option)
     playing = range(1, remote + 1) if remote else range(1)  # the local one plays only if there is no other
@@ -139,6 +132,32 @@ def _doubts(selector: Selector, plan: Plan) -> Iterator[str]:
 
 
 def _named(indices: range) -> str:
-    if len(indices) == 1:
-        return f"the index {indices[0]}"
-    return f"the indices {indices[0]} to {indices[-1]}"
+    return f"the index {indices[0]}" if len(indices) == 1 else f"the indices {indices[0]} to {indices[-1]}"
+
+
+def unmatched_paths(env_runners: Sequence[Unfinished], episodes: int) -> list[str]:
+    """Return why paths of ``collect=`` have matched nothing in the env runners that finished an episode in a round."""
+    names = dict.fromkeys(name for env_runner in env_runners for name in env_runner.info_names)
+    return list(unmatched(frozenset.intersection(*(runner.unmatched for runner in env_runners)), names, episodes))
+
+
+def endless(env_runners: Sequence[Unfinished], episodes: int, config: Any) -> str:
+    """Return why an evaluation ended before any of its episodes did; empty if some did, or they still run."""
+    longest = max((env_runner.longest for env_runner in env_runners), default=0)
+    if episodes or not longest:
+        return ""
+    duration = f"evaluation_duration={config.evaluation_duration!r}"
+    if config.evaluation_duration_unit == "episodes" and config.evaluation_duration != "auto":
+        return (
+            f"no episode ended within this evaluation; one is at step {longest}. RLlib stops waiting for episodes "
+            f"after evaluation_sample_timeout_s={config.evaluation_sample_timeout_s} seconds: raise it, or end "
+            "episodes sooner (max_episode_steps)."
+        )
+    if config.evaluation_force_reset_envs_before_iteration:
+        unit = "" if config.evaluation_duration == "auto" else f" {config.evaluation_duration_unit}"
+        return (
+            f"no episode ended within this evaluation ({duration}{unit}); one is at step {longest}, and RLlib "
+            "resets it before the next evaluation. Set evaluation_duration_unit='episodes', or a longer "
+            "evaluation_duration, or evaluation_force_reset_envs_before_iteration=False."
+        )
+    return ""
