@@ -223,14 +223,10 @@ class TapeRenderer(OutboxThread):
     def _render(self, waiting: list[_WaitingClip]) -> None:
         first = waiting[0]
         try:
-            verdict = verdict_on(first.row.recipe)
-            if verdict is not None and not verdict.repeats:
-                self._leave_refused(waiting, verdict.reason)
+            if self._is_refused(waiting):
                 return
             clips = self._taped(first).clips_by(self._pool)
-            verdict = verdict_on(first.row.recipe)
-            if verdict is not None and not verdict.repeats:  # since then
-                self._leave_refused(waiting, verdict.reason)
+            if self._is_refused(waiting):  # since then
                 return
             self._stills.look(clips.values())
         except ContentLostError as error:
@@ -294,12 +290,17 @@ class TapeRenderer(OutboxThread):
         self._faults.report(_PROCESS_NAME, f"rendering {entry.path}", advice, kind=waiting.row.recipe)
         self._lose(waiting, FAILED, reason)
 
-    def _leave_refused(self, waiting: list[_WaitingClip], reason: str) -> None:
-        """Leave the clips of a tape whose recipe is refused, and count its episode."""
-        why = f"episodes of this env cannot be played again, and env runners record directly now ({redacted(reason)})"
+    def _is_refused(self, waiting: list[_WaitingClip]) -> bool:
+        """Return whether the recipe of a tape is refused; if so, leave its clips, and count its episode."""
+        verdict = verdict_on(waiting[0].row.recipe)
+        if verdict is None or verdict.repeats:
+            return False
+        reason = redacted(verdict.reason)
+        why = f"episodes of this env cannot be played again, and env runners record directly now ({reason})"
         are_new = [self._leave(clip, why, waits=False) for clip in waiting]
         if any(are_new):
             self._faults.problems.add(Problem(f"tapes that waited stay tapes: {why}", lost=1))
+        return True
 
     def _leave_stale(self) -> None:
         """Leave clips that have waited long, if newer ones of their keys wait: rendering is slower than recording."""

@@ -12,17 +12,10 @@ from typing import Any
 from ray.tune.utils import flatten_dict
 from typing_extensions import override
 
+from tune_media.callbacks import trackio_names as names
 from tune_media.callbacks.backend import Backend, Report, TrialInfo
 from tune_media.callbacks.callback import MediaLoggerCallback
 from tune_media.callbacks.shown_values import caption_of, numbers_of
-from tune_media.callbacks.trackio_names import (
-    RecordWriter,
-    as_file,
-    as_value,
-    check_project,
-    media_folder,
-    reserved_keys,
-)
 from tune_media.storage.entry import MediaEntry
 from tune_media.values.checks import a_text, suggests_names
 from tune_media.values.episodes import EpisodeBatch
@@ -77,11 +70,11 @@ class TrackioBackend(Backend):
     def __init__(self, project: str | None) -> None:
         self._project = project
         self._configs: dict[str, Mapping[str, Any]] = {}  # of each trial, until a row has told of it
-        self._records = RecordWriter()
+        self._records = names.RecordWriter()
 
     @override
     def setup(self, **info: Any) -> None:
-        check_project(self._project or "")
+        names.check_project(self._project or "")
 
     @override
     def start(self, trial: TrialInfo) -> None:
@@ -94,7 +87,7 @@ class TrackioBackend(Backend):
         if report.config is not None:
             self._configs[trial.trial_id] = report.config
             numbers |= numbers_of(flatten_dict({"config": dict(report.config)}, delimiter="/"))
-        reserved = reserved_keys()
+        reserved = names.reserved_keys()
         row = {f"__{name}" if name in reserved else name: value for name, value in numbers.items()}
         self._write(trial, row, report.step, report.time, f"result {report.training_iteration}")
 
@@ -112,21 +105,21 @@ class TrackioBackend(Backend):
         if isinstance(medium, Histogram | EpisodeBatch):
             for tag, histogram in entry.histograms().items():
                 if histogram.count:
-                    yield tag, as_value(trackio.Histogram(np_histogram=(histogram.counts, histogram.edges)))
+                    yield tag, names.as_value(trackio.Histogram(np_histogram=(histogram.counts, histogram.edges)))
         if isinstance(medium, EpisodeBatch):
             episodes = [episode.record.facts() for episode in medium.episodes]
             flat = [{name: v for name, v in row.items() if not isinstance(v, Mapping)} for row in episodes]
             rows = [{**fields, **row.get("metrics", {})} for fields, row in zip(flat, episodes, strict=True)]
-            yield entry.tag, as_value(trackio.Table(data=rows), *place)
+            yield entry.tag, names.as_value(trackio.Table(data=rows), *place)
         if medium.kind in ("video", "image"):
             facts = medium.facts()
-            file = media_folder(*place) / Path(entry.path).name
+            file = names.media_folder(*place) / Path(entry.path).name
             file.write_bytes(entry.content())
             if medium.kind == "image":
                 value: Any = trackio.Image(file, facts.get("caption"))
             else:
                 value = trackio.Video(file, caption_of(facts, entry.step))
-            yield entry.tag, as_file(value, file)
+            yield entry.tag, names.as_file(value, file)
 
     def _write(self, trial: TrialInfo, row: dict[str, Any], step: int, seconds: float, id: str) -> None:
         run = f"{trial.experiment} {trial.trial_id}"
@@ -148,7 +141,7 @@ class TrackioBackend(Backend):
     def _project_of(self, trial: TrialInfo) -> str:
         """Return the project of a trial. Raises ValueError if Trackio keeps the experiment's name for itself."""
         if self._project is None:
-            check_project(trial.experiment)
+            names.check_project(trial.experiment)
         return self._project or trial.experiment
 
     @override
