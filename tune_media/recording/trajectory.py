@@ -48,7 +48,10 @@ class TrajectoryBuilder:
     def finish(self) -> Trajectory:
         """Return the steps as columns; what a row does not have is None there."""
         names = dict.fromkeys(["step", "reward", *(name for row in self._rows for name in row)])
-        columns = {name: _of_one_kind([row.get(name) for row in self._rows]) for name in names}
+        columns = {name: [row.get(name) for row in self._rows] for name in names}
+        for name, values in columns.items():
+            if any(isinstance(value, str) for value in values):  # lists that only some steps had at one length
+                columns[name] = [_json_text(value) if isinstance(value, np.ndarray) else value for value in values]
         note = f"the last {self._cut} steps are left out: more than {self._most} bytes" if self._cut else None
         return Trajectory(columns, note)
 
@@ -92,13 +95,6 @@ def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any
             yield name, _json_text(value)
         else:
             yield name, array.item() if array.ndim == 0 else array
-
-
-def _of_one_kind(values: list[Any]) -> list[Any]:
-    """Return a column; its arrays as text if other values are, such as lists that only some steps had at one length."""
-    if any(isinstance(value, str) for value in values):
-        return [_json_text(value) if isinstance(value, np.ndarray) else value for value in values]
-    return values
 
 
 def _json_text(value: Any) -> str:

@@ -24,7 +24,14 @@ def in_fork(play: Callable[[], Pictures]) -> Pictures:
         try:
             os.close(reader)
             with os.fdopen(writer, "wb") as answer:
-                pickle.dump(_outcome(play), answer)
+                result: Pictures | Exception
+                try:
+                    result = play()
+                except (ReplayDiffers, RenderError) as error:
+                    result = error
+                except Exception as error:
+                    result = RuntimeError(error_text(error))
+                pickle.dump(result, answer)
         finally:
             os._exit(0)
     os.close(writer)
@@ -37,12 +44,3 @@ def in_fork(play: Callable[[], Pictures]) -> Pictures:
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
-
-
-def _outcome(play: Callable[[], Pictures]) -> Pictures | Exception:
-    try:
-        return play()
-    except (ReplayDiffers, RenderError) as error:
-        return error
-    except Exception as error:
-        return RuntimeError(error_text(error))

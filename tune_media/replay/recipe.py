@@ -1,8 +1,7 @@
 """The recipe of an env: all that it takes to make the env again, in another process, now or years later.
 
-A recipe is executable by nature: it holds the function that makes the env, pickled, and reading it runs code. So it is
-a separate file, ``<experiment>/media_recipes/<hash>.pickle``, and only the process that plays tapes reads it. Tapes,
-indices and episode data hold no pickles; they name a recipe by its hash.
+It holds the function that makes the env, pickled, so reading it runs code. It is a separate file,
+``<experiment>/media_recipes/<hash>.pickle``, that tapes name by its hash, and only the process that plays them reads.
 """
 
 from __future__ import annotations

@@ -62,8 +62,11 @@ class Actions:
         elif self._like is not None and _is_like(action, self._like):
             self._append_array(action)
         else:
-            if self._like is not None:
-                self._unpack()
+            if self._like is not None:  # from now on, actions of any type are held
+                each = [pack_exactly(self[index]) for index in range(self._count)]
+                self._like, self._number, self._packed, self.nbytes = None, None, bytearray(), 0
+                for content in each:
+                    self._add_packed(content)
             self._append_any(action)
         self._count += 1
 
@@ -125,13 +128,6 @@ class Actions:
             for action in map(unpack, unpack(content)):
                 actions.append(action)
         return actions
-
-    def _unpack(self) -> None:
-        """Hold actions of any type from now on."""
-        each = [pack_exactly(self[index]) for index in range(self._count)]
-        self._like, self._number, self._packed, self.nbytes = None, None, bytearray(), 0
-        for content in each:
-            self._add_packed(content)
 
     def _add_packed(self, content: bytes) -> None:
         self._each.append(content)
@@ -290,7 +286,10 @@ class Tape:
         header |= {"checks": [len(self.checks), len(checks)], "actions": facts}
         packed = pack_exactly(header)
         content = struct.pack("<I", len(packed)) + packed + checks + actions
-        return _MAGIC + bytes([VERSION]) + _compressed(content)
+        if len(content) > 2**_SMALL:
+            return _MAGIC + bytes([VERSION]) + zlib.compress(content, _LEVEL)
+        stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, _SMALL, memLevel=5)
+        return _MAGIC + bytes([VERSION]) + stream.compress(content) + stream.flush()
 
     @classmethod
     def unpacked(cls, content: bytes) -> Tape:
@@ -343,13 +342,6 @@ def checksum(value: Any, start: int = 0) -> int:
     if hasattr(value, "__array__"):
         return _of_array(as_array(value), start)
     return int(crc32c(without_address(repr(value)).encode(), start))
-
-
-def _compressed(content: bytes) -> bytes:
-    if len(content) > 2**_SMALL:
-        return zlib.compress(content, _LEVEL)
-    stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, _SMALL, memLevel=5)
-    return stream.compress(content) + stream.flush()
 
 
 def _of_array(array: np.ndarray[Any, Any], start: int) -> int:

@@ -55,7 +55,10 @@ class TapeRecorder:
         self._users = 1
         self._number = 0  # of the episode that runs
         self._check = 0
-        self._dtype = _dtype_of(getattr(env, "unwrapped", env))
+        core = getattr(env, "unwrapped", env)
+        dtype = getattr(getattr(core, "observation_space", None), "dtype", None)
+        # of the observations, if they are arrays of numbers or numbers
+        self._dtype = dtype if isinstance(dtype, np.dtype) and dtype.kind in NUMBERS else None
         self._reward: Any = None  # of the step that is made: the sum of the innermost env's numbers
         self.batch: Batch | None = None  # may put the steps on the tapes, if the env is one of a vector env
         self._fault: str | None = None  # why the running episode cannot be checked
@@ -65,7 +68,6 @@ class TapeRecorder:
         self._step, self._reset = env.step, env.reset
         env.step, env.reset = self.step, self.reset
         env.__dict__[_KEY] = self
-        core = getattr(env, "unwrapped", env)
         self._core = core if core is not env and hasattr(core, "step") and hasattr(core, "__dict__") else None
         if self._core is not None:
             # Bound methods, not closures: a deep copy of the env gets its own methods.
@@ -202,8 +204,10 @@ class TapeRecorder:
         Both are added as a vector env holds them. What cannot be added makes the episode unfit.
         """
         try:
-            if type(observation) is not np.ndarray or observation.dtype != self._dtype:
-                observation = self._as_in_a_batch(observation)
+            is_of_space = type(observation) is np.ndarray and observation.dtype == self._dtype
+            if self._dtype is not None and not is_of_space:
+                with contextlib.suppress(Exception):  # of another kind
+                    observation = np.asarray(observation).astype(self._dtype, casting="same_kind", copy=False)
             self._check = checksum(observation, self._check)
             if not isinstance(reward, float):  # most are
                 if isinstance(reward, (np.ndarray, np.bool_)) and reward.size == 1:
@@ -214,13 +218,6 @@ class TapeRecorder:
             self._reward = reward if self._reward is None else self._reward + reward
         except Exception as error:
             self._cannot_compare(error)
-
-    def _as_in_a_batch(self, observation: Any) -> Any:
-        """Return an observation as an array of the type of its space, unless it is of another kind."""
-        if self._dtype is not None:
-            with contextlib.suppress(Exception):
-                return np.asarray(observation).astype(self._dtype, casting="same_kind", copy=False)
-        return observation
 
     def _add_end(self, terminated: Any, truncated: Any) -> None:
         """Add the reward of a step, and whether the episode ended with it. Infos are not added: they may hold times."""
@@ -261,12 +258,6 @@ def _has_ended(terminated: Any, truncated: Any) -> bool:
 def _is_flag(value: Any) -> bool:
     """Return whether a value is one that a vector env takes for a truth value."""
     return type(value) is bool or value is None or isinstance(value, (np.bool_, *_NUMBERS))
-
-
-def _dtype_of(env: Any) -> np.dtype[Any] | None:
-    """Return the type of an env's observations, if they are arrays of numbers or numbers."""
-    dtype = getattr(getattr(env, "observation_space", None), "dtype", None)
-    return dtype if isinstance(dtype, np.dtype) and dtype.kind in NUMBERS else None
 
 
 def tape_recorder_of(env: Any) -> TapeRecorder | None:
