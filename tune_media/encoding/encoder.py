@@ -230,7 +230,7 @@ class VideoEncoder:
             self._stream.codec_context.gop_size = self._keyframes_every
 
     def _encode_held(self) -> None:
-        """Encode what is held, and from now on each frame as it arrives."""
+        """Encode the held frames, and from now on each frame as it arrives."""
         assert self._held is not None
         self._open()
         held, self._held = self._held, None

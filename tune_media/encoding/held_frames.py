@@ -1,4 +1,4 @@
-"""Frames that wait for their encoder, each as what has changed since the one before, compressed without loss."""
+"""Frames that wait for their encoder, each as its difference from the one before, compressed without loss."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class HeldFrames:
         latest[...] = reordered
 
     def end(self) -> None:
-        """Free what only further frames need."""
+        """Free the memory that only further frames need."""
         self._latest = None
 
     def drain(self) -> Iterator[Frame]:

@@ -1,4 +1,4 @@
-"""Checks of arguments that recorders have in common: what cannot work fails where it is given."""
+"""Checks of arguments that recorders have in common; an impossible one fails when it is given."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _check_frame(frame: Any, video: VideoOptions | None) -> None:
 
 
 def as_indices(argument: str, values: Iterable[int] | int | None, count: int | None = None) -> frozenset[int] | None:
-    """Return indices as a set; None stands for all. Raises ValueError if there is none, or one that cannot be."""
+    """Return indices as a set, or None for all. Raises ValueError if there is none, or an impossible one."""
     if values is None:
         return None
     try:

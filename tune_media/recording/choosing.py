@@ -24,7 +24,7 @@ Raised = list[tuple[Selector, Exception]]  # the selectors that raised, which ch
 
 
 def survivors(records: Sequence[EpisodeRecord], selectors: Iterable[Selector]) -> tuple[set[str], Raised]:
-    """Return the ids of one env runner's candidates that may still win over all env runners', and what raised."""
+    """Return the ids of one env runner's candidates that may still win over all env runners', and the errors."""
     ids: set[str] = set()
     raised: Raised = []
     for selector in selectors:

@@ -54,7 +54,7 @@ class AllFrames:
 
 @dataclass(frozen=True)
 class OnTape:
-    """An episode's tape, and what becomes of its frames."""
+    """An episode's tape, and the fate of its frames."""
 
     tape: RunningTape
     recipe: str | None = None  # the hash of the recipe that makes its env again, or None if not known
@@ -168,7 +168,7 @@ class RunningEpisode:
         self.note = self.note or f"no clip: {reason}"
 
     def data(self, metrics: Mapping[str, float], facts: Mapping[str, Any]) -> EpisodeData:
-        """Return its record, series and values now that it is over; ``facts`` win over what was counted here."""
+        """Return its record, series and values now that it is over; ``facts`` win over the counts here."""
         may_be_rendered = self.is_rendered_later and self.is_candidate
         is_encoded = self.clips is not None and self.clips.are_encoded
         fields = {

@@ -1,6 +1,6 @@
 """The single frames of an episode that are rendered while it runs, so that a replay can be compared with it.
 
-How many there are follows from counts, medians and the quickest frame: a slow one, or a busy machine, changes nothing.
+Their number follows from counts, medians and the quickest frame: a slow one, or a busy machine, changes nothing.
 """
 
 from __future__ import annotations

@@ -273,7 +273,7 @@ def _values_remedy(array: np.ndarray[Any, Any], view: FrameFunction | str) -> st
 
 
 def _instead(expression: str, view: FrameFunction | str) -> str:
-    """Return how to change what is recorded; ``{}`` in the expression is the picture of now."""
+    """Return how to change the recorded picture, which is ``{}`` in the expression."""
     if isinstance(view, str):
         return f"pass frame=lambda env: {expression.format(f'env.{view}()')}"
     return f"let frame= return {expression.format('picture')}"
@@ -351,7 +351,7 @@ def describe(env: Any) -> str:
 
 
 def _innermost(env: Any) -> tuple[Any, str | None]:
-    """Return the first sub-env without its wrappers, and the id with which a user makes it; None if it has none."""
+    """Return the first sub-env without its wrappers, and the id with which a user makes it, or None."""
     inner = sub_env(env, 0)
     base = getattr(env if inner is None else inner, "unwrapped", env)
     id = getattr(getattr(base, "spec", None), "id", None)

@@ -42,10 +42,7 @@ class SeedTurns:
 
 
 class SeededResets:
-    """Gives each reset of an env the next of its seeds, whatever seed the caller passes.
-
-    It takes the place of the env's ``reset`` on the env object itself, so that the env keeps its type and wrappers.
-    """
+    """Replaces the ``reset`` on an env object: each gets the next of its seeds, whatever seed the caller passes."""
 
     def __init__(self, env: Any, seeds: Sequence[int] | SeedTurns) -> None:
         self.turns = seeds if isinstance(seeds, SeedTurns) else SeedTurns(seeds)

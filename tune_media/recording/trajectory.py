@@ -46,7 +46,7 @@ class TrajectoryBuilder:
         self._most = min(self._most, self.nbytes - 1)
 
     def finish(self) -> Trajectory:
-        """Return the steps as columns; what a row does not have is None there."""
+        """Return the steps as columns, with None for a missing value."""
         names = dict.fromkeys(["step", "reward", *(name for row in self._rows for name in row)])
         columns = {name: [row.get(name) for row in self._rows] for name in names}
         for name, values in columns.items():
@@ -98,7 +98,7 @@ def _leaves(name: str, value: Any, space: Any = None) -> Iterator[tuple[str, Any
 
 
 def _json_text(value: Any) -> str:
-    """Return a value as JSON text; what JSON does not have is left out by name."""
+    """Return a value as JSON text; parts that JSON does not have are left out by name."""
     if isinstance(value, Mapping):
         return json_bytes({str(key): _plain_or_note(item, str(key)) for key, item in value.items()}).decode()
     return json_bytes(_plain_or_note(value, "a value")).decode()

@@ -85,7 +85,7 @@ class BatchTaping(Batch):
             slot.begin(tape, self._begun)
 
     def step(self, step: Callable[[Any], Any], actions: Any) -> Any:
-        """Step the vector env, and return what ``step`` does; sub-envs whose episodes are over are reset instead."""
+        """Step the vector env, and return its result; sub-envs whose episodes are over are reset instead."""
         if not self.is_of_use:
             return step(actions)
         self._begun += 1
@@ -123,7 +123,7 @@ class BatchTaping(Batch):
         return True
 
     def _put_results(self, observations: Any, rewards: Any, terminated: Any, truncated: Any) -> bool | None:
-        """Copy what the vector env returned; return whether any episode is over, None if it cannot be copied."""
+        """Copy a result of the vector env; return whether any episode is over, or None if it cannot be copied."""
         if not type(observations) is type(rewards) is type(terminated) is type(truncated) is np.ndarray:
             return None
         if self._rows is None and not self._make_room(observations):

@@ -28,7 +28,7 @@ _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
 
 
 def run() -> None:
-    """Run ``main`` in a fork of this process; it ends with this one, and takes along what its envs have started."""
+    """Run ``main`` in a fork of this process; it ends with this one, and with it the processes of its envs."""
     # Ray kills the processes that a worker has started when the worker ends, and not those that these have started
     asking, guard = os.getppid(), os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

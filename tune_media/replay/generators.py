@@ -71,7 +71,7 @@ class EnvGenerators:
         self.classes: tuple[type, ...] = ()  # of the env, its wrappers and their objects, as far as the walk has come
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was found: a copy is of another env."""
+        """Leave out the places: a copy is of another env."""
         return EnvGenerators(self._env).__dict__
 
     def begin_episode(self) -> None:
@@ -141,10 +141,7 @@ class Snapshot:
 
 
 class RenderGuard:
-    """Puts all random generators back that rendering a frame has moved: a frame that we take changes no number.
-
-    Numbers that another thread draws meanwhile from ``random``, NumPy or torch, it draws once more.
-    """
+    """Puts back all random generators that rendering a frame has moved; numbers that other threads draw come twice."""
 
     def __init__(self, generators: EnvGenerators | None) -> None:
         self._generators = generators

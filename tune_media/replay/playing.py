@@ -21,16 +21,15 @@ EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")  # the env runner w
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be played; the message says why, and what to do."""
+    """A checkpoint cannot be played; the message says why, and names the remedy."""
 
 
 @dataclass(frozen=True)
 class PlayerSettings:
     """How the policy of a checkpoint is played."""
 
-    explore: bool | None = None  # None: as in the evaluations of the training
-    # ``evaluation`` or ``training``; None: those of the evaluations, if the training had any of its own
-    connectors: str | None = None
+    explore: bool | None = None  # by default, as in the evaluations of the training
+    connectors: str | None = None  # ``evaluation`` or ``training``; by default, those of evaluations, if there are any
     env: Callable[[Any], Any] | None = None  # makes the envs instead: a function of the ``env_config``
     env_config: Mapping[str, Any] = field(default_factory=dict)  # keys that have other values
     success: Success | None = None  # as of ``record_episodes``; by default, as in the training
@@ -41,22 +40,19 @@ class PlayerSettings:
 class PlayedAs:
     """The circumstances in which a checkpoint was played."""
 
-    explore: bool | None  # None: not known, since it is not RLlib's
+    explore: bool | None  # or None if not known, since it is not RLlib's
     connectors: str | None  # ``evaluation`` or ``training``, or None if it has none of RLlib's
     note: str | None = None  # why the trial's own numbers, or the policy as it was trained, may differ
 
 
 @contextlib.contextmanager
 def same_process_state() -> Iterator[None]:
-    """Give Python's, NumPy's and torch's generators, and torch's threads, back what they had before a ``with`` block.
-
-    Inside, torch uses one thread, as in RLlib's env runners: with several, sums are rounded differently.
-    """
+    """Restore Python's, NumPy's and torch's generators, and torch's threads, after a ``with`` block."""
     torch = sys.modules.get("torch")
     of_python, of_numpy = random.getstate(), np.random.get_state()
     if torch is not None:
         of_torch, threads = torch.get_rng_state(), torch.get_num_threads()
-        torch.set_num_threads(1)
+        torch.set_num_threads(1)  # as in RLlib's env runners: with several, sums are rounded differently
     try:
         yield
     finally:

@@ -107,7 +107,7 @@ class LoadedRecipe:
     make_env: Creator
     config: Mapping[str, Any]
     num_workers: int = 0  # the number of remote env runners
-    frame: FrameSource = None  # the recorder's source of frames; None: ``render()``
+    frame: FrameSource = None  # the recorder's source of frames, ``render()`` by default
     video: VideoOptions | None = None  # of the recorder's clips, or None if not known
 
     @classmethod

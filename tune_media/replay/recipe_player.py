@@ -58,7 +58,7 @@ class RecipePlayer:
         self._on_compared: Callable[[int, int], None] = lambda step, steps: None
 
     def answer(self, request: dict[str, Any], tell: Tell) -> None:
-        """Do what is asked for (``do``: ``check``, ``prove`` or ``render``, and its arguments); write the answer."""
+        """Write the answer to a request (``do``: ``check``, ``prove`` or ``render``, and its arguments)."""
         do = request.pop("do")
         self._on_compared = lambda step, steps: tell(step=step, steps=steps, is_compared=True)
         try:

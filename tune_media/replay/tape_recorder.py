@@ -199,10 +199,7 @@ class TapeRecorder:
         return result
 
     def _add(self, observation: Any, reward: Any = 0.0) -> None:
-        """Add an observation to the checksum; a reward that is a number is added with the end of the step.
-
-        Both are added as a vector env holds them. What cannot be added makes the episode unfit.
-        """
+        """Add an observation to the checksum as a vector env holds it; a reward that is a number waits for the end."""
         try:
             is_of_space = type(observation) is np.ndarray and observation.dtype == self._dtype
             if self._dtype is not None and not is_of_space:
@@ -233,7 +230,7 @@ class TapeRecorder:
         self._fault = self._fault or f"its observations and rewards cannot be compared ({error_text(error)})"
 
     def _plain_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of a reset's options; what is no plain data makes the episode unfit."""
+        """Return a copy of a reset's options; other than plain data make the episode unfit."""
         if not any(options.values()):  # RLlib and most others give none
             return dict(options)
         try:
@@ -267,7 +264,7 @@ def tape_recorder_of(env: Any) -> TapeRecorder | None:
 
 
 def task_in(env: Any) -> Any:
-    """Return a copy of the task of a curriculum env (``get_task``, ``set_task``); None if it has none."""
+    """Return a copy of the task of a curriculum env (``get_task``, ``set_task``), or None."""
     holder = task_holder(env)
     if holder is None:
         return None
@@ -278,7 +275,7 @@ def task_in(env: Any) -> Any:
 
 
 def task_holder(env: Any) -> Any:
-    """Return the env, of those that an env wraps, that has a task; None if none has."""
+    """Return the first of an env and those that it wraps that has a task, or None."""
     for candidate in inside(env):
         if hasattr(type(candidate), "get_task") and hasattr(type(candidate), "set_task"):
             return candidate
