@@ -30,14 +30,13 @@ class Place(NamedTuple):
     >>> place_of("evaluation", {}).inside("env_runners").inside("episodes").inside("best").key
     'episodes/best'
     >>> place_of("eval/rollout", None)
-    Place(section='eval', path=('rollout',), depth=0)
+    Place(section='eval', path=('rollout',))
     >>> place_of("rollout", None)
-    Place(section='train', path=('rollout',), depth=0)
+    Place(section='train', path=('rollout',))
     """
 
     section: str  # ``train``, ``evaluation``, or another top-level key that means an evaluation, such as ``eval``
     path: tuple[str, ...] = ()  # the keys inside the section
-    depth: int = 0  # how many lists lie around the place
 
     @property
     def key(self) -> str:
@@ -46,7 +45,7 @@ class Place(NamedTuple):
 
     def inside(self, name: str) -> Place:
         """Return the place of an entry of the dict that lies here."""
-        return self if not self.path and name in _TRANSPARENT else Place(self.section, (*self.path, name), self.depth)
+        return self if not self.path and name in _TRANSPARENT else Place(self.section, (*self.path, name))
 
 
 def place_of(name: str, value: Any) -> Place:
@@ -89,7 +88,7 @@ class ContentIds:
         for part in content:
             digest.update(part)
         digest.update(repr((place.section, place.path)).encode("utf-8", "surrogatepass"))
-        may_repeat = place._replace(depth=0) in self._windows or (may_repeat_in_training and place.section == TRAIN)
+        may_repeat = place in self._windows or (may_repeat_in_training and place.section == TRAIN)
         token = None if may_repeat else section_round(self._result, place.section)
         nth = 1
         if token:  # else a window of Ray 2.50 may hold it twice

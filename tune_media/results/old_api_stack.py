@@ -32,7 +32,6 @@ RECORDER = "rllib"
 _LEVELS = ("env_runners", "sampler_results")
 _MEDIA, _HISTOGRAMS, _METRICS = "episode_media", "hist_stats", "custom_metrics"
 _RETURNS, _LENGTHS = "episode_reward", "episode_lengths"
-_MAX_LEVELS = 64  # deeper parts of a value do not count when it is recognised
 
 
 @dataclass
@@ -64,9 +63,8 @@ def new_episodes(result: dict[str, Any], windows: Windows, unstored: Callable[[s
         level = next((name for name in _LEVELS if _is_legacy(part.get(name))), None)
         place = part[level] if level else part
         if _is_legacy(place):
-            at = (*path, *((level,) if level else ()))
             try:
-                new = _Section(result, section, place, at, windows, unstored).read()
+                new = _Section(result, section, place, (*path, *((level,) if level else ())), windows, unstored).read()
             except Exception as error:  # for example, returns that are not numbers
                 unstored(f"the episodes of {section} could not be read: {error_text(error)}")
                 continue
@@ -189,10 +187,10 @@ class _Section:
             self._unstored(str(error))
 
     def _episode(self, index: int, draft: _Draft) -> EpisodeData:
-        at = index - self._new
-        length = self._lengths[at] if len(self._lengths) >= self._new else 0
+        number = index - self._new  # from the end
+        length = self._lengths[number] if len(self._lengths) >= self._new else 0
         name = f"{self._section}-{self._result.get('training_iteration')}-{index}"
-        record = self._record(name, float(self._returns[at]), length, draft.metrics)
+        record = self._record(name, float(self._returns[number]), length, draft.metrics)
         return EpisodeData(record, draft.series, draft.values)
 
     def _record(
@@ -252,7 +250,7 @@ def _overlap(before: list[Any], now: list[Any]) -> int:
     return borders[-1] if before and now else 0
 
 
-def _digest(value: Any, around: tuple[int, ...] = ()) -> Any:
+def _digest(value: Any) -> Any:
     """Return a stand-in that is equal for equal values: a number or text itself, a digest of an array."""
     if is_a(value, np.generic):
         value = value.item()
@@ -262,10 +260,8 @@ def _digest(value: Any, around: tuple[int, ...] = ()) -> Any:
         return value
     if is_a(value, np.ndarray):
         return hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
-    if id(value) not in around and len(around) < _MAX_LEVELS:
-        inside = (*around, id(value))
-        if is_a(value, Mapping):
-            return tuple((shown(key, str), _digest(item, inside)) for key, item in value.items())
-        if is_a(value, (list, tuple)):
-            return tuple(_digest(item, inside) for item in value)
+    if is_a(value, Mapping):
+        return tuple((key, _digest(item)) for key, item in value.items())
+    if is_a(value, (list, tuple)):
+        return tuple(map(_digest, value))
     return type(value).__qualname__

@@ -18,14 +18,12 @@ from tune_media.results.content_ids import ContentIds, Place, place_of
 from tune_media.results.raw_clips import RawVideo, advice, id_parts_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.values.convert import converted
-from tune_media.values.foreign import is_a, is_readable, shown
+from tune_media.values.foreign import is_a, is_readable
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
 from tune_media.values.secrets import error_text
 
 _NOT_READ = frozenset({"config"})  # large, and never media
-_MAX_DEPTH = 32
-_MAX_TOLD_PARTS = 8
 _LARGE_BYTES = 4_000_000  # an array of this size slows down every logger
 _SCALARS = frozenset({int, float, bool, complex, str, bytes, type(None), *np.sctypeDict.values()})  # hold no media
 _SEQUENCES = (list, tuple, set, frozenset, deque)  # Ray 2.50 reports a metric that has a window as a deque
@@ -49,14 +47,15 @@ def replace_media(
 ) -> None:
     """Replace each medium of a result by what ``place`` returns for it, in place; a list of media becomes a tuple.
 
-    ``unread`` gets the key of each value that cannot be read, and the remedy. ``windows`` are the places that were a
+    ``clean_result`` comes first: then keys are text, and no container holds itself, raises or is too deep. ``unread``
+    gets the key of each value that cannot be read, and the remedy. ``windows`` are the places that were a
     window in the trial's results so far, and change. What ``place`` raises is passed on.
     """
     _ResultWalk(result, place, raw_fps, unread, set() if windows is None else windows).run()
 
 
 class _ResultWalk:
-    """One walk through a result. It reads each container once, and a value that raises costs only itself."""
+    """One walk through a result that is clean."""
 
     def __init__(
         self,
@@ -68,107 +67,75 @@ class _ResultWalk:
     ) -> None:
         self._result, self._place, self._raw_fps, self._unread = result, place, raw_fps, unread
         self._windows = windows
-        # Each container met so far with its replacement; it is held so that its id() is not given to another object.
+        # Each sequence met so far with its replacement; it is held so that its id() is not given to another object.
         self._seen: dict[int, tuple[Any, Any]] = {}
         self._ids = ContentIds(result, windows)
-        self._of_place: Exception | None = None  # raised by `place`, so it is not ours to catch
 
     def run(self) -> None:
-        self._seen[id(self._result)] = self._result, self._result
         for key, value in list(self._result.items()):
-            if type(value) in _SCALARS:
-                continue
-            name = key if type(key) is str else shown(key, str)
-            if name not in _NOT_READ:
-                self._entry(self._result, key, value, place_of(name, value))
+            if type(value) not in _SCALARS and key not in _NOT_READ:
+                self._entry(self._result, key, value, place_of(key, value))
 
-    def _dict(self, mapping: dict[Any, Any], at: Place) -> None:
-        if id(mapping) in self._seen or self._is_too_deep(at):
-            return
-        self._seen[id(mapping)] = mapping, mapping
+    def _dict(self, mapping: dict[str, Any], place: Place) -> None:
         for key, value in list(dict.items(mapping)):  # a subclass may override items()
             if type(value) not in _SCALARS:
-                self._entry(mapping, key, value, at.inside(key if type(key) is str else shown(key, str)))
+                self._entry(mapping, key, value, place.inside(key))
 
-    def _entry(self, mapping: dict[Any, Any], key: Any, value: Any, at: Place) -> None:
-        try:
-            if is_a(value, dict):
-                self._dict(value, at)
-                return
-            replaced = self._value(value, at)
-            if replaced is not value:
-                mapping[key] = replaced
-        except Exception as error:
-            self._cannot_read(value, at, error)
+    def _entry(self, mapping: dict[str, Any], key: str, value: Any, place: Place) -> None:
+        if is_a(value, dict):
+            self._dict(value, place)
+            return
+        replaced = self._value(value, place)
+        if replaced is not value:
+            mapping[key] = replaced
 
-    def _value(self, value: Any, at: Place) -> Any:
+    def _value(self, value: Any, place: Place) -> Any:
         """Return the replacement of a value that is not a dict: the value itself if it holds no media."""
         if type(value) in _SCALARS:
             return value
         if is_a(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None:
-            return self._objects(value, at)
+            return self._objects(value, place)
         if not is_a(value, (Medium, np.ndarray, *_SEQUENCES)):
-            value = self._converted(value, at)
+            value = self._converted(value, place)
         if is_a(value, (Medium, np.ndarray)):
-            media = self._media(value, at)
+            media = self._media(value, place)
             if media is None:
                 return value
-            placed = [self._put(FoundMedium(at.section, at.key, medium)) for medium in media]
+            placed = [self._place(FoundMedium(place.section, place.key, medium)) for medium in media]
             return placed[0] if len(placed) == 1 else tuple(placed)
-        if is_a(value, _SEQUENCES) and not self._is_too_deep(at):
-            return self._sequence(value, at._replace(depth=at.depth + 1))
-        return value
+        return self._sequence(value, place) if is_a(value, _SEQUENCES) else value
 
-    def _objects(self, array: npt.NDArray[Any], at: Place) -> Any:
+    def _objects(self, array: npt.NDArray[Any], place: Place) -> Any:
         """Return the replacement of an array of objects."""
         if id(array) not in self._seen:
             self._seen[id(array)] = array, array
             items = tuple(array.ravel().tolist())
-            replaced = self._value(items, at._replace(depth=at.depth + 1))
+            replaced = self._value(items, place)
             if replaced is not items:
                 self._seen[id(array)] = array, replaced if array.ndim else replaced[0]
         return self._seen[id(array)][1]
 
-    def _put(self, medium: FoundMedium) -> Any:
-        try:
-            return self._place(medium)
-        except Exception as error:
-            self._of_place = error
-            raise
-
-    def _cannot_read(self, value: Any, at: Place, error: Exception) -> None:
-        if error is self._of_place:
-            raise error
-        self._unread(at.key, f"{type(value).__name__} could not be read: {error_text(error)}")
-
-    def _is_too_deep(self, at: Place) -> bool:
-        if at.depth + len(at.path) <= _MAX_DEPTH:
-            return False
-        key = "/".join(at.path[:_MAX_TOLD_PARTS])
-        self._unread(key, f"media more than {_MAX_DEPTH} levels down are not looked for; report them further up")
-        return True
-
-    def _converted(self, value: Any, at: Place) -> Any:
+    def _converted(self, value: Any, place: Place) -> Any:
         """Convert a value of another library; a tensor of one number becomes that number."""
         try:
             made = converted(value)
             if made is not value and isinstance(made, Medium):
-                self._ids.identify(made, at)
+                self._ids.identify(made, place)
         except Exception as error:
-            self._cannot_read(value, at, error)
+            self._unread(place.key, f"{type(value).__name__} could not be read: {error_text(error)}")
             return value if is_readable(value) else f"<{type(value).__name__}>"
         return made.item() if is_a(made, np.ndarray) and made.ndim == 0 else made
 
-    def _sequence(self, values: Any, at: Place) -> Any:
+    def _sequence(self, values: Any, place: Place) -> Any:
         if _SCALARS.issuperset(map(type, values)):
             return values
         if id(values) in self._seen:
             return self._seen[id(values)][1]
         self._seen[id(values)] = values, values
         if is_a(values, deque):
-            self._windows.add(at._replace(depth=0))
+            self._windows.add(place)
         items = list(values)
-        replaced = [self._item(item, index, at) for index, item in enumerate(items)]
+        replaced = [self._item(item, index, place) for index, item in enumerate(items)]
         if all(new is item for new, item in zip(replaced, items, strict=True)):
             return values
         kept_tuples = any(new is item and is_a(item, tuple) for new, item in zip(replaced, items, strict=True))
@@ -180,35 +147,32 @@ class _ResultWalk:
         self._seen[id(values)] = values, placed
         return placed
 
-    def _item(self, item: Any, index: int, at: Place) -> Any:
+    def _item(self, item: Any, index: int, place: Place) -> Any:
         """Return the replacement of an item of a sequence."""
-        try:
-            if not is_a(item, dict):
-                return self._value(item, at)
-            self._dict(item, at._replace(path=(*at.path, str(index))))
-        except Exception as error:
-            self._cannot_read(item, at, error)
+        if not is_a(item, dict):
+            return self._value(item, place)
+        self._dict(item, place._replace(path=(*place.path, str(index))))
         return item
 
-    def _media(self, value: Any, at: Place) -> list[Medium] | None:
+    def _media(self, value: Any, place: Place) -> list[Medium] | None:
         if isinstance(value, Medium):
             return [value]
         layout = raw_layout(value)
         if layout is not None:
             clips = value if value.ndim == 5 else value[np.newaxis]
-            ids = [self._ids.id_of(id_parts_of(clip), at) for clip in clips]
+            ids = [self._ids.id_of(id_parts_of(clip), place) for clip in clips]
             return [RawVideo(clip, layout, self._raw_fps, *id) for clip, id in zip(clips, ids, strict=True)]
         pixels = raw_pixels(value)
         if pixels is not None:
             image = Image(pixels)
-            self._ids.identify(image, at, may_repeat_in_training=True)
+            self._ids.identify(image, place, may_repeat_in_training=True)
             return [image]
         instead = advice(value)
         if instead is not None:
-            self._unread(at.key, instead)
+            self._unread(place.key, instead)
         elif value.nbytes > _LARGE_BYTES:
             self._unread(
-                at.key,
+                place.key,
                 f"an array of shape {value.shape} and {value.nbytes / 1e6:.0f} MB is left in the result, and every "
                 "logger handles it; report a tune_media.Video, Image, Histogram or Artifact instead",
             )

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import numpy as np
+
+MAX_LEVELS = 32
+"""How many containers may lie in each other in a value that is walked."""
+MAX_INT_BITS = 1000
+"""Python itself refuses to write or read much larger integers."""
 JSON_KEYS = (bool, int, float, type(None))
 """Types of keys that JSON makes text by itself."""
 
@@ -62,30 +68,66 @@ def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
     return issubclass(type(value), kinds)
 
 
+class UnopenedError(Exception):
+    """Why a container is not walked, in words that follow its name; ``text`` stands for it."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(reason)
+        self.text = text
+
+
+def opened(value: Any, around: tuple[int, ...]) -> Collection[Any]:
+    """Return the items of a container, pairs for a mapping; ``around`` are the ids of the containers around it.
+
+    Raises UnopenedError if it contains itself, is too deep, or raises when it is read: the one rule for all walks.
+    """
+    if id(value) in around:
+        raise UnopenedError("contains itself", "<contains itself>")
+    if len(around) >= MAX_LEVELS:
+        raise UnopenedError(f"is more than {MAX_LEVELS} levels down", "<too deep>")
+    if is_a(value, dict):
+        return dict.items(value)  # a subclass may override items()
+    if type(value) is list or type(value) is tuple:
+        return value
+    try:
+        if is_a(value, np.ndarray):
+            return list(value.flat)
+        return list(value.items() if is_a(value, Mapping) else value)
+    except Exception as error:
+        raise UnopenedError(f"cannot be read ({type(error).__name__})", f"<{type(value).__name__}>") from error
+
+
 def walked(
     value: Any,
     leaf: Callable[[Any, Any], Any],
     place: Any = None,
     inside: Callable[[Any, Any], Any] = lambda place, key: None,
     name_of: Callable[[Any], Any] = lambda key: key,
+    around: tuple[int, ...] = (),
 ) -> Any:
     """Return a copy of dicts, lists and tuples in each other, with what ``leaf`` returns for all other values.
 
-    ``leaf`` gets a value and its place; ``inside`` makes the place of a key, or of a number, from the one around it.
+    ``leaf`` gets a value and its place; ``inside`` makes the place of a key, or of a number, from the one around it. A
+    container that ``opened`` refuses becomes its text.
 
     >>> walked({1: [2, (3,)]}, lambda value, place: -value, name_of=str)
     {'1': [-2, (-3,)]}
     """
+    if not is_a(value, (dict, list, tuple)):
+        return leaf(value, place)
+    try:
+        items = opened(value, around)
+    except UnopenedError as error:
+        return error.text
+
+    around = (*around, id(value))
     if is_a(value, dict):
         return {
-            (name := name_of(key)): walked(item, leaf, inside(place, name), inside, name_of)
-            for key, item in value.items()
+            (name := name_of(key)): walked(item, leaf, inside(place, name), inside, name_of, around)
+            for key, item in items
         }
-    if is_a(value, (list, tuple)):
-        kind = tuple if type(value) is tuple else list
-        items = enumerate(value)
-        return kind(walked(item, leaf, inside(place, number), inside, name_of) for number, item in items)
-    return leaf(value, place)
+    kind = tuple if type(value) is tuple else list
+    return kind(walked(item, leaf, inside(place, i), inside, name_of, around) for i, item in enumerate(items))
 
 
 def key_text(key: Any) -> str:

@@ -23,7 +23,7 @@ from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series, Trajectory
 from tune_media.values.file_medium import FileMedium
-from tune_media.values.foreign import is_a, of_type
+from tune_media.values.foreign import MAX_INT_BITS, MAX_LEVELS, is_a, of_type
 from tune_media.values.histogram import Histogram
 from tune_media.values.image import Image
 from tune_media.values.video import Video
@@ -35,8 +35,7 @@ _CLASSES = {kind.__name__: kind for kind in (*MEDIA, EpisodeRecord, EpisodeData,
 _NAMES: dict[type, str] = {kind: name for name, kind in _CLASSES.items()}
 _TUPLE, _ARRAY, _OBJECT, _LARGE_NUMBER, _SET, _FROZEN_SET, _NUMBER = 1, 2, 3, 4, 5, 6, 7
 _BUFFER = 4096  # bytes at first; msgpack's default of 256 kB takes 80 us for each extension
-_MAX_LEVELS = 32  # of extensions inside each other; each takes 50 kB of the C stack when it is read
-_TOO_DEEP = f"plain data with more than {_MAX_LEVELS} tuples or objects inside each other"
+_TOO_DEEP = f"plain data with more than {MAX_LEVELS} tuples or objects inside each other"
 
 
 def pack(value: Any) -> bytes:
@@ -66,7 +65,9 @@ def pack_each(values: Mapping[str, Any]) -> tuple[bytes, dict[str, Any]]:
     kept, rest = {}, {}
     for name, value in values.items():
         if is_a(value, int) and not is_a(value, bool):
-            kept[name] = value if abs(value) < 2**63 else float(value) if value.bit_length() < 1000 else str(value)
+            kept[name] = (
+                value if abs(value) < 2**63 else float(value) if value.bit_length() <= MAX_INT_BITS else str(value)
+            )
             continue
         try:
             _pack_loosely(value)
@@ -84,7 +85,7 @@ def _pack_loosely(value: Any) -> bytes:
 
 def _packed(value: Any, extended: Callable[[Any, int], Any], level: int = 0, *, is_strict: bool = True) -> bytes:
     def of_inside(inside: Any) -> Any:
-        if level >= _MAX_LEVELS:  # as the reader of it will say
+        if level >= MAX_LEVELS:  # each takes 50 kB of the C stack when it is read
             raise ValueError(_TOO_DEEP)
         return extended(inside, level + 1)
 
@@ -147,7 +148,7 @@ def _packed_array(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def _unpacked(data: bytes | memoryview, level: int = 0) -> Any:
-    if level > _MAX_LEVELS:
+    if level > MAX_LEVELS:
         raise ValueError(_TOO_DEEP)
     how = {"strict_map_key": False, "unicode_errors": "surrogatepass"}
     return unpackb(data, ext_hook=lambda code, inside: _read(code, inside, level + 1), **how)

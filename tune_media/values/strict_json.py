@@ -12,14 +12,12 @@ import numpy as np
 import orjson
 
 from tune_media.values.convert import converted
-from tune_media.values.foreign import is_a, of_type, shown
+from tune_media.values.foreign import MAX_INT_BITS, UnopenedError, is_a, of_type, opened, shown
 from tune_media.values.secrets import error_text
 
-_MAX_LEVELS, _MAX_NAME = 64, 100
+_MAX_NAME = 100
 _MAX_READ_LEVELS = 200  # far below Python's limit of 1,000 calls
 _TOO_DEEP = f"JSON that is nested more than {_MAX_READ_LEVELS} levels deep"
-MAX_INT_BITS = 1000
-"""Python itself refuses to write or read much larger integers."""
 _AS_TEXT = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
 _AS_ASCII = json.JSONEncoder(allow_nan=False)
 _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
@@ -30,8 +28,8 @@ _PLAIN, _CONTAINERS = frozenset({str, bool, type(None)}), frozenset({dict, list,
 def json_bytes(value: Any) -> bytes:
     """Write a value as one line of JSON.
 
-    NumPy numbers and arrays become numbers and lists. NaN and infinity become null, and so does anything that contains
-    itself or is nested too deep. Any other object becomes text. Invisible characters (line ends, marks that change the
+    NumPy numbers and arrays become numbers and lists. NaN and infinity become null. Any other object becomes text, also
+    what contains itself or is nested too deep. Invisible characters (line ends, marks that change the
     direction of writing, lone surrogates) are escaped.
     """
     plain = finite(value)
@@ -105,26 +103,23 @@ def _plain(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
 
 
 def _container(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
-    if id(value) in around or len(around) > _MAX_LEVELS:
-        if name is None:
-            return None
-        why = "contains itself" if id(value) in around else f"is nested more than {_MAX_LEVELS} levels deep"
-        raise TypeError(f"{name if len(name) <= _MAX_NAME else f'{name[:_MAX_NAME]}...'} {why}")
-    inside = (*around, id(value))
+    is_array = is_a(value, np.ndarray)
+    if is_array and not value.dtype.hasobject:
+        is_plain = name is not None and value.dtype.kind in "biufUS"
+        return value.tolist() if is_plain else _plain(value.tolist(), name, around)
     try:
-        if is_a(value, np.ndarray):
-            is_plain = name is not None and value.dtype.kind in "biufUS"
-            return value.tolist() if is_plain else _plain(value.tolist(), name, inside)
-        if is_a(value, Mapping):
-            named = ((key if type(key) is str else shown(key, str), item) for key, item in value.items())
-            return {key: _plain(item, None if name is None else f"{name}/{key}", inside) for key, item in named}
-        return [_plain(item, None if name is None else f"{name}/{i}", inside) for i, item in enumerate(value)]
-    except Exception as error:  # the container raises when it is read
+        items = opened(value, around)
+    except UnopenedError as error:
         if name is None:
-            return shown(value, str)
-        if isinstance(error, TypeError):
-            raise
-        raise TypeError(f"{name} cannot be read: {error_text(error)}") from error
+            return error.text
+        raise TypeError(f"{name if len(name) <= _MAX_NAME else f'{name[:_MAX_NAME]}...'} {error}") from error
+    inside = (*around, id(value))
+    if is_array:
+        return _plain(value.tolist(), name, inside)
+    if is_a(value, Mapping):
+        named = ((key if type(key) is str else shown(key, str), item) for key, item in items)
+        return {key: _plain(item, None if name is None else f"{name}/{key}", inside) for key, item in named}
+    return [_plain(item, None if name is None else f"{name}/{i}", inside) for i, item in enumerate(items)]
 
 
 def parsed_bytes(value: Any) -> bytes:
