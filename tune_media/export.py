@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow.fs
 
-from tune_media.experiment.state import Snapshots
 from tune_media.ray_compat import check_ray
 from tune_media.values.checks import as_shown
 from tune_media.values.options import MediaOptions
@@ -117,7 +116,6 @@ def _export(
 
     exported = ExportSummary()
     catalog = load(path, filesystem)
-    snapshots = Snapshots()
     backend.prepare_export()
     backend.context = Context(options, exported.problems)
     try:
@@ -127,8 +125,7 @@ def _export(
                 continue
             progress(trial.name)
             try:
-                state = snapshots.of(trial.filesystem, trial.experiment)
-                log_trial(backend, FinishedTrial.of(trial, catalog.differing_params, state), exported)
+                log_trial(backend, FinishedTrial.of(trial), exported)
             except AlreadyThereError as error:
                 exported.left_alone[trial.name] = str(error)
             except Exception as error:  # of one trial; the others are logged

@@ -12,7 +12,7 @@ from typing import Any
 from tune_media.callbacks.backend import ROW_KINDS, STATUS_OF, Backend, Report, Status, TrialInfo, until_it_works
 from tune_media.experiment.params import searched_params
 from tune_media.experiment.results import result_step, result_time, without_lists
-from tune_media.experiment.state import ExperimentState, trial_name
+from tune_media.experiment.state import trial_name
 from tune_media.experiment.stored_media import entry_of_line, iteration_of
 from tune_media.experiment.trial_files import Line, TrialFiles
 from tune_media.storage.filesystem import json_object
@@ -55,39 +55,25 @@ class FinishedTrial:
     chosen: Mapping[str, Any] = field(default_factory=dict, repr=False)  # see ``nested_choice``
 
     @classmethod
-    def of(cls, files: TrialFiles, differing: Sequence[str], state: ExperimentState) -> FinishedTrial:
-        """Read a trial; raises OSError if the storage does not answer.
-
-        If no snapshot tells what Tune chose, it is the hyperparameters that are ``differing`` between the trials.
-        """
-        results = files.result_lines()
+    def of(cls, files: TrialFiles) -> FinishedTrial:
+        """Return a trial of a catalog, as it began and ended. Raises OSError."""
+        results, state, id = files.result_lines(), files.tune_state, files.trial_id
         first, last = (json_object(results[0]), json_object(results[-1])) if results else ({}, {})
-        folder = posixpath.basename(files.path.rstrip("/"))
-        by_folder = state.find((), files.path)
-        id = str(first.get("trial_id") or (by_folder and by_folder.trial_id) or min(files.trial_ids, default=folder))
-        saved = state.trials.get(id)
-        chosen = saved.searched if saved is not None else {}
-        config = first.get("config")
+        chosen = state.searched if state else {}
+        config = first.get("config")  # PBT may have written another one since
         config = plain_config(config if isinstance(config, dict) and config else files.read_config(), chosen)
-        if chosen:
-            searched = searched_params(config, chosen)
-        else:
-            searched = {name: files.config[name] for name in differing if name in files.config}
         info = TrialInfo(
             id,
-            saved.name if saved else trial_name(folder, id) or folder,
+            state.name if state else trial_name(files.folder, id) or files.folder,
             posixpath.basename(files.experiment),
             config,
             TrialLocation(files.filesystem, files.path, Path(files.path), id),
-            searched=searched,
+            searched=searched_params(config, chosen) if chosen else files.params,
             time=result_time(first) or files.newest,
         )
-        status: Status = "finished" if last.get("done") is True else "interrupted"
-        if saved is not None and saved.status in STATUS_OF:
-            status = STATUS_OF[saved.status]
-        elif files.has_errors:
-            status = "failed"
-        return cls(files, results, info, status, chosen)
+        ended: Status = "finished" if last.get("done") is True else "interrupted"
+        ended = "failed" if files.has_errors else ended
+        return cls(files, results, info, STATUS_OF.get(state.status, ended) if state else ended, chosen)
 
 
 def log_trial(backend: Backend, trial: FinishedTrial, exported: ExportSummary, patience: float = 60.0) -> None:

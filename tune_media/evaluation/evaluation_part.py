@@ -21,7 +21,6 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay import playing
 from tune_media.replay.tape import Tape
-from tune_media.storage.filesystem import json_object, read_if_there
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.safe_names import name_digest
 from tune_media.viewing import statistics
@@ -200,8 +199,6 @@ def parts_of(series: Sequence[CheckpointSeries], request: Request, name: str, fo
 def store_of(trial: TrialFiles, condition: EnvCondition, name: str, folder: str) -> EvaluatedTrial:
     """Return where the episodes of a trial go in the folder of the evaluation with this name."""
     own_name = trial.name.rpartition("/")[2]  # without that of its experiment
-    content = read_if_there(trial.filesystem, posixpath.join(trial.path, "result.json")) or b""
-    first = json_object(content.partition(b"\n")[0])
-    id = first.get("trial_id") or min(trial.trial_ids, default=own_name)
-    digest = name_digest(f"{name} {condition.label}")[:6]
-    return EvaluatedTrial(trial.filesystem, posixpath.join(folder, own_name + condition.suffix), f"{id}-{digest}")
+    path = posixpath.join(folder, f"{own_name}{condition.suffix}")
+    id = f"{trial.trial_id}-{name_digest(f'{name} {condition.label}')[:6]}"
+    return EvaluatedTrial(trial.filesystem, path, id)

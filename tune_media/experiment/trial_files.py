@@ -11,7 +11,7 @@ import math
 import os
 import posixpath
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +117,21 @@ class TrialFiles:
         return hashlib.blake2s(self.name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
     @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return posixpath.basename(self.path.rstrip("/"))
+
+    @property
     def experiment(self) -> str:
         """The folder of its experiment, on its filesystem."""
         return posixpath.dirname(self.path.rstrip("/"))
+
+    @property
+    def trial_id(self) -> str:
+        """The id of the trial that it has the results of, by these, the index or Tune; else its folder's name."""
+        first = {} if self.is_loop else next(self._each_result(), {})
+        state = self.tune_state
+        return str(first.get("trial_id") or min(self.trial_ids, default=state.trial_id if state else self.folder))
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -129,13 +141,11 @@ class TrialFiles:
     def read(self) -> TrialFiles:
         """Read the index and its lines in the log, and return the trial itself. Raises OSError."""
         contents = read_trial(self.filesystem, self.path, self._columns)
-        stored = [line for line in contents.lines if line.get("status") == STORED]
-        self.media = MediaColumns.of_lines([line for line in stored if line.get("kind") != EpisodeBatch.kind])
-        reports = [line for line in stored if line.get("kind") == EpisodeBatch.kind]
-        self.reports = MediaColumns.of_lines(reports)
-        others = [line for line in contents.lines if line.get("status") != STORED]
-        tapes = [line for line in others if line.get("status") == ONLY_TAPE]
+        stored, others = _parted(contents.lines, "status", STORED)
+        reports, media = _parted(stored, "kind", EpisodeBatch.kind)
+        self.media, self.reports = MediaColumns.of_lines(media), MediaColumns.of_lines(reports)
         self.is_loop = bool(reports) and all(line.get("training_iteration") is None for line in reports)
+        tapes, _ = _parted(others, "status", ONLY_TAPE)
         self.tapes = list({(line["section"], line["key"]): line for line in tapes}.values())
         self.missing = [line for line in others if line.get("status") in (*LOST, *UNRENDERED)]
         self.unrendered = {}
@@ -199,9 +209,14 @@ class TrialFiles:
         return self.config if self.tune_view is None else self.tune_view.searched(self)
 
     @property
+    def tune_state(self) -> TrialState | None:
+        """The trial in Tune's snapshots; None if none has it, or if it was not loaded."""
+        return None if self.tune_view is None else self.tune_view.state(self)
+
+    @property
     def status(self) -> TrialStatus:
         """What became of it, in the words of Tune's last snapshot, with the error if it failed."""
-        state = None if self.tune_view is None else self.tune_view.state(self)
+        state = self.tune_state
         word = state.status.lower() if state else ""
         if word == TRIAL_FAILED and self._error is None:
             with contextlib.suppress(OSError):
@@ -215,7 +230,7 @@ class TrialFiles:
         config = json_file(self.filesystem, path)
         if not config and (read_if_there(self.filesystem, path) or b"{}").strip() != b"{}":
             return UnknownConfig()
-        config = config or params_of_name(posixpath.basename(self.path.rstrip("/")))
+        config = config or params_of_name(self.folder)
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
             return config
@@ -473,6 +488,14 @@ def mark_abandoned(trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
 def version_of(info: pyarrow.fs.FileInfo) -> Version:
     """Return size and modification time of a file, or zeros if there is none."""
     return (info.size or 0, info.mtime_ns or 0) if info.is_file else NO_FILE
+
+
+def _parted(lines: Iterable[Line], name: str, value: str) -> tuple[list[Line], list[Line]]:
+    """Return the lines that have a value in a field, and the others."""
+    parts: tuple[list[Line], list[Line]] = [], []
+    for line in lines:
+        parts[line.get(name) != value].append(line)
+    return parts
 
 
 def _lines_of(stream: Any) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.episodes import EpisodeBatch, EpisodeData, Trajectory
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series, Trajectory
 from tune_media.values.foreign import shown
 from tune_media.values.number import as_number, whole_number
 from tune_media.values.secrets import error_text
@@ -45,19 +45,13 @@ class RecorderEpisodes:
 
 @dataclass(frozen=True)
 class EpisodeReport:
-    """The episodes that one result of a trial reported.
-
-    Attributes:
-        training_iteration: That of the result; None if they belong to none.
-        step: The step that TensorBoard shows for it.
-        clips: The clips of episodes: for each episode id, the id of each clip by its path.
-    """
+    """The episodes that one result of a trial reported."""
 
     trial_id: str
-    training_iteration: int | None
-    step: int
+    training_iteration: int | None  # None if they belong to no result
+    step: int  # that TensorBoard shows for the result
     parts: Sequence[RecorderEpisodes]
-    clips: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    clips: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by episode: the id of each clip by its path
 
     @property
     def has_steps(self) -> bool:
@@ -68,37 +62,24 @@ class EpisodeReport:
 def file_names(step: int, id: str = "") -> str:
     """Return the path of a report's JSON in the trial folder; ``id`` distinguishes two reports at the same step.
 
-    Example:
-        >>> file_names(40_000)
-        'episode_data/data-00040000.json'
+    >>> file_names(40_000), file_names(40_000, "a1")
+    ('episode_data/data-00040000.json', 'episode_data/data-00040000-a1.json')
     """
     return posixpath.join(FOLDER, f"data-{step:08d}{'-' if id else ''}{id}.json")
 
 
 def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
-    """Return the rows of a report's Parquet file, one an episode, without the tapes; maps are lists of pairs.
-
-    Raises:
-        ValueError: It is none, or not whole.
-    """
+    """Return the rows of a report, one an episode, without tapes; maps are lists of pairs. Raises ValueError."""
     try:
         parquet = pyarrow.parquet.ParquetFile(io.BytesIO(content))
-        there = [name for name in WITHOUT_TAPES if name in parquet.schema_arrow.names]
-        table = _read(parquet, there)
+        table = _read(parquet, [name for name in WITHOUT_TAPES if name in parquet.schema_arrow.names])
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
-    missing: dict[str, Any] = dict.fromkeys(name for name in WITHOUT_TAPES if name not in there)
-    return [{**row, **missing} for row in table.to_pylist()]
+    return [{**dict.fromkeys(WITHOUT_TAPES), **row} for row in table.to_pylist()]
 
 
 def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
-    """Return columns of a report's Parquet file, each of the type that this package gives it.
-
-    Raises:
-        OSError: It cannot be read.
-        pyarrow.ArrowException: It is no Parquet file, or a column cannot be of its type.
-        ValueError: It has no such column.
-    """
+    """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError."""
     parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
     there = parquet.schema_arrow.names
     if missing := [name for name in columns if name not in there]:
@@ -107,12 +88,7 @@ def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
 
 
 def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of an episode in a file of a report, of its episodes or its steps.
-
-    Raises:
-        OSError: It cannot be read.
-        pyarrow.ArrowException: It is no Parquet file.
-    """
+    """Return an episode's rows in a file of episodes or of steps. Raises OSError, pyarrow.ArrowException."""
     table = pyarrow.parquet.ParquetFile(file).read(columns=columns, use_threads=False)
     rows: list[dict[str, Any]] = table.filter(pa.compute.equal(table["episode_id"], episode)).to_pylist()
     return rows
@@ -121,29 +97,22 @@ def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) 
 def _read(parquet: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pa.Table:
     """Return columns of a report, each of the type that this package gives it.
 
-    In this thread: Arrow's own free what they have read of a Python object when they like, and abort the process if it
-    ends.
+    It reads in this thread: Arrow's own free objects of Python when they like, and abort the process if it ends.
     """
     table = parquet.read(columns=list(columns), use_threads=False)
     return table.select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
 
 
 def parquet_name(path: str) -> str:
-    """Return the path of the Parquet file that has the same episodes as a JSON file.
-
-    Example:
-        >>> parquet_name("episode_data/data-00040000.json")
-        'episode_data/data-00040000.parquet'
-    """
+    """Return the path of the Parquet file that has the same episodes as a JSON file."""
     return path.removesuffix(".json") + ".parquet"
 
 
 def steps_name(path: str) -> str:
     """Return the path of the file that has the steps of a report's episodes.
 
-    Example:
-        >>> steps_name("episode_data/data-00040000.json")
-        'episode_data/steps-00040000.parquet'
+    >>> steps_name("episode_data/data-00040000.json")
+    'episode_data/steps-00040000.parquet'
     """
     return posixpath.join(FOLDER, "steps" + posixpath.basename(parquet_name(path)).removeprefix("data"))
 
@@ -159,7 +128,7 @@ def record_of(row: Mapping[str, Any]) -> EpisodeRecord:
 
 
 def values_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what a row of a report's Parquet file has by name: ``series``, ``every``, ``values`` and ``metrics``."""
+    """Return the maps of a row of a report's Parquet file: ``series``, ``every``, ``values`` and ``metrics``."""
     maps = {name: dict(row[name] or ()) for name in ("series", "every", "metrics")}
     columns = (row[name] or () for name in ("lists", "values"))
     lists, values = ({name: parse_json(text.encode()) for name, text in column} for column in columns)
@@ -167,22 +136,14 @@ def values_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def taped_rows(file: Any) -> list[dict[str, Any]]:
-    """Return the rows of a report's Parquet file whose episodes have tapes, without these; metrics as dicts.
-
-    Raises:
-        ValueError: It is none, or not whole.
-    """
+    """Return the rows of a report's Parquet file whose episodes have tapes, without these; metrics as dicts."""
     table = episode_table(file, _OF_TAPES)
     rows = table.filter(pa.compute.is_valid(table["tape_bytes"])).to_pylist()
     return [{**row, "metrics": dict(row["metrics"])} for row in rows]
 
 
 def tape_of(file: Any, section: str, recorder: str, episode_id: str) -> bytes:
-    """Return the tape of an episode in a report's Parquet file.
-
-    Raises:
-        KeyError: The file has none of it.
-    """
+    """Return the tape of an episode in a report's Parquet file. Raises KeyError if it has none."""
     asked = {"episode_id": episode_id, "section": section, "recorder": recorder}
     table = episode_table(file, ["tape", *asked])
     for name, value in asked.items():
@@ -194,12 +155,7 @@ def tape_of(file: Any, section: str, recorder: str, episode_id: str) -> bytes:
 
 
 def recipe_name(hash: str) -> str:
-    """Return the path of a recipe, relative to the trial folder; the recipes of an experiment are beside its trials.
-
-    Example:
-        >>> recipe_name("1f0c")
-        '../media_recipes/1f0c.pickle'
-    """
+    """Return the path of a recipe, relative to the trial folder: the recipes of an experiment are beside its trials."""
     return posixpath.join("..", RECIPE_FOLDER, f"{hash}.pickle")
 
 
@@ -230,9 +186,9 @@ def report_parquet(report: EpisodeReport) -> bytes:
 def steps_parquet(report: EpisodeReport) -> bytes:
     """Return the steps of the episodes that have them, one row a step, the reset being step 0."""
     tables = [
-        _steps_table(report, part, episode, part.batch.trajectories[episode.record.id])
+        _steps_table(report, part, episode, trajectory)
         for part, episode in _episodes(report)
-        if episode.record.id in part.batch.trajectories
+        if (trajectory := part.batch.trajectories.get(episode.record.id)) is not None
     ]
     return _parquet(pa.concat_tables(tables, promote_options="permissive"))
 
@@ -274,7 +230,6 @@ _EPISODES = pa.schema(
     ]
 )
 
-
 WITHOUT_TAPES = [name for name in _EPISODES.names if name not in ("tape", "rewards")]
 """The columns of a report's Parquet file but for the tapes and rewards, which few readers need."""
 _OF_TAPES = [name for name in WITHOUT_TAPES if name not in ("series", "lists", "values", "every", "clips")]
@@ -282,41 +237,45 @@ EPISODE_COLUMNS = [name for name in WITHOUT_TAPES if name not in ("metrics", "li
 
 
 def _episodes(report: EpisodeReport) -> Iterator[tuple[RecorderEpisodes, EpisodeData]]:
-    for part in report.parts:
-        for episode in part.batch.episodes:
-            yield part, episode
+    return ((part, episode) for part in report.parts for episode in part.batch.episodes)
 
 
 def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) -> dict[str, Any]:
-    record = episode.record
-    names = ("episode_id", "episode_return", "episode_length", "terminated", "seed", "env_runner", "env_index", "note")
-    more = ("success", "env_steps", "explored", "weights_version", "rendered")
-    row = {name: getattr(record, name) for name in (*names, *more)}
-    lists = {name: series.values for name, series in episode.series.items() if not series.is_numeric}
+    """Return a row of ``_EPISODES``; columns that it lacks are null."""
+    record, tape = episode.record, episode.tape
+    names = ("episode_return", "episode_length", "terminated", "env_runner", "env_index", "success", "env_steps")
+    more = ("explored", "weights_version", "rendered")
+    texts = {name: getattr(record, name) for name in ("episode_id", "note", "task")}
     return {
-        **row,
-        "episode_id": _text(record.episode_id),
+        **{name: getattr(record, name) for name in (*names, *more)},
+        **{name: _text(text) for name, text in texts.items() if text is not None},
         "seed": record.seed if record.seed is None or abs(record.seed) < _MAX_INT else None,
-        "note": None if record.note is None else _text(record.note),
         "trial_id": report.trial_id,
         "section": part.section,
         "recorder": _text(part.recorder),
         "training_iteration": report.training_iteration,
         "step": record.env_steps if report.training_iteration is None else report.step,
-        "task": None if record.task is None else _text(record.task),
         "finished_at": record.finished_at or None,
         "late": episode.is_late,
-        "metrics": [(_text(name), value) for name, value in record.metrics.items()],
-        "series": [(_text(name), series.values) for name, series in episode.series.items() if series.is_numeric],
-        "every": [(_text(name), series.stride) for name, series in episode.series.items() if series.stride > 1],
-        "lists": [(_text(name), json_bytes(value).decode()) for name, value in lists.items()],
-        "values": [(_text(name), json_bytes(value).decode()) for name, value in episode.values.items()],
+        "metrics": _pairs(record.metrics),
+        **_columns_of_series(episode.series),
+        "values": _pairs({name: json_bytes(value).decode() for name, value in episode.values.items()}),
         "clips": [(path, _text(id)) for path, id in report.clips.get(record.episode_id, {}).items()],
-        "recipe": episode.recipe if episode.tape else None,
-        "tape_bytes": len(episode.tape) if episode.tape else None,
-        "tape": episode.tape or None,
+        **({"recipe": episode.recipe, "tape_bytes": len(tape), "tape": tape} if tape else {}),
         "rewards": episode.rewards,
     }
+
+
+def _columns_of_series(series: Mapping[str, Series]) -> dict[str, Any]:
+    return {
+        "series": _pairs({name: part.values for name, part in series.items() if part.is_numeric}),
+        "every": _pairs({name: part.stride for name, part in series.items() if part.stride > 1}),
+        "lists": _pairs({n: json_bytes(part.values).decode() for n, part in series.items() if not part.is_numeric}),
+    }
+
+
+def _pairs(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(_text(name), value) for name, value in values.items()]
 
 
 def _text(value: Any) -> str:
@@ -343,12 +302,11 @@ def _steps_table(
         column, shape = _column(values)
         columns[title] = column
         fields.append(pa.field(title, column.type, metadata={"shape": json.dumps(shape)} if shape else None))
-    last = columns["episode_step"].to_pylist()[-1] == episode.record.episode_length
-    is_last = [False] * (count - 1) + [last]
+    is_whole = columns["episode_step"].to_pylist()[-1] == episode.record.episode_length
     ended = bool(episode.record.terminated)
-    columns["terminated"] = pa.array([over and ended for over in is_last])
-    columns["truncated"] = pa.array([over and not ended for over in is_last])
-    fields += [pa.field(name, pa.bool_()) for name in ("terminated", "truncated")]
+    for name, is_how in (("terminated", ended), ("truncated", not ended)):
+        columns[name] = pa.array([False] * (count - 1) + [is_whole and is_how])
+        fields.append(pa.field(name, pa.bool_()))
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
