@@ -30,15 +30,13 @@ from tune_media.values.video import Video
 KEY = "clips"
 """The key of all clips of a folder, whatever their names begin with: runs beside each other have different prefixes."""
 
-_INNER = "videos"
-RUNS = (f"{_INNER}/{TRAIN}", f"{_INNER}/play")
+RUNS = (f"videos/{TRAIN}", "videos/play")
 """The folders in a run's folder that have its clips, too, as Isaac Lab makes them."""
 _RECORDERS = re.compile(
     r"(?P<prefix>[^/]*?)(?:-env-(?P<env>\d+))?"
     r"-(?:episode-(?P<episode>\d{1,15})|step-(?P<step>\d{1,15})(?:-to-step-\d+)?)(?:-[^/]+)?\.mp4"
 )
 _PLACED = re.compile(rf"(?:(?:{'|'.join(RUNS)})/)?[^/.][^/]*\.(?:mp4|webm|gif)", re.IGNORECASE)
-_GIF = "gif"
 _EVALUATES = re.compile(r"(eval|evaluation|test|val|validation|play)(?![A-Za-z])", re.IGNORECASE)
 _TUNES = ("tuner.pkl", "params.pkl", "result.json", "experiment_state-", ".tune_media")
 
@@ -77,10 +75,7 @@ def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns 
 
     Facts are from its name, its header, and the tables beside it. A number in a name is a step only if a known recorder
     gave the name. Headers are read on this machine only: elsewhere each would take several requests. A folder of Tune's
-    has no bare clips: files beside Tune's are no trial's.
-
-    Raises:
-        OSError: The filesystem does not answer.
+    has no bare clips: files beside Tune's are no trial's. Raises OSError.
     """
     files = _files(filesystem, folder)
     clips = {path: info for path, info in files.items() if is_clip_name(path)}
@@ -102,7 +97,7 @@ def bare_clips(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns 
 
 def _natural(path: str) -> list[str | int]:
     """Return a key that orders a2 before a10: texts and numbers take turns."""
-    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"(\d+)", path))]
+    return [int(part) if number % 2 else part for number, part in enumerate(re.split(r"(\d+)", path))]
 
 
 def bare_version(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[int, int] | None:
@@ -116,12 +111,11 @@ def _files(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow.
     if any(name.startswith(_TUNES) for name in here):
         return {}
     files = dict(here)
-    for run in RUNS if _INNER in here else ():
+    for run in RUNS if "videos" in here else ():
         inner = _listed(filesystem, posixpath.join(folder, run))
         files |= {posixpath.join(run, name): info for name, info in inner.items()}
-    files = {path: info for path, info in files.items() if info.is_file}
-    clips = {path: info for path, info in files.items() if is_clip_name(path)}
-    tables = {path: info for path, info in files.items() if path.lower().endswith(SUFFIXES)}
+    clips = {path: info for path, info in files.items() if info.is_file and is_clip_name(path)}
+    tables = {path: info for path, info in files.items() if info.is_file and path.lower().endswith(SUFFIXES)}
     return clips | tables if clips else {}
 
 
@@ -135,7 +129,7 @@ def _listed(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, pyarrow
 
 @functools.lru_cache(maxsize=10_000)
 def _header(path: str, size: int, written: int) -> Line:
-    """Return the size and speed of a clip; what can be said of one that cannot be read, or not yet."""
+    """Return the size and speed of a clip, or a note why it cannot be read."""
     from tune_media.encoding.decode import header_of  # it loads PyAV, which reading an index does not need
 
     try:
@@ -149,11 +143,7 @@ def _line(path: str, info: pyarrow.fs.FileInfo, header: Line, told: Line, column
     stem, suffix = posixpath.splitext(name)
     kind = suffix[1:].lower()
     parts = _RECORDERS.fullmatch(name)
-    named: Line = {}
-    if parts is not None:
-        named["step"] = int(parts["episode"] or parts["step"])
-        if parts["env"] is not None:
-            named["env_index"] = int(parts["env"])
+    numbers = {"step": parts["episode"] or parts["step"], "env_index": parts["env"]} if parts else {}
     facts: Line = {
         **header,
         "v": INDEX_VERSION,
@@ -161,10 +151,10 @@ def _line(path: str, info: pyarrow.fs.FileInfo, header: Line, told: Line, column
         "time": (info.mtime_ns or 0) / 1e9,
         "bytes": info.size or 0,
         "format": kind,
-        **named,
+        **{fact: int(number) for fact, number in numbers.items() if number is not None},
         **told,
     }
-    notes = ["GIF: no time line, no sync" if kind == _GIF else None, header.get("note"), columns or None]
+    notes = ["GIF: no time line, no sync" if kind == "gif" else "", header.get("note"), columns]
     if any(notes):
         facts["note"] = "; ".join(filter(None, notes))
     if columns:

@@ -8,16 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tune_media.storage.episode_files import (
-    EpisodeReport,
-    parquet_name,
-    recipe_name,
-    recorder_of,
-    report_json,
-    report_parquet,
-    steps_name,
-    steps_parquet,
-)
+from tune_media.storage import episode_files
+from tune_media.storage.episode_files import EpisodeReport, recorder_of
 from tune_media.storage.index_lines import INDEX_VERSION, TYPED, MediumLine
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.histogram import Histogram
@@ -32,9 +24,7 @@ UNRENDERED = (WAITING, ONLY_TAPE)
 
 
 def may_be_rendered(line: Mapping[str, Any]) -> bool:
-    """Return whether an index line is of a clip that is still wanted and not rendered.
-
-    It is not wanted if its trial left it behind.
+    """Return whether an index line is of a clip that is not rendered, and that its trial has not left behind.
 
     >>> may_be_rendered({"status": ONLY_TAPE}), may_be_rendered({"status": ONLY_TAPE, "rolled_back": True})
     (True, False)
@@ -94,24 +84,18 @@ class MediaEntry:
 
     def content(self) -> bytes:
         """Return its file."""
-        return report_json(self.report, self.path) if self.report is not None else self.medium.content()
+        return episode_files.report_json(self.report, self.path) if self.report is not None else self.medium.content()
 
 
 @dataclass
 class FileSet:
-    """The files that the media of one row become, and their index lines.
-
-    Attributes:
-        files: The content of each file by its path relative to the trial's folder, in the order of writing. A recipe,
-            which other trials may have, too, is beside that folder.
-        problems: What could not be made of the values, and why; or None.
-        episodes: How many episodes they hold.
-    """
+    """The files that the media of one row become, and their index lines."""
 
     lines: list[MediumLine]
+    # by their paths relative to the trial's folder, in the order of writing; recipes, which trials share, are outside
     files: dict[str, bytes] = field(default_factory=dict, repr=False)
-    problems: str | None = None
-    episodes: int = 0
+    problems: str | None = None  # the values of which no file could be made, and why
+    episodes: int = 0  # the number of episodes in the files
 
     @property
     def path(self) -> str:
@@ -125,20 +109,16 @@ class FileSet:
 
 
 def file_set(entries: Sequence[MediaEntry], trial_id: str, row: int) -> FileSet:
-    """Make the files and the index lines of the media of one row.
-
-    Raises:
-        Exception: The file that the lines name cannot be made.
-    """
+    """Make the files and index lines of the media of one row; raise if the file that the lines name cannot be made."""
     first = entries[0]
     makers: dict[str, Callable[[], bytes]] = {first.path: first.content}
     report = first.report
     if report is not None:
         recipes = {hash: recipe for part in report.parts for hash, recipe in part.batch.recipes.items()}
-        makers = {recipe_name(hash): functools.partial(bytes, recipe) for hash, recipe in recipes.items()}
-        makers[parquet_name(first.path)] = lambda: report_parquet(report)
+        makers = {episode_files.recipe_name(hash): functools.partial(bytes, recipe) for hash, recipe in recipes.items()}
+        makers[episode_files.parquet_name(first.path)] = lambda: episode_files.report_parquet(report)
         if report.has_steps:
-            makers[steps_name(first.path)] = lambda: steps_parquet(report)
+            makers[episode_files.steps_name(first.path)] = lambda: episode_files.steps_parquet(report)
         makers[first.path] = first.content  # the last: its index line says that all are there
     files: dict[str, bytes] = {}
     errors: list[Exception] = []
@@ -162,13 +142,7 @@ def file_set(entries: Sequence[MediaEntry], trial_id: str, row: int) -> FileSet:
 
 def line_of(entry: MediaEntry, trial_id: str, row: int, status: str, facts: Mapping[str, Any]) -> MediumLine:
     """Return the index line of an entry, with more facts of the medium; those that are None are left out."""
-    fields = {
-        **facts,
-        "v": INDEX_VERSION,
-        "kind": entry.medium.kind,
-        "step": entry.step,
-        "time": round(entry.time, 3),
-    }
+    own = {"v": INDEX_VERSION, "kind": entry.medium.kind, "step": entry.step, "time": round(entry.time, 3)}
     return MediumLine(
         id=entry.medium.id,
         section=entry.section,
@@ -179,5 +153,5 @@ def line_of(entry: MediaEntry, trial_id: str, row: int, status: str, facts: Mapp
         trial_id=trial_id,
         training_iteration=entry.training_iteration,
         lineage=entry.lineage,
-        facts={name: value for name, value in fields.items() if value is not None and name not in TYPED},
+        facts={name: value for name, value in {**facts, **own}.items() if value is not None and name not in TYPED},
     )

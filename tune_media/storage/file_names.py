@@ -27,9 +27,8 @@ def media_path(section: str, key: str, step: int, medium: Medium, *, whole_id: b
 def safe_key(key: str) -> str:
     """Turn a key into path parts that every filesystem takes; the index keeps the key itself.
 
-    Example:
-        >>> safe_key("episodes/best of 3?")
-        'episodes/best_of_3_'
+    >>> safe_key("episodes/best of 3?")
+    'episodes/best_of_3_'
     """
     path = "/".join(_safe_part(part) for part in key.split("/") if part) or "_"
     if len(path) <= _MAX_KEY:
@@ -40,9 +39,8 @@ def safe_key(key: str) -> str:
 def safe_id(id: str) -> str:
     """Return the 12 characters that stand for an id in a file name: its first ones, or a hash of a foreign id.
 
-    Example:
-        >>> safe_id("0123456789abcdef0123456789abcdef")
-        '0123456789ab'
+    >>> safe_id("0123456789abcdef0123456789abcdef")
+    '0123456789ab'
     """
     return id[:ID_DIGITS] if _OWN_ID.fullmatch(id) else name_digest(id)
 
@@ -51,9 +49,8 @@ def safe_id(id: str) -> str:
 def safe_suffix(suffix: str) -> str:
     """Return a file name suffix that has only letters and digits.
 
-    Example:
-        >>> safe_suffix(".mp4"), safe_suffix("/../x"), safe_suffix("")
-        ('.mp4', '.x', '.bin')
+    >>> safe_suffix(".mp4"), safe_suffix("/../x"), safe_suffix("")
+    ('.mp4', '.x', '.bin')
     """
     clean = re.sub(r"[^0-9A-Za-z]", "", suffix)[:12]
     return f".{clean}" if clean else ".bin"

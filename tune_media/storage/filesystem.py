@@ -33,26 +33,15 @@ _LOCAL = ("local", "py::fsspec+file", "py::fsspec+('file', 'local')")
 
 def write_once(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
     """Write a file whose name is its identity: if the whole file is there already, do nothing."""
-    if not _is_there(filesystem, path, len(content)):
-        write_atomically(filesystem, path, content)
-
-
-def _is_there(filesystem: pyarrow.fs.FileSystem, path: str, size: int) -> bool:
-    here = _pyarrows_path(filesystem, path)
-    if here is not None:
-        with contextlib.suppress(OSError):
-            file = Path(here).stat()
-            return file.st_size == size and stat.S_ISREG(file.st_mode)
-        return False
     info = filesystem.get_file_info(path)
-    return bool(info.type == pyarrow.fs.FileType.File and info.size == size)
+    if not info.is_file or info.size != len(content):
+        write_atomically(filesystem, path, content)
 
 
 def write_atomically(filesystem: pyarrow.fs.FileSystem, path: str, content: bytes) -> None:
     """Write a file so that no reader sees half of it: under a temporary name, then renamed.
 
-    Object stores show an object when all of it has arrived, and rename by copying: there it is written directly. They
-    need no folders, either: to make one takes six requests of S3.
+    Object stores show an object when all of it is there, rename by copying and need no folders (six requests of S3).
     """
     here = _pyarrows_path(filesystem, path)
     if here is not None:
@@ -91,11 +80,7 @@ def _write_here(path: str, content: bytes) -> None:
 
 
 def write_new(path: str, content: bytes) -> None:
-    """Write a new file on this machine with as few system calls as possible; on a full disk no half of it stays.
-
-    Raises:
-        OSError: The disk does not take it, or the file is there.
-    """
+    """Write a new file on this machine with as few system calls as possible; on a full disk no half of it stays."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         rest = memoryview(content)
@@ -118,10 +103,7 @@ def _partial_name(path: str) -> str:
 def delete_half_written(filesystem: pyarrow.fs.FileSystem, trial: str, folders: Iterable[str]) -> None:
     """Delete from folders of a trial the files that a killed ``write_atomically`` has not given their names.
 
-    Files behind a link stay: they may be of a driver that runs.
-
-    Raises:
-        OSError: The storage does not answer.
+    Files behind a link stay: they may be of a driver that runs. Raises OSError.
     """
     if _is_object_store(filesystem):
         return
@@ -143,10 +125,7 @@ def _is_behind_link(filesystem: pyarrow.fs.FileSystem, trial: str, path: str) ->
 
 
 def link_once(source: Path, target: Path) -> bool:
-    """Give a finished file of this disk another name; return False if that cannot be done, for example across disks.
-
-    The file appears as a whole. If there is one of this name and size, nothing is done.
-    """
+    """Give a finished file of this disk another name, unless one of its size has it; False: across disks, it cannot."""
     try:
         try:
             os.link(source, target)
@@ -176,10 +155,7 @@ def read_if_there(filesystem: pyarrow.fs.FileSystem, path: str) -> bytes | None:
     """Return the content of a file, or None if there is no such file; a folder or a pipe of this name is a warning.
 
     On other machines it is opened without asking first whether it is there: each request to an object store takes tens
-    of milliseconds.
-
-    Raises:
-        OSError: The storage does not answer.
+    of milliseconds. Raises OSError.
     """
     try:
         check_is_file(filesystem, path)
@@ -223,13 +199,7 @@ class NotAFileError(FileNotFoundError):
 
 
 def check_is_file(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
-    """Raise unless there is a file at a path of this machine: a reader of a pipe would wait for a writer.
-
-    Raises:
-        FileNotFoundError: There is nothing.
-        NotAFileError: There is something else.
-        OSError: The file cannot be looked at.
-    """
+    """Raise FileNotFoundError or NotAFileError unless a path of this machine is a file: a pipe's reader would wait."""
     here = local_path(filesystem, path)
     if here is None:
         return
@@ -246,11 +216,7 @@ def check_is_file(filesystem: pyarrow.fs.FileSystem, path: str) -> None:
 
 
 def file_info(filesystem: pyarrow.fs.FileSystem, path: str) -> pyarrow.fs.FileInfo | None:
-    """Return the facts of a file, or None if there is no such file; a folder or a pipe of this name is a warning.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Return the facts of a file, or None if there is none; a folder or pipe of this name is a warning."""
     info = filesystem.get_file_info(path)
     if info.is_file:
         return info
@@ -264,22 +230,13 @@ def file_info(filesystem: pyarrow.fs.FileSystem, path: str) -> pyarrow.fs.FileIn
 
 
 def open_file(filesystem: pyarrow.fs.FileSystem, path: str) -> pyarrow.NativeFile:
-    """Open a file, and nothing else, at any place of it.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        OSError: The storage does not answer.
-    """
+    """Open a file, and nothing else, for reading at any position. Raises OSError."""
     check_is_file(filesystem, path)
     return filesystem.open_input_file(path)
 
 
 def folders_in(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[str]:
-    """Return the paths of the folders in a folder, but for those whose names are no text: none of them is ours.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Return the paths of the folders in a folder, without those whose names are no text. Raises OSError."""
     paths = []
     for info in filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)):
         with contextlib.suppress(UnicodeDecodeError):
@@ -291,11 +248,6 @@ def for_small_files(filesystem: pyarrow.fs.FileSystem) -> pyarrow.fs.FileSystem:
     """Return a copy of an S3 filesystem that sends a small file in one request, not in three; others as they are.
 
     It sends a file in the thread that writes it. Otherwise pyarrow sends eight at a time, whatever the threads.
-
-    >>> import pyarrow.fs
-    >>> local = pyarrow.fs.LocalFileSystem()
-    >>> for_small_files(local) is local
-    True
     """
     if str(filesystem.type_name) != "s3":
         return filesystem
@@ -328,22 +280,13 @@ def local_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
 
 
 def at_uri(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Return the filesystem of a URI, and the path on it.
-
-    Raises:
-        pyarrow.ArrowException: No filesystem is known for it.
-        OSError: S3 was asked for the bucket's region, and does not answer.
-    """
+    """Return the filesystem of a URI, and the path on it. Raises pyarrow.ArrowException, OSError."""
     filesystem, path = pyarrow.fs.FileSystem.from_uri(_with_retry_limit(uri))
     return filesystem, path
 
 
 def _with_retry_limit(uri: str) -> str:
-    """Return a URI with a limit for Google's own retries, which last for 15 minutes if there is no access.
-
-    >>> _with_retry_limit("gs://bucket/experiment")
-    'gs://bucket/experiment?retry_limit_seconds=30'
-    """
+    """Return a URI with a limit for Google's own retries, which last for 15 minutes if there is no access."""
     if not uri.startswith(("gs://", "gcs://")) or "retry_limit_seconds" in uri:
         return uri
     return f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={_GOOGLE_SECONDS}"
@@ -352,9 +295,8 @@ def _with_retry_limit(uri: str) -> str:
 def as_argument(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
     """Return a place as the command line takes it: quoted, with the scheme of its storage.
 
-    Example:
-        >>> as_argument(pyarrow.fs.LocalFileSystem(), "/results/my sweep")
-        "'/results/my sweep'"
+    >>> as_argument(pyarrow.fs.LocalFileSystem(), "/results/my sweep")
+    "'/results/my sweep'"
     """
     return shlex.quote(f"{_SCHEMES.get(_type_of(filesystem), '')}{path}")
 
@@ -362,16 +304,15 @@ def as_argument(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
 def place_name(filesystem: pyarrow.fs.FileSystem, path: str) -> str:
     """Return a text that names a folder, the same over all links to it.
 
-    Example:
-        >>> place_name(pyarrow.fs.LocalFileSystem(), "/results/sweep/")
-        '/results/sweep'
+    >>> place_name(pyarrow.fs.LocalFileSystem(), "/results/sweep/")
+    '/results/sweep'
     """
     here = local_path(filesystem, path)
     return f"{_type_of(filesystem)}://{path.rstrip('/')}" if here is None else os.path.realpath(here)
 
 
 def _pyarrows_path(filesystem: pyarrow.fs.FileSystem, path: str) -> str | None:
-    """Return the same for pyarrow's own filesystem alone: a user's may do more than to write a file."""
+    """Return the local path on pyarrow's own filesystem; None on others: a user's may do more than write a file."""
     filesystem, path = _base_of(filesystem, path)
     return path if str(filesystem.type_name) == "local" else None
 
@@ -388,6 +329,4 @@ def _is_object_store(filesystem: pyarrow.fs.FileSystem) -> bool:
 
 
 def _type_of(filesystem: pyarrow.fs.FileSystem) -> str:
-    if isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
-        return _type_of(filesystem.base_fs)
-    return str(filesystem.type_name)
+    return str(_base_of(filesystem, "")[0].type_name)

@@ -23,10 +23,9 @@ def fold(lines: Iterable[LogLine]) -> list[MediumLine]:
     - ``row`` is that of its first result. An event ``again`` raises ``again``; an event ``back`` raises ``undone`` if
       its iteration is not above the line's. A line is ``rolled_back`` if ``undone`` is above both.
 
-    Example:
-        >>> line = MediumLine(id="a", section="train", key="k", path="x", row=3, trial_id="t1", training_iteration=2)
-        >>> [line.rolled_back for line in fold([BackEvent("train_0", "t1", 5, training_iteration=2), line, line])]
-        [True]
+    >>> line = MediumLine(id="a", section="train", key="k", path="x", row=3, trial_id="t1", training_iteration=2)
+    >>> [line.rolled_back for line in fold([BackEvent("train_0", "t1", 5, training_iteration=2), line, line])]
+    [True]
     """
     media: dict[tuple[str, str, str, str | None], MediumLine] = {}
     backs: dict[str | None, set[tuple[int, int]]] = {}

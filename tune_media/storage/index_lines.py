@@ -24,36 +24,23 @@ Key = tuple[str, str, str]
 
 @dataclass(slots=True, kw_only=True)
 class MediumLine:
-    """A line of a medium. It is never changed, and not frozen: a frozen one takes twice as long to make.
-
-    Attributes:
-        id: The medium's id; with the section and the key it is unique in its trial.
-        path: The file, relative to the trial's folder.
-        row: The number that orders it.
-        status: One of those in ``storage.entry``, or None if another program wrote the line.
-        lineage: The checkpoints that the trial descends from.
-        tries: How often the medium was found without its file, or stored again after that.
-        undone: The row at which the trial went back behind it; 0: it did not.
-        again: The row at which it was recorded again; 0: it was not.
-        trial: The name of the trial's folder, in the log.
-        facts: The other fields.
-    """
+    """A line of a medium. It is never changed, and not frozen: a frozen one takes twice as long to make."""
 
     id: str
     section: str
     key: str
-    path: str
-    row: int
-    status: str | None = None
+    path: str  # relative to the trial's folder
+    row: int  # the number that orders it
+    status: str | None = None  # one of those in ``storage.entry``, or None if another program wrote the line
     trial_id: str | None = None
     training_iteration: int | None = None
-    lineage: tuple[str, ...] = ()
-    tries: int = 0
-    undone: int = 0
-    again: int = 0
+    lineage: tuple[str, ...] = ()  # the checkpoints that the trial descends from
+    tries: int = 0  # how often the medium was found without its file, or stored again after that
+    undone: int = 0  # the row at which the trial went back behind it, or 0
+    again: int = 0  # the row at which it was recorded again, or 0
     rolled_back: bool = False
-    trial: str | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    trial: str | None = None  # the name of the trial's folder, in the log
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the other fields
 
     @property
     def place(self) -> Key:
@@ -79,16 +66,11 @@ class MediumLine:
 
 @dataclass(frozen=True)
 class Event:
-    """A line that is about a trial.
+    """A line that is about a trial."""
 
-    Attributes:
-        trial: The name of the trial's folder.
-        row: The number that orders it.
-    """
-
-    trial: str | None
+    trial: str | None  # the name of its folder
     trial_id: str | None
-    row: int
+    row: int  # the number that orders it
 
     def fields(self) -> Line:
         """Return it as JSON."""
@@ -116,20 +98,11 @@ TYPED = frozenset(MediumLine.__dataclass_fields__) - {"tries", "facts"} | {"try"
 
 
 def read_index(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool]:
-    """Return the lines of a trial's index, and whether it is whole: there, not empty, and without broken lines.
-
-    All readers of a trial's index call this function.
-
-    Raises:
-        OSError: The filesystem does not answer.
-    """
+    """Return the lines of a trial's index, and whether it is there, not empty and without broken lines."""
     path = posixpath.join(folder, INDEX_PATH)
-    lines, broken = [], []
-    for number, (_, line) in enumerate(raw_lines(read_if_there(filesystem, path) or b""), 1):
-        if isinstance(line, MediumLine):
-            lines.append(line)
-        else:
-            broken.append(number)
+    read = [line for _, line in raw_lines(read_if_there(filesystem, path) or b"")]
+    lines = [line for line in read if isinstance(line, MediumLine)]
+    broken = [number for number, line in enumerate(read, 1) if not isinstance(line, MediumLine)]
     warn_of_broken_lines(path, broken, "an index line")
     return lines, bool(lines) and not broken
 
@@ -142,7 +115,7 @@ def raw_lines(content: bytes) -> Iterator[tuple[bytes, LogLine | None]]:
 
 
 def parsed(raw: bytes) -> LogLine | None:
-    """Return a line of an index or of the log; None if it is none, not whole, or of an older version than this one."""
+    """Return a line of an index or of the log, or None if it is broken or of an older version than this one."""
     try:
         line = parse_json(raw)
     except (ValueError, RecursionError):
@@ -163,9 +136,9 @@ def _typed(value: object, kind: type[Plain]) -> Plain | None:
 
 
 def _medium_line(line: Line) -> MediumLine | None:
-    """Return a line of a medium, without values of a wrong type; None if it names no file in its trial's folder.
+    """Return a line of a medium, without values of a wrong type, or None if its path is not inside its trial's folder.
 
-    The line keeps the object, without the fields that have an attribute.
+    The line keeps the object as its facts.
     """
     take = line.pop
     id, section, key, path = take("id", None), take("section", None), take("key", None), take("path", None)
@@ -194,7 +167,7 @@ def _medium_line(line: Line) -> MediumLine | None:
 
 
 def _event(line: Line) -> Event | None:
-    """Return an event; None if it lacks what the fold needs of it, or only a later version of this package knows it."""
+    """Return an event, or None if it lacks a field that the fold needs, or is of a later version of this package."""
     about = _typed(line.get("trial"), str), _typed(line.get("trial_id"), str), int(line["row"])
     kind, id, iteration = line["event"], line.get("id"), line.get("training_iteration")
     if not isinstance(kind, str) or line["row"] <= 0:

@@ -17,21 +17,13 @@ _MAX_ANCESTORS = 50
 
 @dataclass(frozen=True)
 class MediumPlace:
-    """The place of a medium in its trial's folder.
+    """The place of a medium in its trial's folder."""
 
-    Attributes:
-        id: The medium's id; that of the first one if it repeats one.
-        path: Its file, relative to the trial's folder.
-        is_new: Whether it is still to be stored and listed under its key.
-        comes_again: Whether it was recorded before the trial went back, and is now recorded again.
-        is_earlier: Whether only an earlier process had recorded it.
-    """
-
-    id: str
-    path: str
-    is_new: bool
-    comes_again: bool = False
-    is_earlier: bool = False
+    id: str  # that of the first medium if it repeats one
+    path: str  # relative to the trial's folder
+    is_new: bool  # still to be stored and listed under its key
+    comes_again: bool = False  # recorded before the trial went back, and now again
+    is_earlier: bool = False  # only an earlier process had recorded it
 
 
 class KnownMedia:
@@ -39,25 +31,19 @@ class KnownMedia:
 
     Tune's loop calls all methods but ``load`` and ``complete``, which the storage's reader calls.
 
-    Example:
-        >>> from tune_media import Artifact
-        >>> known = KnownMedia("trial")
-        >>> known.load([])
-        >>> known.complete()
-        >>> placed = known.register(Artifact(b"x", name="x.bin"), "train", "weights", step=7)
-        >>> placed.path.startswith("media/train/weights/step_000000007-"), placed.is_new
-        (True, True)
-
-    Attributes:
-        lineage: The checkpoints that the trial descends from, ``<trial id>@<training iteration>``, the nearest first.
-
-    Args:
-        trial_id: The trial; index lines of other trials in the same folder only reserve their file names.
+    >>> from tune_media import Artifact
+    >>> known = KnownMedia("trial")
+    >>> known.load([])
+    >>> known.complete()
+    >>> placed = known.register(Artifact(b"x", name="x.bin"), "train", "weights", step=7)
+    >>> placed.path.startswith("media/train/weights/step_000000007-"), placed.is_new
+    (True, True)
     """
 
     def __init__(self, trial_id: str) -> None:
+        # the checkpoints that it descends from, ``<trial id>@<training iteration>``, the nearest first
         self.lineage: tuple[str, ...] = ()
-        self.trial_id = trial_id
+        self.trial_id = trial_id  # lines of other trials in its folder only reserve their file names
         self._last_iteration: int | None = None
         self._times_back = 0
         self._seen_in: dict[str, int] = {}  # how often the trial had gone back when a medium was last recorded, by id
@@ -73,11 +59,6 @@ class KnownMedia:
         """Note the trial's next result; return whether the trial goes back with it to an earlier iteration.
 
         The first result of a process counts as going back: an earlier process may have gone further.
-
-        Example:
-            >>> known = KnownMedia("trial")
-            >>> [known.note_iteration_went_back(iteration) for iteration in (1, 2, 3, 2)]
-            [True, False, False, True]
         """
         last, self._last_iteration = self._last_iteration, training_iteration
         if last is not None and training_iteration > last:
@@ -148,11 +129,10 @@ class KnownMedia:
 
     def forget(self, id: str, section: str, key: str) -> None:
         """Forget a medium that could not be stored: if it comes again, it is tried again."""
-        content_id = id[:CONTENT_DIGITS]
         with self._lock:
             self._paths.pop(id, None)
-            if self._by_content.get(content_id) == id:  # not that of a later round
-                del self._by_content[content_id]
+            if self._by_content.get(id[:CONTENT_DIGITS]) == id:  # not that of a later round
+                del self._by_content[id[:CONTENT_DIGITS]]
             self._listed.discard((id, section, key))
 
     def _comes_again(self, id: str) -> bool:

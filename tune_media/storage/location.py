@@ -36,18 +36,13 @@ class TrialLocation:
     def on_storage(self, name: str) -> str:
         """Return the path on the filesystem of a file of the trial.
 
-        Example:
-            >>> TrialLocation(pyarrow.fs.LocalFileSystem(), "/results/trial", Path("/tmp/trial"), "1").on_storage("a")
-            '/results/trial/a'
+        >>> TrialLocation(pyarrow.fs.LocalFileSystem(), "/results/trial", Path("/tmp/trial"), "1").on_storage("a")
+        '/results/trial/a'
         """
         return posixpath.normpath(posixpath.join(self.path, name))  # object stores know no ".."
 
     def write_pointer(self) -> None:
-        """Tell readers of the driver's folder where the media are: a path on this machine, or a URI of an object store.
-
-        Raises:
-            OSError: The driver's folder cannot be written.
-        """
+        """Tell readers of the driver's folder where the media are: a path here, or a URI. Raises OSError."""
         scheme = _SCHEMES.get(str(self.filesystem.type_name))
         if scheme or is_local(self.filesystem):
             file = self.local_path / LOCATION_FILE
@@ -59,13 +54,9 @@ class TrialLocation:
 def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, str]:
     """Return the folder that holds a trial's media: ``folder``, unless that is the trial's folder on the driver.
 
-    Returns:
-        A path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call
-        ``filesystem_of_trial`` before its files are shown. And the trial id that the pointer names, or "" if none leads
-        there; a pointer to a folder of another trial, or of none, is not followed.
-
-    Raises:
-        OSError: The filesystem does not answer.
+    It is a path on ``filesystem``, or the URI of a folder on an object store, which is not asked: call
+    ``filesystem_of_trial`` before its files are shown. With it comes the trial id that the pointer names, or "" without
+    one; a pointer to a folder of another trial, or of none, is not followed. Raises OSError.
     """
     try:
         pointer = json.loads(read_if_there(filesystem, posixpath.join(folder, LOCATION_FILE)) or b"{}")
@@ -79,15 +70,7 @@ def media_folder(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[str, s
 
 
 def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Collection[object]) -> bool:
-    """Return whether a folder has lines of one of these trials: anybody can write a pointer to any folder.
-
-    Raises:
-        OSError: The filesystem does not answer.
-
-    Example:
-        >>> is_of_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial", {"t1"})
-        False
-    """
+    """Return whether a folder has lines of one of these trials: anybody can write a pointer to any folder."""
     experiment, name = posixpath.split(folder.rstrip("/"))
     index, _ = read_index(filesystem, folder)
     lines = index or read_log(filesystem, experiment).lines.get(name, [])  # the index comes at the trial's end
@@ -95,22 +78,16 @@ def is_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, trial_ids: Colle
 
 
 def path_of(place: str) -> str:
-    """Return the path on its filesystem of what ``media_folder`` returned.
+    """Return the path of a place from ``media_folder`` on its filesystem.
 
-    Example:
-        >>> path_of("s3://bucket/sweep/trial"), path_of("/results/trial")
-        ('bucket/sweep/trial', '/results/trial')
+    >>> path_of("s3://bucket/sweep/trial"), path_of("/results/trial")
+    ('bucket/sweep/trial', '/results/trial')
     """
     return place.partition("://")[2] if place.startswith(_URIS) else place
 
 
 def filesystem_of_trial(place: str, here: pyarrow.fs.FileSystem, trial_ids: frozenset[str]) -> pyarrow.fs.FileSystem:
-    """Return the filesystem of what ``media_folder`` returned, if the folder is one of these trials'.
-
-    Raises:
-        FileNotFoundError: The folder on the object store has no index of these trials.
-        OSError: The object store does not answer.
-    """
+    """Return the filesystem of the place from ``media_folder``. Raises FileNotFoundError if it is of other trials."""
     return _store_of_trial(place, trial_ids, _settings()) if place.startswith(_URIS) else here
 
 

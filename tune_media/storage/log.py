@@ -50,40 +50,25 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Part:
-    """A file of the log.
-
-    Attributes:
-        last: The last row that it is about.
-        owner: Who wrote it: the id of a driver's outbox.
-        writer: The process that wrote it.
-        number: Which of its parts it is.
-        level: How often its lines were merged.
-        written: When it was written, seconds since 1970, by the storage's clock.
-        is_done: Whether its lines are all in the trials' indexes.
-    """
+    """A file of the log."""
 
     path: str
-    last: int
-    owner: str
-    writer: str
-    number: int
-    level: int
-    written: float
-    is_done: bool
+    last: int  # the last row that it is about
+    owner: str  # the id of the outbox of the driver that wrote it
+    writer: str  # the process that wrote it
+    number: int  # among the parts of its process
+    level: int  # how often its lines were merged
+    written: float  # seconds since 1970, by the storage's clock
+    is_done: bool  # its lines are all in the trials' indexes
 
 
 @dataclass(frozen=True)
 class Log:
-    """The parts of a log that were read.
-
-    Attributes:
-        lines: The lines and events, by the name of the trial's folder.
-        newest: Those of the newest part of each writer, whose files may not be written yet.
-    """
+    """The parts of a log that were read."""
 
     parts: Sequence[Part] = ()
-    lines: dict[str, list[LogLine]] = field(default_factory=dict)
-    newest: dict[str, list[LogLine]] = field(default_factory=dict)
+    lines: dict[str, list[LogLine]] = field(default_factory=dict)  # by the name of the trial's folder
+    newest: dict[str, list[LogLine]] = field(default_factory=dict)  # of each writer's newest part: files may be missing
 
     @property
     def last_row(self) -> int:
@@ -99,17 +84,16 @@ class Log:
 class PartWriter:
     """The parts of an experiment's log that one process writes. One thread calls all methods.
 
-    Example:
-        >>> import tempfile
-        >>> from tune_media.storage.index_lines import AgainEvent
-        >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
-        >>> log = PartWriter(local, folder, "example")
-        >>> _ = log.append(7, 7, [AgainEvent("train_0", "t1", 7, id="x")])
-        >>> read_log(local, folder).lines["train_0"]
-        [AgainEvent(trial='train_0', trial_id='t1', row=7, id='x')]
-        >>> log.finish()
-        >>> read_log(local, folder).lines, len(read_log(local, folder, done=True).lines["train_0"])
-        ({}, 1)
+    >>> import tempfile
+    >>> from tune_media.storage.index_lines import AgainEvent
+    >>> folder, local = tempfile.mkdtemp(), pyarrow.fs.LocalFileSystem()
+    >>> log = PartWriter(local, folder, "example")
+    >>> _ = log.append(7, 7, [AgainEvent("train_0", "t1", 7, id="x")])
+    >>> read_log(local, folder).lines["train_0"]
+    [AgainEvent(trial='train_0', trial_id='t1', row=7, id='x')]
+    >>> log.finish()
+    >>> read_log(local, folder).lines, len(read_log(local, folder, done=True).lines["train_0"])
+    ({}, 1)
     """
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, experiment: str, owner: str) -> None:
@@ -122,8 +106,7 @@ class PartWriter:
     def append(self, first: int, last: int, lines: Iterable[LogLine]) -> list[bytes]:
         """Write lines of the rows ``first`` to ``last`` as a part, unless there are none; return them as JSON.
 
-        Raises:
-            OSError: The storage does not answer. Try again with the same lines.
+        After an OSError, try again with the same lines.
         """
         written = list(map(as_json, lines))
         if written:
@@ -132,11 +115,7 @@ class PartWriter:
         return written
 
     def finish(self, earlier: Iterable[Part] = ()) -> None:
-        """Note that the indexes have all lines of this process's parts, and of ``earlier`` ones.
-
-        Raises:
-            OSError: The storage does not answer.
-        """
+        """Note that the indexes have all lines of this process's parts, and of ``earlier`` ones. Raises OSError."""
         written = [part for part in list_parts(self._filesystem, self._folder) if part.writer == self.writer]
         names = sorted({posixpath.basename(part.path) for part in (*written, *earlier)})
         if names:
@@ -176,9 +155,7 @@ def read_log(filesystem: pyarrow.fs.FileSystem, experiment: str, *, done: bool =
     """Read an experiment's log, with one LIST; lines and events that are not whole are passed over, with a warning.
 
     ``done``: read also the parts whose lines are all in the trials' indexes. Several threads may call this.
-
-    Raises:
-        OSError: The storage does not answer.
+    Raises OSError.
     """
     with _turn_of(str(filesystem.type_name), experiment):  # callers at the same time share the LIST and the parts
         for again in range(_TRIES):
@@ -244,11 +221,7 @@ def _log_of(parts: list[Part], contents: list[Parsed]) -> Log:
 
 
 def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Part]:
-    """Return the parts in the folder of a log.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Return the parts in the folder of a log. Raises OSError."""
     files = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
     notes = [info.path for info in files if info.path.endswith(_DONE)]
     are_done = {name for path in notes for name in _named(filesystem, path)}
@@ -279,21 +252,13 @@ def _named(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
 
 
 def is_logged(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
-    """Return whether the log of a trial's experiment has lines of the trial.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Return whether the log of a trial's experiment has lines of the trial. Raises OSError."""
     experiment, name = posixpath.split(folder.rstrip("/"))
     return name in read_log(filesystem, experiment).lines
 
 
 def has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
-    """Return whether an experiment has a log: if so, its folder is the one on the storage.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Return whether an experiment has a log: if so, its folder is the one on the storage. Raises OSError."""
     return bool(_parts_of(filesystem, experiment))
 
 
@@ -322,11 +287,7 @@ def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:
 
 
 def note_delivered(filesystem: pyarrow.fs.FileSystem, experiment: str, row: int) -> None:
-    """Note that the storage and all trackers have everything up to a row.
-
-    Raises:
-        OSError: The storage does not answer.
-    """
+    """Note that the storage and all trackers have everything up to a row. Raises OSError."""
     write_atomically(filesystem, posixpath.join(experiment, FOLDER, _DELIVERED), json.dumps(row).encode())
 
 

@@ -14,11 +14,7 @@ _warned: set[tuple[str, str]] = set()
 
 
 def warn_passed_over(path: str, why: str) -> None:
-    """Log that a file, or a part of it, is passed over; once in this process for each file and reason.
-
-    Example:
-        >>> warn_passed_over("sweep/trial_1/params.json", "it is no JSON object")
-    """
+    """Log that a file, or a part of it, is passed over; once in this process for each file and reason."""
     warning = (path, redacted(why))
     if warning not in _warned and len(_warned) < _MOST_WARNINGS:
         _warned.add(warning)
@@ -37,10 +33,6 @@ def passed_over(folders: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def warn_of_broken_lines(path: str, lines: list[int], kind: str) -> None:
-    """Log that some lines of a file are passed over, if there are any.
-
-    Example:
-        >>> warn_of_broken_lines("sweep/trial_1/result.json", [], "a result")
-    """
+    """Log that some lines of a file are passed over, if there are any."""
     if lines:
         warn_passed_over(path, f"{len(lines)} line(s) that are not {kind}, the first is line {lines[0]}")

@@ -26,41 +26,22 @@ _RUNNING_SECONDS = 120.0  # a log that is younger may belong to a driver that ru
 
 @dataclass(frozen=True)
 class TrialContents:
-    """The media that a trial's folder holds.
+    """The media that a trial's folder holds."""
 
-    Attributes:
-        media_folder: The folder that the paths of the lines are relative to: the trial's own, unless that is its folder
-            on the driver; then a path, or a URI. See ``tune_media.storage.location.media_folder``.
-        lines: The valid line of each medium: the fold of the index and the log.
-        is_coming: Whether the driver is about to write files that are left out.
-        may_run: Whether a driver that runs may still add media.
-        unrendered: How many clips have no file: of these there is only the tape of the episode, so far or for good.
-            Those that the trial has left behind are not counted.
-        is_bare: Whether nothing lists its media, and the lines are made of the names of its clips.
-        is_unnamed: Whether it is bare, and no known recorder gave a clip its name: it may be a folder of anything.
-    """
-
-    media_folder: str
-    lines: Sequence[Line] = ()
-    is_coming: bool = False
-    may_run: bool = False
-    unrendered: int = 0
-    is_bare: bool = False
-    is_unnamed: bool = False
+    media_folder: str  # that the paths of the lines are relative to, see ``location.media_folder``
+    lines: Sequence[Line] = ()  # the valid line of each medium: the fold of the index and the log
+    is_coming: bool = False  # the driver is about to write files that are left out
+    may_run: bool = False  # a driver that runs may still add media
+    unrendered: int = 0  # the number of clips of which there is only a tape, but for those that were rolled back
+    is_bare: bool = False  # nothing lists its media: the lines are made of the names of its clips
+    is_unnamed: bool = False  # no known recorder named its bare clips: it may be a folder of anything
 
 
 def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns | None = None) -> TrialContents:
-    """Read a trial's index and its lines in the log, or, without these, what the names of its clips say.
+    """Read a trial's index and its lines in the log, or, without these, the names of its clips. Raises OSError.
 
-    Nothing is changed. ``folder`` may be the trial's folder on the driver, too. Several threads may call this.
-    ``columns`` are those of tables beside bare clips.
-
-    Raises:
-        OSError: The filesystem does not answer.
-
-    Example:
-        >>> len(read_trial(pyarrow.fs.LocalFileSystem(), "/no/such/trial").lines)
-        0
+    ``folder`` may be the trial's folder on the driver, too. Several threads may call this. ``columns`` are those of
+    tables beside bare clips.
     """
     listed = _Listed.of(filesystem, folder)
     place, trial_id = _place_of(filesystem, folder, listed.index)
@@ -82,10 +63,7 @@ def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[Med
     """Return the valid lines of a trial, whether more files are coming, and when the log was last written.
 
     The log is read before the index: a driver writes a trial's index before its log is done. Lines whose file is not
-    there yet are left out.
-
-    Raises:
-        OSError: The filesystem does not answer.
+    there yet are left out. Raises OSError.
     """
     return _Listed.of(filesystem, folder).valid()
 
@@ -117,11 +95,7 @@ class _Listed:
 
 
 def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterable[LogLine]) -> set[str]:
-    """Return the files that the newest lines of a trial's log list as stored, and that are not there.
-
-    Raises:
-        OSError: The filesystem does not answer.
-    """
+    """Return the files that the newest lines of a trial's log list as stored, and that are not there."""
     paths = list({line.path for line in newest if isinstance(line, MediumLine) and line.status == STORED})
     files = filesystem.get_file_info([posixpath.join(folder, path) for path in paths]) if paths else []
     return {path for path, info in zip(paths, files, strict=True) if not info.is_file}
@@ -149,8 +123,6 @@ def warn_of_unrendered(trials: Iterable[tuple[str, TrialContents]]) -> None:
 
 def _place_of(filesystem: pyarrow.fs.FileSystem, folder: str, index: Iterable[MediumLine]) -> tuple[str, str]:
     """Return the folder of a trial's media, and the trial id that its index must have if that is another folder.
-
-    It is that folder, unless it is the driver's, and the media are elsewhere.
 
     Tune copies the pointer to the storage, and a copy of an experiment has it, too. A folder is no driver's if
     a file that its index lists is in it, or if its experiment has a log: the log is on the storage only. An index alone
