@@ -56,7 +56,7 @@ class Sweep:
 
     def lines(self):
         """Return the valid lines of the trial."""
-        return [line.fields() for line in read_lines(pyarrow.fs.LocalFileSystem(), str(self.path))[0]]
+        return [line.fields() for line in read_lines(pyarrow.fs.LocalFileSystem(), str(self.path)).lines]
 
 
 def blob(number):

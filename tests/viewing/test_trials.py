@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.viewing import RefusingStorage, on, write_trial
-from tune_media.experiment import trial_files
+from tune_media.experiment import results
 from tune_media.storage import log as log_module
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE
@@ -61,11 +61,11 @@ def test_new_metrics_are_seen_and_others_are_not_read_again(experiment, monkeypa
     trials.metrics_of(trials.all())
     read = []
     monkeypatch.setattr(trials, "_pause", -1.0)
-    monkeypatch.setattr(trial_files, "last_metrics", lambda _, path: read.append(path) or {"loss": 1.0})
-    results = experiment / "trial_1" / "result.json"
-    results.write_text(results.read_text() + '{"training_iteration": 30}\n')
+    monkeypatch.setattr(results, "last_metrics", lambda _, path: read.append(path) or {"loss": 1.0})
+    file = experiment / "trial_1" / "result.json"
+    file.write_text(file.read_text() + '{"training_iteration": 30}\n')
     assert trials.metrics_of(trials.all())[1] == {"loss": 1.0}
-    assert read == [str(results.parent)]
+    assert read == [str(file.parent)]
 
 
 def test_nothing_outside_the_media_folder_is_a_media_file(experiment, tmp_path):

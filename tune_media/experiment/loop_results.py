@@ -1,4 +1,4 @@
-"""The results of a loop outside Tune, which reports none: they are made of the episodes that it recorded."""
+"""The results of a loop outside Tune, made of the episodes that it recorded."""
 
 from __future__ import annotations
 
@@ -69,13 +69,12 @@ class LoopEpisodes:
         count, parts = len(episodes), min(len(episodes), _MAX_RESULTS)
         for end in sorted(count - count * skipped // parts for skipped in range(parts)):
             window = self._window(section, episodes, end)
-            metrics = {RETURN_NAMES[0]: _mean(window, "episode_return"), LENGTH_NAME: _mean(window, "episode_length")}
             custom = summarized(dict(row or ()) for row in window["metrics"].to_pylist())
             custom |= success_rate(window["success"].to_pylist())
-            result = {**metrics, "custom_metrics": custom}
-            yield {"timesteps_total": window["env_steps"][-1].as_py()} | (
-                result if section == TRAIN else {section: result}
-            )
+            means = {RETURN_NAMES[0]: _mean(window, "episode_return"), LENGTH_NAME: _mean(window, "episode_length")}
+            result = {**means, "custom_metrics": custom}
+            step = {"timesteps_total": window["env_steps"][-1].as_py()}
+            yield {**step, **result} if section == TRAIN else {**step, section: result}
 
     @functools.cached_property
     def _sections(self) -> list[str]:
@@ -87,9 +86,7 @@ class LoopEpisodes:
 
     def _window(self, section: str, episodes: pa.Table, end: int) -> pa.Table:
         window = episodes[max(0, end - WINDOW) : end]
-        if (
-            section == TRAIN or TRAIN not in self._sections
-        ):  # then each process counts the steps of the evaluation itself
+        if section == TRAIN or TRAIN not in self._sections:  # else each process counts its evaluation's steps
             return window
         steps = window["env_steps"].to_pylist()[::-1]
         count = len(list(itertools.takewhile(lambda step: step == steps[0], steps)))

@@ -70,12 +70,7 @@ class MediaColumns:
         )
 
     def best(self, rows: Rows | None = None, sign: int = 1) -> int | None:
-        """Return the row of the best clip by ``clip_rank``, or of the lowest return (``sign`` -1); None: there is none.
-
-        >>> lines = [{"section": "train", "key": "a", "step": 1, "episode_return": x} for x in (1.0, 3.0, 2.0)]
-        >>> MediaColumns.of_lines(lines).best()
-        1
-        """
+        """Return the row of the best clip by ``clip_rank``, or of the lowest return (``sign`` -1), or None."""
         rows = np.arange(len(self)) if rows is None else rows
         rows = rows[~np.isnan(self.episode_return[rows])]
         counts = rows[~self.rolled_back[rows]]

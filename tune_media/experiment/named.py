@@ -1,4 +1,4 @@
-"""What a user names: an experiment, a trial or an episode in it, a checkpoint, a file, or a pattern of files."""
+"""The places that a user names: an experiment, a part of it, a checkpoint, a file, or a pattern of files."""
 
 from __future__ import annotations
 

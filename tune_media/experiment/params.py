@@ -82,8 +82,7 @@ def params_of_name(folder: str) -> dict[str, Any]:
 def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
     """Return what Tune chose for a trial as a tree, with Tune's stand-ins for objects and sampled values.
 
-    ``unresolved`` is the config before Tune put objects and sampled values in: only there is said what a function
-    samples.
+    ``unresolved`` is the config before Tune put these in: only it has the functions that sample.
     """
     tree: dict[str, Any] = _sampled(unresolved if is_a(unresolved, Mapping) else {})
     for name, value in (evaluated if is_a(evaluated, Mapping) else {}).items():
@@ -142,8 +141,7 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the hyperparameters that are not the same in all trials, outer ones first.
 
-    Memory addresses do not count as a difference, nor does a trial without hyperparameters: it has not written them
-    yet.
+    Memory addresses do not count, nor does a trial that has not written its hyperparameters yet.
     """
     written = [of_trial for of_trial in params if of_trial]
     names = dict.fromkeys(name for of_trial in written for name in of_trial)
@@ -158,11 +156,7 @@ def _differs(values: Sequence[Any]) -> bool:
 
 
 def _list_text(text: str) -> str:
-    """Return the JSON of a list as one reads it in a table; two lists never have the same text.
-
-    >>> _list_text("[1, 2]"), _list_text(str([0] * 100))
-    ('[1, 2]', '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,... 6113edeb')
-    """
+    """Return the JSON of a list for a table, a long one cut, with a hash: two lists never have the same text."""
     if len(text) <= _MAX_LIST_CHARACTERS:
         return text
     return f"{text[: _MAX_LIST_CHARACTERS - 20]}... {hashlib.blake2s(text.encode(), digest_size=4).hexdigest()}"

@@ -55,7 +55,7 @@ class Folder:
     @property
     def is_file(self) -> bool:
         """Whether it is a file, and no folder."""
-        return bool(self.filesystem.get_file_info(self.path).type == pyarrow.fs.FileType.File)
+        return bool(self.filesystem.get_file_info(self.path).is_file)
 
     def subfolders(self, listings: Listings | None = None) -> list[Folder]:
         """Return the folders directly inside this one, sorted by name; one request on an object store."""
@@ -68,8 +68,7 @@ class Folder:
 
     def has_file(self, name: str) -> bool:
         """Whether the folder has a file of this name, which may contain slashes."""
-        info = self.filesystem.get_file_info(posixpath.join(self.path, name))
-        return bool(info.type == pyarrow.fs.FileType.File)
+        return bool(self.filesystem.get_file_info(posixpath.join(self.path, name)).is_file)
 
 
 def find_folders(
@@ -78,17 +77,9 @@ def find_folders(
     *,
     wanted: str = "the experiment's folder, which tuner.fit() prints",
 ) -> list[Folder]:
-    """Return the folders that ``source`` names.
+    """Return the folders of a path, a URI, a ``Folder``, a ``ResultGrid``, or a sequence of these.
 
-    Args:
-        source: A local path, a URI such as ``s3://bucket/experiment``, a path on ``filesystem``, a ``Folder``, a
-            ``ResultGrid``, or a sequence of these.
-        filesystem: A pyarrow filesystem that the paths are on. None: each path tells.
-        wanted: What to pass instead of a folder that is not there.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
-        TypeError: ``source`` is something else.
+    ``wanted`` says what to pass instead. Raises FileNotFoundError without such a folder, TypeError for anything else.
     """
     if isinstance(source, (str, Path, Folder)):
         folder = source if isinstance(source, Folder) else folder_at(source, filesystem)
@@ -142,11 +133,7 @@ def holds_experiment(folder: Folder) -> bool:
 
 
 def no_experiment(folder: Folder) -> ValueError:
-    """Return the error of a folder that holds no experiment.
-
-    >>> str(no_experiment(Folder(pyarrow.fs.LocalFileSystem(), "/tmp")))[:28]
-    "'/tmp' is not an experiment:"
-    """
+    """Return the error of a folder that holds no experiment."""
     return ValueError(
         f"{folder.path!r} is not an experiment: neither it nor a folder in it has trials of Ray Tune, or "
         "clips of another recorder (.mp4, .webm or .gif). "
@@ -173,14 +160,10 @@ def allow_many_requests() -> int:
 
 
 def folder_at(path: str | Path, filesystem: pyarrow.fs.FileSystem | None = None) -> Folder:
-    """Return the folder at a local path, at a URI, or at a path on ``filesystem``, whether it exists or not.
+    """Return the folder at a local path, a URI, or a path on ``filesystem``, whether it exists or not.
 
-    Raises:
-        ValueError: No filesystem is known for the URI, or no path can be this text.
-        FileNotFoundError: The text is empty.
-
-    >>> folder_at("/tmp/results").path
-    '/tmp/results'
+    Raises ValueError if no filesystem is known for the URI or no path can be this text, FileNotFoundError if it is
+    empty.
     """
     text = str(path)
     if not text.strip():

@@ -102,11 +102,7 @@ def results_of_trial(filesystem: pyarrow.fs.FileSystem, folder: str, driver: Pat
 
 
 def result_time(result: dict[str, Any]) -> float:
-    """Return when a trial reported a result, Unix time in seconds; 0: not known. It is the same for all readers.
-
-    >>> result_time({"timestamp": 1700000000}), result_time({})
-    (1700000000.0, 0.0)
-    """
+    """Return when a trial reported a result, Unix time in seconds; 0 if unknown."""
     timestamp = as_number(result.get("timestamp"))
     return timestamp if 0 < timestamp < math.inf else 0.0
 

@@ -1,4 +1,4 @@
-"""What Tune's snapshots of an experiment say of its trials."""
+"""The trials of an experiment as Tune's snapshots have them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAUSE_REMOTE = 10.0  # seconds: so long the files on a remote storage are not l
 
 @dataclass(frozen=True)
 class TrialState:
-    """What Tune's snapshots say of one trial."""
+    """A trial as Tune's snapshots have it."""
 
     trial_id: str
     name: str  # for example ``PPO_CartPole-v1_49541_00000``
@@ -42,7 +42,7 @@ class ExperimentState:
     written_at: float = 0.0  # when the last snapshot was written, Unix time in seconds; 0: there is none
 
     def find(self, trial_ids: Iterable[str], path: str) -> TrialState | None:
-        """Return the trial that has one of some ids, or else the one in a folder; None if no snapshot has it."""
+        """Return the trial that has one of some ids, or else the one in a folder, or None."""
         by_id = next((self.trials[id] for id in trial_ids if id in self.trials), None)
         return by_id or self._by_folder.get(posixpath.basename(path.rstrip("/")))
 
@@ -58,7 +58,7 @@ class Listings:
         self._seen: dict[tuple[int, str], tuple[float, pyarrow.fs.FileSystem, list[pyarrow.fs.FileInfo]]] = {}
 
     def of(self, filesystem: pyarrow.fs.FileSystem, folder: str) -> list[pyarrow.fs.FileInfo]:
-        """Return what is directly inside a folder; nothing if there is none. Raises OSError."""
+        """Return the files and folders directly inside a folder, or nothing without one. Raises OSError."""
         place, now = (id(filesystem), folder), time.monotonic()
         time_of_look, held, infos = self._seen.get(place, (float("-inf"), None, []))
         if held is filesystem and now - time_of_look < _PAUSE_REMOTE:
@@ -81,7 +81,7 @@ class Snapshots:
         self._read: dict[str, tuple[Any, list[TrialState]]] = {}  # of each file: its version, its trials
 
     def of(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
-        """Return what the snapshots in an experiment's folder say of its trials; nothing if there are none."""
+        """Return the trials of all snapshots in an experiment's folder. Raises OSError."""
         trials: dict[str, TrialState] = {}
         written_at = 0.0
         for info in _files(filesystem, self._listings.of(filesystem, experiment)):
@@ -93,7 +93,7 @@ class Snapshots:
         return ExperimentState(trials, written_at)
 
     def known(self, filesystem: pyarrow.fs.FileSystem, experiment: str) -> ExperimentState:
-        """Return the same; nothing, too, if the filesystem does not answer."""
+        """Return the same, or nothing if the filesystem does not answer."""
         with contextlib.suppress(OSError):
             return self.of(filesystem, experiment)
         return ExperimentState()
@@ -121,7 +121,7 @@ def _trials(filesystem: pyarrow.fs.FileSystem, path: str) -> list[TrialState]:
 
 
 def _trial(row: Any) -> TrialState | None:
-    """Return a trial of a snapshot, which has it as JSON inside the JSON; None if it is something else."""
+    """Return a trial of a snapshot, which has it as JSON inside the JSON, or None if it is broken."""
     first = row[0] if isinstance(row, list) and row else row
     values = json_object(first.encode("utf-8", "surrogatepass")) if isinstance(first, str) else {}
     id = values.get("trial_id")

@@ -1,4 +1,4 @@
-"""What became of each trial, in Tune's words, and why it failed."""
+"""The status of a trial, in Tune's words, and its failures."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ _COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # as Ray writes them for a termi
 
 @dataclass(frozen=True)
 class TrialStatus:
-    """What became of a trial.
-
-    >>> TrialStatus("error", "ValueError: no").word == TRIAL_FAILED
-    True
-    """
+    """The status of a trial."""
 
     # ``pending``, ``running``, ``paused``, ``terminated``, ``error``; empty if no snapshot knows the trial
     word: str = ""
@@ -47,10 +43,9 @@ def content_of_errors(filesystem: pyarrow.fs.FileSystem, folder: str) -> bytes:
 
 
 def last_line(traceback: bytes) -> str:
-    r"""Return the line of a traceback that names the exception."""
-    lines = _without_colors(traceback).split("\n")
-    error_line = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return redacted(error_line)[:_MAX_ERROR]
+    """Return the line of a traceback that names the exception."""
+    *_, line = ["", *filter(str.strip, _without_colors(traceback).split("\n"))]
+    return redacted(line.strip())[:_MAX_ERROR]
 
 
 def _without_colors(content: bytes) -> str:

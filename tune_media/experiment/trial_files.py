@@ -18,28 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
+from tune_media.experiment import params, results
 from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
-from tune_media.experiment.params import (
-    UnknownConfig,
-    differing,
-    flat_values,
-    params_of_name,
-    searched_params,
-    settings_of,
-)
-from tune_media.experiment.results import (
-    Metric,
-    counting,
-    finite_metrics,
-    last_metrics,
-    metrics_of,
-    parsed_results,
-    read_metrics,
-    result_step,
-    results_of_trial,
-    without_repeats,
-)
+from tune_media.experiment.results import Metric, finite_metrics
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, content_of_errors, last_line
 from tune_media.storage.bare_clips import is_clip_name
@@ -79,10 +61,8 @@ class TrialFiles:
     def __init__(self, name: str, filesystem: pyarrow.fs.FileSystem, path: str, columns: Columns | None = None) -> None:
         self.name = name  # as shown; the viewer's is what TensorBoard calls the run
         self._columns = columns  # of tables beside clips that no index lists
-        self.filesystem = filesystem
-        self.path = path
-        # size and mtime of the index that was read; None: ``refresh`` was never called
-        self.version: Version | None = None
+        self.filesystem, self.path = filesystem, path
+        self.version: Version | None = None  # size and mtime of the index that was read; None before ``refresh``
         self.results_version: Version | None = None  # the same of the results
         self.is_loop = False  # a loop outside Tune recorded its episodes: results are made of them
         self.is_abandoned = False  # see ``mark_abandoned``
@@ -200,7 +180,7 @@ class TrialFiles:
         """Its whole config, as far as that is scalars and short lists; nested values as ``outer/inner``."""
         if self._config is None:  # functools.cached_property holds one lock for all trials before Python 3.12
             config = self.read_config()
-            self._config = config if isinstance(config, UnknownConfig) else dict(flat_values(config))
+            self._config = config if isinstance(config, params.UnknownConfig) else dict(params.flat_values(config))
         return self._config
 
     @property
@@ -229,8 +209,8 @@ class TrialFiles:
         path = posixpath.join(self.path, PARAMS)
         config = json_file(self.filesystem, path)
         if not config and (read_if_there(self.filesystem, path) or b"{}").strip() != b"{}":
-            return UnknownConfig()
-        config = config or params_of_name(self.folder)
+            return params.UnknownConfig()
+        config = config or params.params_of_name(self.folder)
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
             return config
@@ -242,7 +222,9 @@ class TrialFiles:
         """The last, largest and smallest value of each metric of its results that were not rolled back."""
         if self._metrics is None:
             of_loop = self._loop_results()
-            self._metrics = read_metrics(self.filesystem, self.path) if of_loop is None else metrics_of(of_loop)
+            self._metrics = (
+                results.read_metrics(self.filesystem, self.path) if of_loop is None else results.metrics_of(of_loop)
+            )
         return self._metrics
 
     @property
@@ -255,7 +237,7 @@ class TrialFiles:
     def _read_last_metrics(self) -> dict[str, float]:
         of_loop = self._loop_results()
         if of_loop is None:
-            return last_metrics(self.filesystem, self.path)
+            return results.last_metrics(self.filesystem, self.path)
         return {name: value for result in of_loop for name, value in finite_metrics(result).items()}
 
     def loop_episodes(self) -> LoopEpisodes | None:
@@ -285,7 +267,7 @@ class TrialFiles:
         """Return its results that count, as ``results_of_trial``; those of a loop outside Tune, as Tune has them."""
         episodes = self.loop_episodes()
         if episodes is None:
-            return results_of_trial(self.filesystem, self.path, driver)
+            return results.results_of_trial(self.filesystem, self.path, driver)
         return [json.dumps(result).encode() for result in episodes.reported()]
 
     @property
@@ -297,20 +279,17 @@ class TrialFiles:
 
     def refresh(self, version: Version) -> bool:
         """Read media and hyperparameters if the index (size, mtime; zeros: none) or the log changed; return whether."""
-        logged = self._count_logged()
+        try:
+            experiment, name = posixpath.split(self.media_path.rstrip("/"))
+            logged = len(read_log(self.media_filesystem, experiment).lines.get(name, ()))
+        except FileNotFoundError:  # the media are elsewhere, and there is no trial
+            logged = -1
         if version == self.version and logged == self._logged and not self.contents.is_coming:
             return False
         self.read()
         _ = self.config
         self.version, self._logged = version, logged
         return True
-
-    def _count_logged(self) -> int:
-        try:
-            experiment, name = posixpath.split(self.media_path.rstrip("/"))
-            return len(read_log(self.media_filesystem, experiment).lines.get(name, ()))
-        except FileNotFoundError:  # the media are elsewhere, and there is no trial
-            return -1
 
     def line(self, path: str) -> Line | None:
         """Return the index line of a media file, or None if the index names no such file."""
@@ -355,7 +334,7 @@ class TrialFiles:
         return (filesystem, full) if not is_local(filesystem) or _is_inside(full, folder, path) else None
 
     def episodes(self, report: str, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError."""
+        """Return columns of a report's Parquet file, see ``episode_table``."""
         with self.open_media(parquet_name(report)) as file:
             return episode_table(file, columns)
 
@@ -396,16 +375,16 @@ class TrialFiles:
         """
         rows: list[tuple[Any, int, dict[str, float]]] = []
         for result in self._each_result():
-            step = result_step(result)
+            step = results.result_step(result)
             if step and math.isfinite(as_number(step)):
                 rows.append((result.get("training_iteration"), step, finite_metrics(result)))
-        counts = counting([iteration for iteration, _, _ in rows])
+        counts = results.counting([iteration for iteration, _, _ in rows])
         counted = [row for row, does in zip(rows, counts, strict=True) if does]
-        results = without_repeats([result for _, _, result in counted])
-        names = dict.fromkeys(name for result in results for name in result)
+        metrics = results.without_repeats([numbers for _, _, numbers in counted])
+        names = dict.fromkeys(name for numbers in metrics for name in numbers)
         return {
             "step": [step for _, step, _ in counted],
-            "metrics": {name: [result.get(name) for result in results] for name in names},
+            "metrics": {name: [numbers.get(name) for numbers in metrics] for name in names},
         }
 
     def _each_result(self) -> Iterator[Line]:
@@ -415,11 +394,11 @@ class TrialFiles:
         elif (info := file_info(self.filesystem, path)) is not None:
             stride = math.ceil((info.size or 1) / _MAX_PARSED)
             with self.filesystem.open_input_stream(path) as stream:
-                yield from parsed_results(path, itertools.islice(_lines_of(stream), 0, None, stride))
+                yield from results.parsed_results(path, itertools.islice(_lines_of(stream), 0, None, stride))
 
 
 class TuneView:
-    """What Tune's snapshots say of trials that are looked at together; an experiment's are read when needed."""
+    """Tune's snapshots of trials that are looked at together; those of an experiment are read when needed."""
 
     def __init__(self, trials: Sequence[TrialFiles], snapshots: Snapshots) -> None:
         self.trials = list(trials)
@@ -433,19 +412,19 @@ class TuneView:
         Without a snapshot of the trial, they are those that differ between the trials.
         """
         chosen = self.chosen(trial)
-        if not chosen:
-            if self._differing is None:
-                self._differing = differing([trial.config for trial in self.trials])
-            return settings_of(trial.config, self._differing)
-        return dict(flat_values(searched_params(trial.read_config(), chosen)))
+        if chosen:
+            return dict(params.flat_values(params.searched_params(trial.read_config(), chosen)))
+        if self._differing is None:
+            self._differing = params.differing([trial.config for trial in self.trials])
+        return params.settings_of(trial.config, self._differing)
 
     def chosen(self, trial: TrialFiles) -> dict[str, Any]:
-        """Return what Tune chose for a trial, see ``nested_choice``; empty if no snapshot has it."""
+        """Return the hyperparameters that Tune chose for a trial, see ``nested_choice``; empty without a snapshot."""
         state = self.state(trial)
         return dict(state.searched) if state else {}
 
     def state(self, trial: TrialFiles) -> TrialState | None:
-        """Return what Tune's snapshots say of a trial; None if none has it, or if they cannot be read."""
+        """Return a trial as Tune's snapshots have it, or None if none has it or they cannot be read."""
         place = id(trial.filesystem), trial.experiment
         with self._lock:
             if place not in self._states:
@@ -454,12 +433,7 @@ class TuneView:
 
 
 def trials_named(name: str, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
-    """Return the trials with a name, or else the only one that has it as a part of its name. Raises ValueError.
-
-    >>> trials_named("PPO_1", [])
-    Traceback (most recent call last):
-    ValueError: There is no trial 'PPO_1'; the trials are none.
-    """
+    """Return the trials with a name, or else the only one that has it as a part of its name. Raises ValueError."""
     exact = [trial for trial in trials if trial.name == name]
     matches = exact or [trial for trial in trials if name and name in trial.name]
     if not matches:

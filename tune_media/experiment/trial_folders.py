@@ -1,4 +1,4 @@
-"""Which folders are a trial's: a look at the files that say so, with as few requests as may be."""
+"""Finds out which folders are a trial's, by the files that only a trial has, with few requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Info: TypeAlias = "pyarrow.fs.FileInfo | OSError"
 
 
 class TrialFolders:
-    """The folders of one filesystem, of which some are known to be a trial's.
+    """The folders of one filesystem, and the trials among them that are known.
 
     To ask a remote storage for a file that is not there takes a LIST. There, a folder with known trials inside is not
     asked for; nor is a known trial as long as the log has its lines: all that comes into its index is there before.
@@ -44,16 +44,11 @@ class TrialFolders:
         kept: dict[str, Version | OSError | None] = {}
         if self._is_far:
             folders = [folder for folder in folders if folder in self._known or folder not in self._parents]
-            logged = [folder for folder in folders if self._is_in_log(folder)]
-            kept = {folder: self._known[folder].version for folder in logged}
+            read = {folder: self._known[folder].version for folder in folders if folder in self._known}
+            kept = {f: version for f, version in read.items() if version and is_logged(self._filesystem, f)}
         marks = self._marks([folder for folder in folders if folder not in kept])
         others = self._without_files(marks)
         return kept | {folder: self._version(folder, mark, folder in others) for folder, mark in marks.items()}
-
-    def _is_in_log(self, folder: str) -> bool:
-        """Return whether the log has lines of a trial that was read before."""
-        trial = self._known.get(folder)
-        return trial is not None and trial.version is not None and is_logged(self._filesystem, folder)
 
     def _marks(self, folders: Sequence[str]) -> dict[str, _Info]:
         """Return the facts of the index of each folder, or of the file that says where that is."""
@@ -69,7 +64,7 @@ class TrialFolders:
         return {f for f, info in params if not _is_there(info) and not is_logged(self._filesystem, f)}
 
     def _version(self, folder: str, mark: _Info, has_no_files: bool) -> Version | OSError | None:
-        """Return the version of a folder's index, or of clips that no index lists; None: it is no trial's."""
+        """Return the version of a folder's index, or of clips that no index lists, or None if it is no trial's."""
         known = self._known.get(folder)
         bare: Version | OSError | None = None
         if not _is_there(mark) and (has_no_files or (known is not None and known.contents.is_bare)):
@@ -89,11 +84,7 @@ class TrialFolders:
 
 
 def is_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
-    """Return whether a folder is a trial's: it has a file of a trial, lines in the log, or bare clips.
-
-    Raises:
-        OSError: The filesystem does not answer.
-    """
+    """Return whether a folder is a trial's: it has a file of one, lines in the log, or bare clips. Raises OSError."""
     version = TrialFolders(filesystem, [])._look([folder])[folder]
     if isinstance(version, OSError):
         raise version
@@ -101,10 +92,7 @@ def is_trial(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
 
 
 def may_be_stray(found: TrialFiles | Exception) -> bool:
-    """Return whether a folder is no trial if there are surer ones: it has only clips whose names no recorder gave.
-
-    Beside a sweep, these are figures, or the video of ``tune-media grid``.
-    """
+    """Return whether a folder has only clips that no recorder named: beside a sweep, these are figures and the like."""
     return isinstance(found, TrialFiles) and found.contents.is_unnamed
 
 

@@ -257,9 +257,9 @@ def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) ->
         "step": record.env_steps if report.training_iteration is None else report.step,
         "finished_at": record.finished_at or None,
         "late": episode.is_late,
-        "metrics": _pairs(record.metrics),
+        "metrics": [(_text(name), value) for name, value in record.metrics.items()],
         **_columns_of_series(episode.series),
-        "values": _pairs({name: json_bytes(value).decode() for name, value in episode.values.items()}),
+        "values": [(_text(name), json_bytes(value).decode()) for name, value in episode.values.items()],
         "clips": [(path, _text(id)) for path, id in report.clips.get(record.episode_id, {}).items()],
         **({"recipe": episode.recipe, "tape_bytes": len(tape), "tape": tape} if tape else {}),
         "rewards": episode.rewards,
@@ -267,15 +267,12 @@ def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) ->
 
 
 def _columns_of_series(series: Mapping[str, Series]) -> dict[str, Any]:
+    named = [(_text(name), part) for name, part in series.items()]
     return {
-        "series": _pairs({name: part.values for name, part in series.items() if part.is_numeric}),
-        "every": _pairs({name: part.stride for name, part in series.items() if part.stride > 1}),
-        "lists": _pairs({n: json_bytes(part.values).decode() for n, part in series.items() if not part.is_numeric}),
+        "series": [(name, part.values) for name, part in named if part.is_numeric],
+        "every": [(name, part.stride) for name, part in named if part.stride > 1],
+        "lists": [(name, json_bytes(part.values).decode()) for name, part in named if not part.is_numeric],
     }
-
-
-def _pairs(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(_text(name), value) for name, value in values.items()]
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow.fs
@@ -225,9 +225,15 @@ def list_parts(filesystem: pyarrow.fs.FileSystem, folder: str) -> list[Part]:
     files = list(filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)))
     notes = [info.path for info in files if info.path.endswith(_DONE)]
     are_done = {name for path in notes for name in _named(filesystem, path)}
-    named = [info for info in files if _NAME.fullmatch(posixpath.basename(info.path))]
-    there = [info for info in named if info.is_file or file_info(filesystem, info.path)]
-    return [_part(info.path, (info.mtime_ns or 0) / 1e9, are_done) for info in there]
+    parts = []
+    for info in files:
+        name = posixpath.basename(info.path)
+        match = _NAME.fullmatch(name)
+        if match and (info.is_file or file_info(filesystem, info.path)):
+            _, last, owner, writer, number, level = match.groups()
+            numbers, written = (int(number), int(level)), (info.mtime_ns or 0) / 1e9
+            parts.append(Part(info.path, int(last), owner, writer, *numbers, written, name in are_done))
+    return parts
 
 
 def _named(filesystem: pyarrow.fs.FileSystem, path: str) -> list[str]:
@@ -260,13 +266,6 @@ def is_logged(filesystem: pyarrow.fs.FileSystem, folder: str) -> bool:
 def has_log(filesystem: pyarrow.fs.FileSystem, experiment: str) -> bool:
     """Return whether an experiment has a log: if so, its folder is the one on the storage. Raises OSError."""
     return bool(_parts_of(filesystem, experiment))
-
-
-def _part(path: str, written: float, are_done: Collection[str]) -> Part:
-    name = posixpath.basename(path)
-    match = _NAME.fullmatch(name)
-    assert match is not None
-    return Part(path, int(match[2]), match[3], match[4], int(match[5]), int(match[6]), written, name in are_done)
 
 
 def _read_part(filesystem: pyarrow.fs.FileSystem, part: Part) -> Parsed | None:

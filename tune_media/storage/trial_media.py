@@ -16,7 +16,7 @@ from tune_media.storage.filesystem import is_local
 from tune_media.storage.fold import fold
 from tune_media.storage.index_lines import Line, LogLine, MediumLine, read_index
 from tune_media.storage.location import filesystem_of_trial, media_folder, path_of
-from tune_media.storage.log import Log, has_log, read_log
+from tune_media.storage.log import has_log, read_log
 from tune_media.values.clip_columns import Columns
 
 logger = logging.getLogger("tune_media")
@@ -43,55 +43,43 @@ def read_trial(filesystem: pyarrow.fs.FileSystem, folder: str, columns: Columns 
     ``folder`` may be the trial's folder on the driver, too. Several threads may call this. ``columns`` are those of
     tables beside bare clips.
     """
-    listed = _Listed.of(filesystem, folder)
+    listed = read_lines(filesystem, folder)
     place, trial_id = _place_of(filesystem, folder, listed.index)
     if place != folder:
         try:
             filesystem = filesystem_of_trial(place, filesystem, frozenset({trial_id}))
+            listed = read_lines(filesystem, path_of(place))
         except FileNotFoundError:  # the pointer was changed, or the driver has listed nothing yet
             place = folder
-    lines, is_coming, written = (listed if place == folder else _Listed.of(filesystem, path_of(place))).valid()
-    bare = [] if lines or is_coming else bare_clips(filesystem, path_of(place).rstrip("/"), columns)
-    fields = [line.fields() for line in lines or bare]
+    is_listed = bool(listed.lines) or listed.is_coming
+    bare = [] if is_listed else bare_clips(filesystem, path_of(place).rstrip("/"), columns)
+    fields = [line.fields() for line in listed.lines or bare]
     unrendered = sum(map(may_be_rendered, fields))
-    may_run = time.time() - written < _RUNNING_SECONDS
+    may_run = time.time() - listed.written < _RUNNING_SECONDS
     is_unnamed = bool(bare) and not any(is_recorders_name(line.path) for line in bare)
-    return TrialContents(place, fields, is_coming, may_run, unrendered, bool(bare), is_unnamed)
-
-
-def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> tuple[list[MediumLine], bool, float]:
-    """Return the valid lines of a trial, whether more files are coming, and when the log was last written.
-
-    The log is read before the index: a driver writes a trial's index before its log is done. Lines whose file is not
-    there yet are left out. Raises OSError.
-    """
-    return _Listed.of(filesystem, folder).valid()
+    return TrialContents(place, fields, listed.is_coming, may_run, unrendered, bool(bare), is_unnamed)
 
 
 @dataclass(frozen=True)
-class _Listed:
-    """The lines of a trial in its index and in the log, each read once."""
+class ListedMedia:
+    """The lines of a trial in its index and in the log."""
 
-    filesystem: pyarrow.fs.FileSystem
-    folder: str
     index: list[MediumLine]
-    log: Log
+    lines: list[MediumLine]  # the valid ones of both whose files are there
+    is_coming: bool  # files of other valid lines are coming
+    written: float  # when the log was last written
 
-    @classmethod
-    def of(cls, filesystem: pyarrow.fs.FileSystem, folder: str) -> _Listed:
-        folder = folder.rstrip("/")
-        experiment = posixpath.dirname(folder)
-        log = read_log(filesystem, experiment)
-        index, is_whole = read_index(filesystem, folder)
-        return cls(filesystem, folder, index, log if is_whole else read_log(filesystem, experiment, done=True))
 
-    def valid(self) -> tuple[list[MediumLine], bool, float]:
-        """Return what ``read_lines`` does."""
-        name = posixpath.basename(self.folder)
-        missing = missing_files(self.filesystem, self.folder, self.log.newest.get(name, ()))
-        lines = fold([*self.index, *self.log.lines.get(name, ())])
-        there = [line for line in lines if line.status != STORED or line.path not in missing]
-        return there, len(there) < len(lines), self.log.written
+def read_lines(filesystem: pyarrow.fs.FileSystem, folder: str) -> ListedMedia:
+    """Read a trial's log, then its index: a driver writes the index before the log is done. Raises OSError."""
+    experiment, name = posixpath.split(folder.rstrip("/"))
+    log = read_log(filesystem, experiment)
+    index, is_whole = read_index(filesystem, folder)
+    log = log if is_whole else read_log(filesystem, experiment, done=True)
+    missing = missing_files(filesystem, folder, log.newest.get(name, ()))
+    lines = fold([*index, *log.lines.get(name, ())])
+    there = [line for line in lines if line.status != STORED or line.path not in missing]
+    return ListedMedia(index, there, len(there) < len(lines), log.written)
 
 
 def missing_files(filesystem: pyarrow.fs.FileSystem, folder: str, newest: Iterable[LogLine]) -> set[str]:
