@@ -35,7 +35,7 @@ def short_id(episode: str) -> str:
 
 
 def forks_in(trials: Sequence[TrialFiles]) -> dict[str, dict[str, Any]]:
-    """Return which trials are forks, by id: ``from``, an episode; ``at``, the step, None: the episode itself.
+    """Return the forks among trials, by id: ``from``, an episode, and ``at``, the step, or None for the episode itself.
 
     One file of each experiment is read, if its hyperparameters look like those of a fork.
 

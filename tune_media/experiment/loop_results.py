@@ -86,7 +86,7 @@ class LoopEpisodes:
 
     def _window(self, section: str, episodes: pa.Table, end: int) -> pa.Table:
         window = episodes[max(0, end - WINDOW) : end]
-        if section == TRAIN or TRAIN not in self._sections:  # else each process counts its evaluation's steps
+        if section == TRAIN or TRAIN not in self._sections:  # without training, steps are the evaluation's own
             return window
         steps = window["env_steps"].to_pylist()[::-1]
         count = len(list(itertools.takewhile(lambda step: step == steps[0], steps)))

@@ -26,7 +26,7 @@ WORDS = {
     "unset": "unset",
     "unknown": "unknown",
 }
-"""What people write for values that are no texts and no finite numbers, in lower case, and how titles show them."""
+"""The words for values that are no texts and no finite numbers, in lower case, and as titles show them."""
 
 
 class Absent:
@@ -80,7 +80,7 @@ def params_of_name(folder: str) -> dict[str, Any]:
 
 
 def nested_choice(evaluated: Any, unresolved: Any) -> dict[str, Any]:
-    """Return what Tune chose for a trial as a tree, with Tune's stand-ins for objects and sampled values.
+    """Return the hyperparameters that Tune chose for a trial as a tree, with its stand-ins for objects and samples.
 
     ``unresolved`` is the config before Tune put these in: only it has the functions that sample.
     """

@@ -50,7 +50,7 @@ def result_step(result: dict[str, Any]) -> int:
 
 
 def counting(iterations: Sequence[Any]) -> list[bool]:
-    """Return whether each result counts, by the training iterations in the order of the file (None: it has none).
+    """Return whether each result counts, by the training iterations in the order of the file (None if it has none).
 
     A trial that goes back to a checkpoint reports the iterations after it again; the earlier reports no longer count.
     """
@@ -108,7 +108,7 @@ def result_time(result: dict[str, Any]) -> float:
 
 
 def without_lists(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result without its lists, of which JSON does not tell whether they were arrays, or windows that repeat.
+    """Return a result without its lists: JSON does not tell arrays from windows that repeat.
 
     >>> without_lists({"a": 1, "b": {"c": [1, 2], "d": 2}})
     {'a': 1, 'b': {'d': 2}}

@@ -68,7 +68,7 @@ class TrialFiles:
         self.is_abandoned = False  # see ``mark_abandoned``
         self.media = MediaColumns.of_lines([])  # the lines of its stored media, without those of episode reports
         self.reports = self.media  # the lines of its episode reports, the files of ``episode_data``
-        # the line of the newest clip under each section and key of which there is only the tape
+        # the line of the newest clip under each section and key that is only a tape
         self.tapes: list[Line] = []
         self.missing: list[Line] = []  # the lines of all media without a file: lost, or not rendered
         # section and key of each clip that is not rendered nor rolled back, by its episode's id
@@ -80,7 +80,7 @@ class TrialFiles:
         self._lines = 0  # a hash of all lines
         self._logged = -1  # how many lines the log had
         self._rows: tuple[MediaColumns, dict[str, int], dict[str, str]] | None = None  # see _looked_up
-        self.tune_view: TuneView | None = None  # what Tune's snapshots say of it; None: not known
+        self.tune_view: TuneView | None = None  # Tune's snapshots, if the trial was loaded
         self._error: str | None = None
         self._config: dict[str, Any] | None = None
         self._metrics: dict[str, Metric] | None = None
@@ -177,7 +177,7 @@ class TrialFiles:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Its whole config, as far as that is scalars and short lists; nested values as ``outer/inner``."""
+        """The scalars and short lists of its config; nested values as ``outer/inner``."""
         if self._config is None:  # functools.cached_property holds one lock for all trials before Python 3.12
             config = self.read_config()
             self._config = config if isinstance(config, params.UnknownConfig) else dict(params.flat_values(config))
@@ -195,7 +195,7 @@ class TrialFiles:
 
     @property
     def status(self) -> TrialStatus:
-        """What became of it, in the words of Tune's last snapshot, with the error if it failed."""
+        """Its status in the word of Tune's last snapshot, with the error if it failed."""
         state = self.tune_state
         word = state.status.lower() if state else ""
         if word == TRIAL_FAILED and self._error is None:

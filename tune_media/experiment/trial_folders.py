@@ -45,7 +45,7 @@ class TrialFolders:
         if self._is_far:
             folders = [folder for folder in folders if folder in self._known or folder not in self._parents]
             read = {folder: self._known[folder].version for folder in folders if folder in self._known}
-            kept = {f: version for f, version in read.items() if version and is_logged(self._filesystem, f)}
+            kept = {f: v for f, v in read.items() if v is not None and is_logged(self._filesystem, f)}
         marks = self._marks([folder for folder in folders if folder not in kept])
         others = self._without_files(marks)
         return kept | {folder: self._version(folder, mark, folder in others) for folder, mark in marks.items()}

@@ -25,7 +25,7 @@ _TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.
 
 
 class ClipTables:
-    """What the tables of a folder say of its clips; two that say different things of a fact say nothing of it.
+    """The facts of clips in the tables of their folder, without those in which two tables differ.
 
     >>> tables = ClipTables("runs/task", ["a.mp4", "b.webm"])
     >>> tables.add("results.csv", b"video,return,seed\\nrecorded/on/x/task/a.mp4,1.5,7\\n../b.webm,3,1\\n")
@@ -49,7 +49,7 @@ class ClipTables:
                     self._found.setdefault((clip, fact), set()).add((value, column, table))
 
     def facts(self, clip: str) -> tuple[dict[str, Any], str]:
-        """Return the facts of a clip, as an index line has them, and from which columns they are."""
+        """Return the facts of a clip, as an index line has them, and the columns that they come from."""
         facts, taken = {}, dict[str, list[str]]()
         for fact, name in FACTS.items():
             found = self._found.get((clip, fact), set())
@@ -97,7 +97,7 @@ class ClipTables:
 
 
 def _value(fact: str, value: Any) -> float | int | bool | None:
-    """Return a fact of a table, as its type is; None if it is none."""
+    """Return a fact of a table in its type, or None if the value cannot be one."""
     if fact == "success":
         return _TRUTHS.get(str(value).strip().lower())
     try:

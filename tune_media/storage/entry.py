@@ -20,7 +20,7 @@ STORED, FAILED, DROPPED = "stored", "failed", "dropped"
 LOST = (FAILED, DROPPED)
 WAITING, ONLY_TAPE = "waiting", "tape"
 UNRENDERED = (WAITING, ONLY_TAPE)
-"""A clip that the driver is still to render, and one of which there is only the tape in ``episode_data/``."""
+"""A clip that the driver is still to render, and one that is only a tape in ``episode_data/``."""
 
 
 def may_be_rendered(line: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""What is known of a trial's media: the fold of the lines and events that its index and the log hold."""
+"""The valid lines of a trial's media: the fold of the lines and events in its index and in the log."""
 
 from __future__ import annotations
 

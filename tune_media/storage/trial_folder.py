@@ -135,7 +135,7 @@ class TrialFolder:
         return folder.with_name(f"experiment_state-{folder.name}.json")
 
     def status_text(self, word: str) -> str:
-        """Return the snapshot that says what became of the trial, in Tune's words."""
+        """Return the snapshot that has the trial's status, in Tune's word."""
         name = posixpath.basename(self.folder)
         trial = json_bytes({"trial_id": self.trial_id, "relative_logdir": name, "status": word}).decode()
         return json_bytes({"trial_data": [[trial, "{}"]]}).decode()
@@ -204,7 +204,7 @@ def _plain(value: Any, chosen: Any) -> Any:
 
 
 def value_at(tree: Any, key: Any) -> Any:
-    """Return what is at a key of a dict or a place of a list; None if there is nothing. A key may hold a ``/``."""
+    """Return the value at a path of keys and of places in lists, or None; a key may hold a ``/``."""
     if is_a(tree, Mapping) and key in tree:
         return tree[key]
     for part in shown(key, str).split("/"):

@@ -32,7 +32,7 @@ class TrialContents:
     lines: Sequence[Line] = ()  # the valid line of each medium: the fold of the index and the log
     is_coming: bool = False  # the driver is about to write files that are left out
     may_run: bool = False  # a driver that runs may still add media
-    unrendered: int = 0  # the number of clips of which there is only a tape, but for those that were rolled back
+    unrendered: int = 0  # the number of clips that are only tapes, without those that were rolled back
     is_bare: bool = False  # nothing lists its media: the lines are made of the names of its clips
     is_unnamed: bool = False  # no known recorder named its bare clips: it may be a folder of anything
 
