@@ -57,14 +57,15 @@ class FinishedTrial:
     @classmethod
     def of(cls, files: TrialFiles) -> FinishedTrial:
         """Return a trial of a catalog, as it began and ended. Raises OSError."""
-        results, state, id = files.result_lines(), files.tune_state, files.trial_id
+        results, id, folder = files.result_lines(), files.trial_id, posixpath.basename(files.path.rstrip("/"))
+        state = None if files.tune_view is None else files.tune_view.state(files)
         first, last = (json_object(results[0]), json_object(results[-1])) if results else ({}, {})
         chosen = state.searched if state else {}
         config = first.get("config")  # PBT may have written another one since
         config = plain_config(config if isinstance(config, dict) and config else files.read_config(), chosen)
         info = TrialInfo(
             id,
-            state.name if state else trial_name(files.folder, id) or files.folder,
+            state.name if state else trial_name(folder, id) or folder,
             posixpath.basename(files.experiment),
             config,
             TrialLocation(files.filesystem, files.path, Path(files.path), id),

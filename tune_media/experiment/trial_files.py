@@ -97,11 +97,6 @@ class TrialFiles:
         return hashlib.blake2s(self.name.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
     @property
-    def folder(self) -> str:
-        """The name of its folder."""
-        return posixpath.basename(self.path.rstrip("/"))
-
-    @property
     def experiment(self) -> str:
         """The folder of its experiment, on its filesystem."""
         return posixpath.dirname(self.path.rstrip("/"))
@@ -110,8 +105,8 @@ class TrialFiles:
     def trial_id(self) -> str:
         """The id of the trial that it has the results of, by these, the index or Tune; else its folder's name."""
         first = {} if self.is_loop else next(self._each_result(), {})
-        state = self.tune_state
-        return str(first.get("trial_id") or min(self.trial_ids, default=state.trial_id if state else self.folder))
+        state, folder = self._tune_state, posixpath.basename(self.path.rstrip("/"))
+        return str(first.get("trial_id") or min(self.trial_ids, default=state.trial_id if state else folder))
 
     @property
     def state(self) -> tuple[Any, ...]:
@@ -189,14 +184,14 @@ class TrialFiles:
         return self.config if self.tune_view is None else self.tune_view.searched(self)
 
     @property
-    def tune_state(self) -> TrialState | None:
+    def _tune_state(self) -> TrialState | None:
         """The trial in Tune's snapshots; None if none has it, or if it was not loaded."""
         return None if self.tune_view is None else self.tune_view.state(self)
 
     @property
     def status(self) -> TrialStatus:
         """Its status in the word of Tune's last snapshot, with the error if it failed."""
-        state = self.tune_state
+        state = self._tune_state
         word = state.status.lower() if state else ""
         if word == TRIAL_FAILED and self._error is None:
             with contextlib.suppress(OSError):
@@ -210,7 +205,7 @@ class TrialFiles:
         config = json_file(self.filesystem, path)
         if not config and (read_if_there(self.filesystem, path) or b"{}").strip() != b"{}":
             return params.UnknownConfig()
-        config = config or params.params_of_name(self.folder)
+        config = config or params.params_of_name(posixpath.basename(self.path.rstrip("/")))
         text = str(config)
         if self.tune_view is None or not any(part in text for part in _OBJECTS):
             return config
