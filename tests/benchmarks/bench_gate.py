@@ -17,7 +17,7 @@ from scipy import special, stats
 
 from tune_media.evaluation import sequential
 from tune_media.evaluation.sequential import PASS, WORSE, Margin
-from tune_media.viewing.statistics import Scores
+from tune_media.viewing.inference import Scores
 
 SEEDS, MARGIN = 300, 1.0
 Bounds = tuple[float, float] | None

@@ -8,7 +8,7 @@ from scipy import stats
 
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation, compared
 from tune_media.evaluation.evaluation_table import remarks, tables
-from tune_media.viewing.statistics import estimate
+from tune_media.viewing.inference import estimate
 
 SEEDS = range(40)
 
@@ -46,9 +46,9 @@ def test_a_pair_that_differs_on_the_same_seeds_is_decided():
     assert (behind.behind_low, behind.behind_high) == pytest.approx((interval.low, interval.high))
     assert behind.behind == pytest.approx(np.mean(list(first.values())) - np.mean(list(second.values())))
     assert behind.seeds_compared == 40
-    assert not behind.is_not_surely_worse
+    assert not behind.is_not_clearly_worse
     assert math.isnan(best.behind)
-    assert "on the same seeds, the other one is surely worse" in remarks(found)[-1]
+    assert "on the same seeds, the other one is clearly worse" in remarks(found)[-1]
     header, one, other = tables(found).splitlines()
     assert "ahead by" in header
     assert one.endswith("best")
@@ -58,14 +58,14 @@ def test_a_pair_that_differs_on_the_same_seeds_is_decided():
     assert frame["seeds_compared"].tolist() == [40, 0]
 
 
-def test_what_may_be_as_good_is_not_surely_worse():
+def test_what_may_be_as_good_is_not_clearly_worse():
     first, _ = planted()
     close = {seed: value + (1 if seed % 2 else -1.1) for seed, value in first.items()}
     worse = {seed: value - 50 for seed, value in first.items()}
     found = evaluation(first, close, worse)
-    assert [one.is_not_surely_worse for one in found.checkpoints] == [False, True, False]
-    assert "1 of the 2 others is not surely worse" in remarks(found)[-1]
-    assert [line.endswith("not surely worse") for line in tables(found).splitlines()] == [False, False, True, False]
+    assert [one.is_not_clearly_worse for one in found.checkpoints] == [False, True, False]
+    assert "1 of the 2 others is not clearly worse" in remarks(found)[-1]
+    assert [line.endswith("not clearly worse") for line in tables(found).splitlines()] == [False, False, True, False]
 
 
 def test_only_common_seeds_are_compared_and_one_seed_decides_nothing():
@@ -74,7 +74,7 @@ def test_only_common_seeds_are_compared_and_one_seed_decides_nothing():
     assert found.checkpoints[1].seeds_compared == 2
     found = evaluation({0: 2.0}, {0: 1.0})
     assert found.checkpoints[1].behind == 1.0
-    assert found.checkpoints[1].is_not_surely_worse
+    assert found.checkpoints[1].is_not_clearly_worse
 
 
 def test_success_rates_have_their_interval_and_their_difference():
@@ -85,7 +85,7 @@ def test_success_rates_have_their_interval_and_their_difference():
     assert behind.success_behind == 0.75
     assert 0.5 < behind.success_behind_low < 0.75 < behind.success_behind_high < 1
     assert "It succeeds in 1 [0.1, 0.9] of its episodes" in remarks(found)[-1]
-    assert "the other one surely succeeds less often" in remarks(found)[-1]
+    assert "the other one clearly succeeds less often" in remarks(found)[-1]
     assert "success" in tables(found).splitlines()[0]
     assert "0.25 [0.1, 0.9]" in tables(found)
 

@@ -69,52 +69,49 @@ def last_evaluations(experiment):
     return pd.concat(frames)
 
 
-def interval(sample):
-    found = stats.ttest_1samp(sample, 0).confidence_interval()
-    return found.low, found.high
+def critical(freedom, compared=2):
+    return stats.t.ppf((1 + 0.95 ** (2 / compared / (compared - 1))) / 2, freedom)
 
 
-def parts_of(runs, shared):
-    """Return the variance of a configuration's mean, and its degrees of freedom; see ``statistics.differences``."""
-    count, variance = len(runs), runs.var(ddof=1)
-    if count < 3 or variance > 4 * shared:
-        return variance / count, count - 1
-    return (shared + (count - 1) * variance) / count / count, count
+def residual(table):
+    rest = table.sub(table.mean(axis=1), axis=0) - table.mean() + table.to_numpy().mean()
+    return (rest.to_numpy() ** 2).sum() / (rest.shape[0] - 1) / (rest.shape[1] - 1) / rest.size
+
+
+def half(of_runs, freedom, of_seeds, seeds, rest, compared=2):
+    """Return half of the interval over runs and seeds: two legs, less what is in both, and at least each of them."""
+    one, other = critical(freedom, compared) ** 2 * of_runs, critical(seeds - 1, compared) ** 2 * of_seeds
+    both = one + other - min(critical(freedom, compared), critical(seeds - 1, compared)) ** 2 * rest
+    return max(both, one, other) ** 0.5
+
+
+def interval(table):
+    """Return the interval of the mean of a frame (seeds, runs)."""
+    runs, seeds = table.mean(), table.mean(axis=1)
+    width = half(runs.sem() ** 2, len(runs) - 1, seeds.sem() ** 2, len(seeds), residual(table))
+    return runs.mean() - width, runs.mean() + width
 
 
 def intervals_behind(tables):
-    """Return the intervals of the differences of the first of some frames (seeds, runs) to the others, with SciPy.
-
-    They are of a two-way layout: the runs' part and the seeds' part less the residuals, as ``statsmodels`` would have
-    it; first each alone, and if one of these holds zero, all with Sidak's level, from the clearest on.
+    """Return the intervals that hold at once of the differences of the first of some frames (seeds, runs) to the
+    others, with SciPy, and whether the first is clearly the best.
     """
     runs = [table.mean() for table in tables]
-    variances, weights = np.array([own.var(ddof=1) for own in runs]), [len(own) - 1 for own in runs]
-    shared = np.average(np.minimum(variances, 3 * np.median(variances)), weights=weights)
-    found = []
-    for other, own in zip(tables[1:], runs[1:], strict=True):
-        parts = [parts_of(each, shared) for each in (runs[0], own)]
-        of_runs = sum(variance for variance, _ in parts)
-        freedom = min(of_runs**2 / sum(variance**2 / own for variance, own in parts), sum(weights))
+    middle = np.median([own.var(ddof=1) for own in runs])
+    variances = [max(own.var(ddof=1), (middle + (len(own) - 1) * own.var(ddof=1)) / len(own)) for own in runs]
+    parts = [(variance / len(own), len(own)) for variance, own in zip(variances, runs, strict=True)]
+    found, is_clear = [], []
+    for other, own, (variance, count) in zip(tables[1:], runs[1:], parts[1:], strict=True):
+        (first, n), lead = parts[0], runs[0].mean() - own.mean()
+        freedom = (first + variance) ** 2 / (first**2 / n + variance**2 / count)  # each has one more than its runs
+        freedom = min(freedom, (1 / n + 1 / count) ** 2 / (1 / n**3 + 1 / count**3), n + count - 1)
         of_seeds = (tables[0].mean(axis=1) - other.mean(axis=1)).sem() ** 2
-        rest = [t.sub(t.mean(axis=1), axis=0) - t.mean() + t.to_numpy().mean() for t in (tables[0], other)]
-        residual = sum((r.to_numpy() ** 2).sum() / (r.shape[0] - 1) / (r.shape[1] - 1) / r.size for r in rest)
-        freedom = (of_runs + of_seeds) ** 2 / (of_runs**2 / freedom + of_seeds**2 / (len(other) - 1))
-        error = max(of_runs + of_seeds - residual, of_runs, of_seeds) ** 0.5
-        found.append((runs[0].mean() - own.mean(), error, freedom))
-
-    def ends(number, level):
-        value, error, freedom = found[number]
-        half = error * stats.t.ppf((1 + level) / 2, freedom)
-        return value - half, value + half
-
-    if all(ends(number, 0.95)[0] > 0 for number in range(len(found))):
-        return [ends(number, 0.95) for number in range(len(found))]
-    left, joint = len(tables), {}
-    for number in sorted(range(len(found)), key=lambda one: stats.t.sf(found[one][0] / found[one][1], found[one][2])):
-        joint[number] = ends(number, 0.95 ** (2 / left / (left - 1)))
-        left -= joint[number][0] > 0
-    return [joint[number] for number in range(len(found))]
+        args = first + variance, freedom, of_seeds, len(other), residual(tables[0]) + residual(other)
+        is_clear.append(lead > half(*args))
+        found.append((lead - half(*args, len(tables)), lead + half(*args, len(tables))))
+    if all(is_clear):
+        found = [(max(low, 0), high) for low, high in found]
+    return found, all(is_clear)
 
 
 def close(shown, value, ends):
@@ -133,27 +130,25 @@ def assert_figures(viewer, experiment, names):
     runs = episodes.groupby([*names, "trial"])["episode_return"].mean()
     groups = {key: own.to_numpy() for key, own in runs.groupby(list(names))}
     ranked = sorted(groups, key=lambda key: -groups[key].mean())
+    tables = {
+        key: episodes[(episodes[list(names)] == key).all(axis=1)].pivot_table("episode_return", "episode_seed", "trial")
+        for key in ranked
+    }
     cards = viewer.all(
         ".card.configuration", "[e.querySelector('.name').innerText.trim(), e.querySelector('.score dd').innerText]"
     )
     for key, (title, shown) in zip(ranked, cards, strict=True):
         assert title == " · ".join(f"{name} {value:g}" for name, value in zip(names, key, strict=True))
-        assert close(shown, groups[key].mean(), interval(groups[key])), (title, shown)
+        assert close(shown, groups[key].mean(), interval(tables[key])), (title, shown)
     viewer.frame.click(".winner-line summary")
     told = viewer.all(".winner-line")[0]
     best, second = groups[ranked[0]], groups[ranked[1]]
-    tables = [
-        episodes[(episodes[list(names)] == key).all(axis=1)].pivot_table("episode_return", "episode_seed", "trial")
-        for key in ranked
-    ]
-    tables = [table.dropna() for table in tables]
-    behind = intervals_behind(tables)
-    is_sure = all(low > 0 for low, _ in behind)
-    assert f"{'Surely the best' if is_sure else 'Best so far'}: {cards[0][0]}" in told
+    behind, is_clear = intervals_behind([tables[key].dropna() for key in ranked])
+    assert f"{'Clearly the best' if is_clear else 'Best so far'}: {cards[0][0]}" in told
     shown, shown_behind = re.findall(r"-?[\d.]+\d \[-?[\d.]+, -?[\d.]+\]", told)
-    assert close(shown, best.mean(), interval(best))
+    assert close(shown, best.mean(), interval(tables[ranked[0]]))
     assert close(shown_behind, best.mean() - second.mean(), behind[0])
-    assert f"over runs and {len(tables[1])} evaluation seeds" in told
+    assert f"over runs and {len(tables[ranked[1]])} evaluation seeds" in told
     return ranked[0]
 
 

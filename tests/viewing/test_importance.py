@@ -107,7 +107,7 @@ def test_the_catalog_and_the_command_say_what_matters(tmp_path):
         catalog.importance("nothing")
     told = command("list", tmp_path / "exp")
     share, low, high = (round(100 * table[name][0]) for name in ("share", "low", "high"))
-    assert f"explains: lr ({share} %, {low} to {high} %); not surely 'odd' (24 configurations)" in told
+    assert f"explains: lr ({share} %, {low} to {high} %); not clearly 'odd' (24 configurations)" in told
 
 
 def test_runs_of_a_configuration_are_one_and_few_configurations_an_error(tmp_path):

@@ -159,7 +159,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_a_table_does_not_surely_say_is_not_taken(tmp_path, case):
+def test_what_a_table_does_not_clearly_say_is_not_taken(tmp_path, case):
     write_clips(tmp_path / "clips", ["a.mp4", "b.mp4"])
     table, content = WRONG[case]
     (tmp_path / "clips" / table).write_text(content)

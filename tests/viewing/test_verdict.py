@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from tune_media.viewing.configurations import Configuration, judge
+from tune_media.viewing.score_tables import RunScores
 from tune_media.viewing.verdict import verdict
 
 pytestmark = pytest.mark.any_ray
@@ -17,27 +18,33 @@ RETURNS = [
 def judged(returns):
     groups = [Configuration({"lr": number}, [number]) for number in range(len(returns))]
     means = [sum(own.values()) / len(own) for own in returns]
-    return judge(groups, means, by_seed=returns.__getitem__, are_policies=True)
+    return judge(groups, means, runs=[RunScores(own) for own in returns])
 
 
 said_of = partial(verdict, statuses=[], label="the return")
 
 
-def test_a_policy_that_is_surely_ahead_on_the_common_seeds_is_not_surely_worse():
+def test_a_policy_that_is_clearly_ahead_on_the_common_seeds_is_not_clearly_worse():
     shifted = [{seed: value - 0.01 * seed for seed, value in RETURNS[0].items()}, RETURNS[1]]
     shifted[1] = {seed: shifted[0].get(seed, 0.0) + (5 + 0.1 * seed if seed < 5 else 0) for seed in RETURNS[1]}
     ranking = judged(shifted)
-    assert ranking[1].behind.high < 0 and ranking[1].is_not_surely_worse
+    assert ranking[1].ahead.high < 0 and ranking[1].is_not_clearly_worse
     said = said_of(ranking)
-    assert said.sentence == "Best so far: lr 0. Another one may be as good."
+    assert said.sentence == (
+        "Best so far: the policy of lr 0, on 4 evaluation seeds. Another one may be as good. "
+        "One run per configuration is not enough to tell about lr."
+    )
     assert "#2, lr 1, is ahead of it by 5.25 [5.045, 5.455], on 4 evaluation seeds." in said.why
 
 
 def test_the_same_score_is_one_on_the_seeds_that_both_have_played():
     ranking = judged([{1: 1.0, 2: 5.0}, {1: 1.0, 2: 5.0, 3: 2.0}])
-    assert ranking[1].behind.value == 0 < ranking[0].mean.value - ranking[1].mean.value
+    assert ranking[1].ahead.value == 0 < ranking[0].mean.value - ranking[1].mean.value
     said = said_of(ranking)
-    assert said.sentence == "Best so far: lr 0. Another one has the same score."
+    assert said.sentence == (
+        "Best so far: the policy of lr 0, on 2 evaluation seeds. Another one has the same score. "
+        "One run per configuration is not enough to tell about lr."
+    )
     assert "#2, lr 1, has the same score." in said.why
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.fs
 
 from tune_media.values.number import counted
-from tune_media.viewing import statistics
+from tune_media.viewing import inference
 from tune_media.viewing.catalog import Catalog, load
 
 if TYPE_CHECKING:
@@ -38,13 +38,15 @@ class EvaluatedCheckpoint:
         behind: How much lower its mean return is than that of the best checkpoint under the same condition, on the
             seeds that both have played; NaN for the best one, and for one without such a seed.
         behind_low, behind_high: The 95 % interval of this difference over the seeds; those of all checkpoints under a
-            condition hold together, see ``statistics.differences``.
+            condition hold together. NaN if nothing is known.
         seeds_compared: The number of these seeds.
+        why: Why it is not clearly worse than the best one: ``close``, ``equal``, ``one_seed``, ``few_common_seeds`` or
+            ``few_equal``; None if it is, of the best one, and of one without episodes.
         success_rate: The share of its episodes that succeeded; NaN if that is not known.
         success_low, success_high: Its 95 % interval, Wilson's.
         success_behind: How much lower it is than that of the best checkpoint, on the seeds that both have played.
-        success_behind_low, success_behind_high: The 95 % interval of this difference, Newcombe's for paired rates; they
-            hold together, too.
+        success_behind_low, success_behind_high: The 95 % interval of this difference; they hold together, too.
+        success_is_clear: Whether it clearly succeeds less often.
     """
 
     trial: str
@@ -64,17 +66,19 @@ class EvaluatedCheckpoint:
     behind_low: float = math.nan
     behind_high: float = math.nan
     seeds_compared: int = 0
+    why: str | None = None
     success_rate: float = math.nan
     success_low: float = math.nan
     success_high: float = math.nan
     success_behind: float = math.nan
     success_behind_low: float = math.nan
     success_behind_high: float = math.nan
+    success_is_clear: bool = False
 
     @property
-    def is_not_surely_worse(self) -> bool:
-        """Whether it may be as good as the best one: the interval of the difference is not wholly above zero."""
-        return self.seeds_compared > 0 and not self.behind_low > 0
+    def is_not_clearly_worse(self) -> bool:
+        """Whether it may be as good as the best one."""
+        return self.why is not None
 
 
 @dataclass
@@ -153,24 +157,42 @@ def compared(
     """
     rows = list(checkpoints)
     for condition in dict.fromkeys(row.condition for row in checkpoints):
-        played = [n for n, row in enumerate(rows) if row.condition == condition and not math.isnan(row.return_mean)]
+        played = [n for n, row in enumerate(rows) if row.condition == condition and returns[n]]
         played.sort(key=lambda number: -rows[number].return_mean)
-        runs = [statistics.Runs(np.array([rows[number].return_mean]), [returns[number]]) for number in played]
-        for number, own, ahead in zip(played[1:], runs[1:], statistics.differences(runs) if runs else [], strict=True):
-            seeds = len(statistics.common_seeds(runs[0], own))
-            ahead = ahead if seeds else statistics.Estimate(math.nan)
-            rate, _ = statistics.paired_rates(successes[played[0]], successes[number], len(played))
+        for number, lead in _leads(played, returns).items():
             rows[number] = replace(
                 rows[number],
-                behind=ahead.value,
-                behind_low=ahead.low,
-                behind_high=ahead.high,
-                seeds_compared=seeds,
-                success_behind=rate.value,
-                success_behind_low=rate.low,
-                success_behind_high=rate.high,
+                behind=lead.value,
+                behind_low=_finite(lead.low),
+                behind_high=_finite(lead.high),
+                seeds_compared=lead.seeds,
+                why=lead.why,
+            )
+        known = [n for n in played if successes[n]]
+        for number, lead in _leads(known, successes).items() if known[:1] == played[:1] else ():
+            rows[number] = replace(
+                rows[number],
+                success_behind=lead.value,
+                success_behind_low=_finite(lead.low),
+                success_behind_high=_finite(lead.high),
+                success_is_clear=lead.is_clear,
             )
     return rows
+
+
+def _leads(played: Sequence[int], values: Sequence[Mapping[int, float]]) -> dict[int, inference.Lead]:
+    """Return how far the first of some lines is ahead of each other one, by their values on each seed."""
+    if len(played) < 2:
+        return {}
+    seeds = sorted({seed for number in played for seed in values[number]})
+    rows = [[values[number].get(seed, math.nan) for seed in seeds] for number in played]
+    samples = [inference.Sample(np.array([[row]], float), has_seeds=True) for row in rows]
+    _, leads = inference.infer(samples, inference.bounds_of(rows), best_one=0).of_one_sweep()
+    return {number: lead for number, lead in zip(played, leads, strict=True) if lead is not None}
+
+
+def _finite(end: float) -> float:
+    return end if math.isfinite(end) else math.nan
 
 
 class Progress:

@@ -23,7 +23,7 @@ from tune_media.replay import playing
 from tune_media.replay.tape import Tape
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.safe_names import name_digest
-from tune_media.viewing import statistics
+from tune_media.viewing import inference
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 _LACKS_CLIPS = "lacks_clips"  # in a result: the next evaluation of this name makes them
@@ -72,7 +72,7 @@ class EvaluationPart:
     def line(self) -> EvaluatedCheckpoint:
         """Return its line of the table, without the comparison to others."""
         returns = list(self.returns().values())
-        mean = statistics.estimate(np.array(returns)) if returns else statistics.Estimate(math.nan)
+        mean = inference.estimate(np.array(returns)) if returns else inference.Estimate(math.nan)
         played_as = self.played_as or playing.PlayedAs(None, None)
         rate = success_rate(self.successes().values())
         return EvaluatedCheckpoint(

@@ -71,7 +71,7 @@ def _compared(
         yield ["success", *map(_rate, rows)]
     yield counts
     if not is_one:
-        yield ["", *(wording.standing(is_best=row is best, is_close=row.is_not_surely_worse) for row in rows)]
+        yield ["", *(wording.standing(is_best=row is best, is_close=row.is_not_clearly_worse) for row in rows)]
 
 
 def _rank(line: Mapping[str, EvaluatedCheckpoint]) -> float:
@@ -116,20 +116,24 @@ def _about_best(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckp
 
 def _others(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> list[EvaluatedCheckpoint]:
     """Return those that are compared with the best one: under its condition."""
-    return [row for row in checkpoints if row is not best and row.condition == best.condition and row.seeds_compared]
+    return [
+        row
+        for row in checkpoints
+        if row is not best and row.condition == best.condition and (row.seeds_compared or row.why)
+    ]
 
 
 def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
     """Return how sure it is that the best one is better than the others under its condition."""
     others = _others(best, checkpoints)
-    close = sum(row.is_not_surely_worse for row in others)
+    close = sum(row.is_not_clearly_worse for row in others)
     return f"; on the same seeds, {wording.others_worse(close, len(others))}" if others else ""
 
 
 def _success_of(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
-    """Return how many of the others succeed less often on the same seeds, by Newcombe's interval for paired rates."""
+    """Return how many of the others succeed less often on the same seeds."""
     others = [row for row in checkpoints if row.condition == best.condition and not math.isnan(row.success_behind)]
-    fewer = sum(row.success_behind_low > 0 for row in others)
+    fewer = sum(row.success_is_clear for row in others)
     return f"; on the same seeds, {wording.others_succeed_less(fewer, len(others))}" if others else ""
 
 

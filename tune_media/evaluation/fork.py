@@ -48,7 +48,7 @@ from tune_media.values.rates import wilson
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import json_bytes
-from tune_media.viewing import statistics, wording
+from tune_media.viewing import inference, wording
 from tune_media.viewing.catalog import load
 from tune_media.viewing.taped_episodes import BEST, LAST, WORST, TapedEpisode, choose, of_trial, recipe_of
 
@@ -83,14 +83,14 @@ class Continuations:
         """The number of episodes that count: equal ones are one if there are no others."""
         return 1 if self.distinct == 1 else len(self.returns)
 
-    def outcome(self, metric: str) -> statistics.Estimate:
+    def outcome(self, metric: str) -> inference.Estimate:
         """Return the success rate with Wilson's interval, or the mean return with Student's; of one episode without."""
         if metric == SUCCESS:
             won = sum(map(bool, self.successes))
             ends = wilson(won, len(self.successes)) if self.count > 1 else (math.nan, math.nan)
-            return statistics.Estimate(won / len(self.successes), *ends)
-        mean = statistics.estimate(np.array(self.returns))
-        return mean if self.count > 1 else statistics.Estimate(mean.value)
+            return inference.Estimate(won / len(self.successes), *ends)
+        mean = inference.estimate(np.array(self.returns))
+        return mean if self.count > 1 else inference.Estimate(mean.value)
 
     def facts(self, metric: str) -> dict[str, Any]:
         """Return them as JSON."""

@@ -36,7 +36,7 @@ from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, remedy
-from tune_media.viewing import statistics, wording
+from tune_media.viewing import inference, wording
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
@@ -374,7 +374,7 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
         return f"{told}: {interval}, {after}."
     margin = f"worse by more than {standing.margin:.5g}"
     told = wording.decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
-    lead = wording.ahead(statistics.Estimate(standing.difference, standing.low, standing.high), "the base")
+    lead = wording.ahead(inference.Estimate(standing.difference, standing.low, standing.high), "the base")
     return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead}, {after}."
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.viewing.statistics import Scores
+from tune_media.viewing.inference import Scores
 
 LEVEL = 0.95  # of each verdict, and of each end of the interval
 FIRST = 14  # seeds before the first look, unless bounds are known

@@ -141,10 +141,11 @@ def flat_values(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 def differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the hyperparameters that are not the same in all trials, outer ones first.
 
-    Memory addresses do not count, nor does a trial that has not written its hyperparameters yet.
+    Memory addresses do not count, nor does a trial that has not written its hyperparameters yet, nor names that begin
+    with two underscores, which are Tune's own, such as those of a ``Repeater``.
     """
     written = [of_trial for of_trial in params if of_trial]
-    names = dict.fromkeys(name for of_trial in written for name in of_trial)
+    names = dict.fromkeys(name for of_trial in written for name in of_trial if not name.startswith("__"))
     differ = [name for name in names if _differs([setting_of(of_trial, name) for of_trial in written])]
     return sorted(differ, key=lambda name: (name.count("/"), name))
 

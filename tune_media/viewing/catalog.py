@@ -241,18 +241,17 @@ class Catalog(Sequence[CatalogRow]):
 
         The columns are ``config/<name>``, ``rank``, ``n`` (runs), ``mean`` and ``iqm`` (the interquartile mean), each
         with the ends of its 95 % interval (``low`` and ``high``, ``iqm_low`` and ``iqm_high``), ``behind``: how much
-        worse the mean is than the best one's, with its interval, ``not_surely_worse``: whether that interval has 0,
-        and the names of the ``trials`` and of those that are ``left_out``. The intervals are
-        Student's t intervals over runs, stratified by task; those of ``behind`` are over runs and evaluation seeds if
-        all runs were evaluated on the same seeds, and hold together: see ``statistics.differences``. That of ``iqm`` is
-        rliable's percentile bootstrap, which is too narrow with few runs. With one run, or two or three equal ones,
-        there is none.
+        worse the mean is than the best one's, with its interval, ``not_clearly_worse``: whether it may be as good as
+        the best one, ``why``, and the names of the ``trials`` and of those that are ``left_out``. The interval of
+        ``mean`` is over runs, and over evaluation seeds that all runs have; those of ``behind`` hold together. That of
+        ``iqm`` is rliable's percentile bootstrap, which is too narrow with few runs. With one run, or two or three
+        equal ones, there is none.
 
         Args:
             by: The hyperparameters that make a configuration, with or without ``config/``. None: all that differ but
                 for training seeds.
-            metric: A metric of the results, by its name or the last part of it, such as ``"success_rate"``: its
-                intervals also have room for the chance in the episodes. None: the score, see ``best``.
+            metric: A metric of the results, by its name or the last part of it, such as ``"success_rate"``. None: the
+                score, see ``best``.
             mode: ``"max"`` or ``"min"``.
             task: The hyperparameter that names the task (such as ``"env"``), if a configuration has runs of several.
 
@@ -530,7 +529,7 @@ def _read_experiments(
 
 
 def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
-    """Return whether any of what was read is surely a trial."""
+    """Return whether any of what was read is clearly a trial."""
     return not all(trial_folders.may_be_stray(found) for own in read for found in own.values())
 
 

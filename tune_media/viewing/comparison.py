@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import math
-import posixpath
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tune_media.experiment.evaluations import EVALUATIONS, FORKED_AT
 from tune_media.experiment.params import Absent, setting_of
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.storage import episode_files
-from tune_media.storage.passed_over import warn_passed_over
-from tune_media.values import checks, score
+from tune_media.values import checks
 from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
-from tune_media.values.number import as_number
 from tune_media.values.safe_names import full_name
-from tune_media.values.secrets import error_text
 from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
-from tune_media.viewing.statistics import Estimate, estimate, interquartile
+from tune_media.viewing.inference import Estimate, estimate
+from tune_media.viewing.score_tables import run_scores
+from tune_media.viewing.statistics import interquartile
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
-_COLUMNS += ["not_surely_worse", "trials", "left_out"]
-_SEEDED = ["section", "seed", "episode_return"]
+_COLUMNS += ["not_clearly_worse", "why", "trials", "left_out"]
 
 
 def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
@@ -94,9 +87,7 @@ def judged(
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds and ``task``.
         task: The hyperparameter that names the task; runs of several tasks are then judged together.
         sign: -1 if the lowest score is the best.
-        metric: The metric that the score is. If it is a mean return of evaluations on equal seeds, the seeds are a
-            sample, too. If it is a success rate, intervals are no narrower than the episodes of the runs allow: 40
-            successes of 40 in each of some runs do not prove that all episodes succeed.
+        metric: The metric that the score is, of which the episodes of the runs may say more; None if it is none.
 
     Raises:
         ValueError: There is no such hyperparameter, or a configuration has more runs of one task than of another.
@@ -106,23 +97,9 @@ def judged(
         (name,) = configurations(params, [task], "task=")[0].params
         tasks = [str(setting_of(config, name)) for config in params]
         params = [{other: value for other, value in config.items() if other != name} for config in params]
-    played = [trial for trial in trials if _is_played(trial)]
     groups, counting = configurations(params, by), _counting(scores, statuses)
-    reads = None
-    if metric in score.RETURNS and (
-        played or metric.startswith("evaluation/") or all(trial.is_loop for trial in trials)
-    ):
-
-        def reads(number: int) -> dict[int, float]:
-            return _last_returns(trials[number])
-
-    ranking = judge(groups, counting, tasks, sign=sign, by_seed=reads, are_policies=len(played) == len(trials))
-    return _of_rates(ranking, trials, metric) if sign > 0 and metric is not None and is_rate(metric) else ranking
-
-
-def _is_played(trial: TrialFiles) -> bool:
-    """Return whether ``evaluate`` has played its episodes: it is one policy, which no other run repeats."""
-    return posixpath.basename(posixpath.dirname(trial.experiment)) == EVALUATIONS and FORKED_AT not in trial.config
+    runs = None if metric is None or task is not None else run_scores(trials, metric, counting)
+    return judge(groups, counting, tasks, sign=sign, runs=runs)
 
 
 def _counting(scores: Sequence[float | None], statuses: Sequence[TrialStatus]) -> list[float | None]:
@@ -170,33 +147,6 @@ def with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> t
     up = math.hypot(*(high - rate for rate, _, high in runs)) / len(runs)
     rate = mean.value
     return Estimate(rate, max(0.0, min(mean.low, rate - down)), min(1.0, max(mean.high, rate + up))), down, up
-
-
-def _exact(estimate: Estimate) -> Estimate:
-    """Return an estimate whose runs are all equal with an interval without width, which the episodes make wider."""
-    return Estimate(*[estimate.value] * 3) if math.isnan(estimate.low) else estimate
-
-
-def _of_rates(ranking: Sequence[Judged], trials: Sequence[TrialFiles], metric: str) -> list[Judged]:
-    """Return judged success rates with intervals that have room for the chance in the episodes, too."""
-    best: tuple[float, float] | None = None
-    widened = []
-    for entry in ranking:
-        runs = [trials[number].last_metrics for number in entry.configuration.trials if number not in entry.left_out]
-        ends = [(run[metric], run.get(f"{metric}_low"), run.get(f"{metric}_high")) for run in runs]
-        rates = [(rate, low, high) for rate, low, high in ends if low is not None and high is not None]
-        if entry.n < 2 or len(rates) < len(runs):
-            widened.append(entry)
-            continue
-        mean, down, up = with_chance(_exact(entry.mean), rates)
-        behind = entry.behind
-        if behind is not None and best is not None:
-            behind = _exact(behind)
-            low, high = behind.value - math.hypot(best[0], up), behind.value + math.hypot(best[1], down)
-            behind = Estimate(behind.value, min(behind.low, low), max(behind.high, high))
-        best = (down, up) if entry is ranking[0] else best
-        widened.append(replace(entry, mean=mean, behind=behind))
-    return widened
 
 
 def importances_of(
@@ -248,45 +198,12 @@ def as_frame(ranking: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.Data
         row |= {"mean": entry.mean.value, "low": entry.mean.low, "high": entry.mean.high}
         iqm = interquartile(entry.scores) if entry.n else Estimate(math.nan)
         row |= {"iqm": iqm.value, "iqm_low": iqm.low, "iqm_high": iqm.high}
-        if entry.behind:
-            row |= {"behind": entry.behind.value, "behind_low": entry.behind.low, "behind_high": entry.behind.high}
-        row["not_surely_worse"] = entry.is_not_surely_worse
+        if entry.ahead:
+            low, high = (end if math.isfinite(end) else math.nan for end in (entry.ahead.low, entry.ahead.high))
+            row |= {"behind": entry.ahead.value, "behind_low": low, "behind_high": high, "why": entry.ahead.why}
+        row["not_clearly_worse"] = entry.is_not_clearly_worse
         row["trials"] = [trials[number].name for number in entry.configuration.trials]
         row["left_out"] = [trials[number].name for number in entry.left_out]
         rows.append(row)
     columns = [*(f"config/{name}" for name in params), *_COLUMNS]
     return data_frame(rows, columns)
-
-
-def _last_returns(trial: TrialFiles) -> dict[int, float]:
-    """Return the mean return on each evaluation seed in a trial's last evaluation.
-
-    That is the newest report of its section ``evaluation``, or of any if it has none.
-    """
-    loop = trial.loop_episodes()
-    if loop is not None:
-        return _by_seed(loop.last("evaluation").select(_SEEDED).to_pylist())
-    lines = [line for line in trial.report_lines if not line.get("rolled_back")]
-    evaluations = [line for line in lines if line.get("section") == "evaluation"] or lines
-    newest = max((as_number(line.get("step")) for line in evaluations), default=0.0)
-    last: list[dict[str, Any]] = []
-    for line in evaluations:
-        if as_number(line.get("step")) != newest:
-            continue
-        try:
-            rows = trial.episodes(line["path"], _SEEDED).to_pylist()
-        except Exception as error:  # of one file: it is gone, or broken
-            path = posixpath.join(trial.media_path, episode_files.parquet_name(line["path"]))
-            warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
-            continue
-        last += [row for row in rows if row["section"] == line.get("section")]
-    return _by_seed(last)
-
-
-def _by_seed(rows: Iterable[Mapping[str, Any]]) -> dict[int, float]:
-    """Return the mean return of episodes by their seed."""
-    by_seed: dict[int, list[float]] = defaultdict(list)
-    for row in rows:
-        if row["seed"] is not None and math.isfinite(as_number(row["episode_return"])):
-            by_seed[row["seed"]].append(row["episode_return"])
-    return {seed: float(np.mean(values)) for seed, values in by_seed.items()}

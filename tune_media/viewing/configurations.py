@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,9 @@ from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
-from tune_media.viewing.statistics import FEWEST_EQUAL, Estimate, Runs, Scores, common_seeds, differences, estimate
+from tune_media.viewing.inference import Estimate, Lead, Sample, Scores, infer
+from tune_media.viewing.score_tables import RunScores
 
-_MOST_READ = 20  # configurations, the best ones, whose episodes are read for their evaluation seeds
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
 
@@ -49,13 +50,12 @@ class Judged:
     Attributes:
         scores: The score of each run that counts, of shape (runs, tasks).
         left_out: The numbers of its trials without a score, or that failed.
-        mean: The mean score with its 95 % interval, Student's t; without one if two or three runs are all equal.
-        behind: How much worse its mean is than that of the best configuration, with the interval; None for the best.
-        seeds: The number of evaluation seeds that all its runs and the best one's have; 0: compared over runs alone.
+        mean: The mean score with its 95 % interval; without one if two or three runs are all equal.
+        ahead: How far the best configuration is ahead of it; None of the best one.
         typical: The number of the trial whose score is nearest to the mean; None if none counts.
 
     >>> judged = judge([Configuration({}, [0, 1])], [1.0, 3.0])[0]
-    >>> judged.mean.value, judged.n, judged.behind is None
+    >>> judged.mean.value, judged.n, judged.ahead is None
     (2.0, 2, True)
     """
 
@@ -63,8 +63,7 @@ class Judged:
     scores: Scores
     left_out: Sequence[int] = ()
     mean: Estimate = field(default_factory=lambda: Estimate(math.nan))
-    behind: Estimate | None = None
-    seeds: int = 0
+    ahead: Lead | None = None
     typical: int | None = None
 
     @property
@@ -73,9 +72,9 @@ class Judged:
         return len(self.scores)
 
     @property
-    def is_not_surely_worse(self) -> bool:
-        """Whether it may be as good as the best one: the interval of the difference is not wholly above zero."""
-        return self.behind is not None and not self.behind.low > 0
+    def is_not_clearly_worse(self) -> bool:
+        """Whether it may be as good as the best one."""
+        return self.ahead is not None and not self.ahead.is_clear
 
 
 def masked(configuration: Configuration) -> Configuration:
@@ -140,8 +139,7 @@ def judge(
     tasks: Sequence[str] | None = None,
     *,
     sign: int = 1,
-    by_seed: Callable[[int], Mapping[int, float]] | None = None,
-    are_policies: bool = False,
+    runs: Sequence[RunScores] | None = None,
 ) -> list[Judged]:
     """Score configurations over their runs, the best mean first; those without a score come last.
 
@@ -149,9 +147,7 @@ def judge(
         scores: The score of each trial; None if it has none, or does not count.
         tasks: The task of each trial. None: there is one.
         sign: -1 if the lowest score is the best.
-        by_seed: Returns the score of a trial, by its number, on each evaluation seed. None: they have none. It is
-            called for the best 20 configurations.
-        are_policies: Whether each trial is a policy whose training nobody repeats: one run each is compared, too.
+        runs: What the episodes of each trial say of its score. None: there are none.
 
     Raises:
         ValueError: A configuration has more runs of one task than of another.
@@ -163,46 +159,50 @@ def judge(
     scores = [score if score is not None and math.isfinite(score) else None for score in scores]
     tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
-    runs = _runs(scored, scores, sign, by_seed, are_policies=are_policies)
     judged = []
-    for (group, table), own, behind in zip(scored, runs, [None, *differences(runs)] if runs else [], strict=True):
-        seeds = 0 if behind is None else len(common_seeds(runs[0], own))
-        judged.append(_judged(group, table, scores, behind, seeds if seeds > 1 else 0))
+    if scored:
+        samples, bounds = _samples(scored, scores, runs if tasks is None else None, sign)
+        for (group, table), mean, lead in zip(scored, *infer(samples, bounds).of_one_sweep(), strict=True):
+            judged.append(_judged(group, table, scores, _signed(mean, sign), lead))
     return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
 
 
-def _runs(
+def _samples(
     scored: Sequence[tuple[Configuration, Scores]],
     scores: Sequence[float | None],
+    runs: Sequence[RunScores] | None,
     sign: int,
-    by_seed: Callable[[int], Mapping[int, float]] | None,
-    *,
-    are_policies: bool,
-) -> list[Runs]:
-    """Return the runs of configurations, with the highest score the best; see ``judge`` on their evaluation seeds."""
-    runs = [Runs(sign * table) for _, table in scored]
-    has_seeds = bool(scored) and scored[0][1].shape[1] == 1 and (are_policies or len(scored[0][1]) > 1)
-    if by_seed is None or not has_seeds:
-        return runs
-    for place, (group, table) in enumerate(scored[:_MOST_READ]):
-        if are_policies or len(table) > 1:
-            counting = [trial for trial in group.trials if scores[trial] is not None]
-            returns = [{seed: sign * value for seed, value in by_seed(trial).items()} for trial in counting]
-            runs[place] = Runs(runs[place].scores, returns)
-    return runs
+) -> tuple[list[Sample], tuple[float, float] | None]:
+    """Return configurations as the inference takes them, the highest score the best, and the bounds of all scores."""
+    if runs is None:
+        return [Sample(sign * table[None]) for _, table in scored], None
+    counting = [[runs[trial] for trial in group.trials if scores[trial] is not None] for group, _ in scored]
+    seeds = sorted({seed for run in itertools.chain(*counting) for seed in run.by_seed})
+    samples = [_sample(own, sign * table, seeds, sign) for own, (_, table) in zip(counting, scored, strict=True)]
+    is_binary = all(run.is_binary for run in itertools.chain(*counting))
+    return samples, ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if is_binary else None
+
+
+def _sample(runs: Sequence[RunScores], table: Scores, seeds: Sequence[int], sign: int) -> Sample:
+    """Return a configuration on evaluation seeds if all its runs have some."""
+    has_seeds = all(run.by_seed for run in runs)
+    if has_seeds:
+        table = sign * np.array([[run.by_seed.get(seed, math.nan) for seed in seeds] for run in runs])
+    return Sample(table[None], has_seeds, min(run.episodes for run in runs))
+
+
+def _signed(mean: Estimate, sign: int) -> Estimate:
+    return mean if sign > 0 else Estimate(-mean.value, -mean.high, -mean.low)
 
 
 def _judged(
-    group: Configuration, table: Scores, scores: Sequence[float | None], behind: Estimate | None, seeds: int
+    group: Configuration, table: Scores, scores: Sequence[float | None], mean: Estimate, lead: Lead | None
 ) -> Judged:
     """Return a configuration that has scores, with their mean."""
-    mean = estimate(table)
-    if mean.low == mean.high and len(table) < FEWEST_EQUAL:
-        mean = Estimate(mean.value)
     distances = {trial: abs(value - mean.value) for trial in group.trials if (value := scores[trial]) is not None}
     typical = min(distances, key=distances.__getitem__)
     left_out = [trial for trial in group.trials if trial not in distances]
-    return Judged(group, table, left_out, mean, behind, seeds, typical)
+    return Judged(group, table, left_out, mean, lead, typical)
 
 
 def table_of(group: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:

@@ -15,7 +15,8 @@ from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.viewing.comparison import is_rate, judged, with_chance
 from tune_media.viewing.configurations import Configuration
-from tune_media.viewing.statistics import Estimate, Scores, estimate, interquartile
+from tune_media.viewing.inference import Estimate, Scores, estimate
+from tune_media.viewing.statistics import interquartile
 
 _MAX_POINTS = 200_000  # of all trials together
 _FEWEST = 50  # points of a trial that are kept in any case

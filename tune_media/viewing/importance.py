@@ -27,7 +27,8 @@ import numpy.typing as npt
 from tune_media.experiment.params import Absent, comparable
 from tune_media.values.number import as_number
 from tune_media.viewing.configurations import configurations, is_seed
-from tune_media.viewing.statistics import LEVEL, Estimate, ranks_of
+from tune_media.viewing.inference import LEVEL, Estimate
+from tune_media.viewing.statistics import ranks_of
 
 FEWEST = 20  # configurations that are needed to say what matters
 _FEWEST_TRIALS = 8  # with a score: with fewer, hyperparameters cannot be ordered

@@ -29,7 +29,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.comparison import clip_scores, importances_of, judged, success_over_runs
 from tune_media.viewing.configurations import Judged
 from tune_media.viewing.importance import by_importance
-from tune_media.viewing.statistics import Estimate
+from tune_media.viewing.inference import Estimate
 from tune_media.viewing.verdict import verdict
 
 _MAX_PARAMS = 40
@@ -271,7 +271,7 @@ def configurations_payload(
                 "n": entry.n,
                 "typical": None if entry.typical is None else trials[entry.typical].id,
                 "mean": _ends(entry.mean),
-                "behind": entry.behind and _ends(entry.behind),
+                "behind": entry.ahead and _ends(Estimate(entry.ahead.value, entry.ahead.low, entry.ahead.high)),
                 "success": (rate := success_over_runs(_counting(entry, trials))) and _ends(rate),
             }
             for entry in ranking

@@ -24,7 +24,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, success_of, success_over_runs
 from tune_media.viewing.configurations import short
-from tune_media.viewing.wording import SURELY, standing, with_interval
+from tune_media.viewing.wording import CLEARLY, standing, with_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,7 @@ def _numbers(row: pd.Series[Any]) -> list[str]:
 
 def _remark(row: pd.Series[Any]) -> str:
     """Return whether a configuration is the best one or may be, and how many of its trials do not count."""
-    told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_surely_worse"])
+    told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_clearly_worse"])
     left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
     return ", ".join(filter(None, [told, left_out]))
 
@@ -158,7 +158,7 @@ def importance_line(catalog: Catalog) -> str:
     ]
     unsure = [entry.name for entry in importances if not entry.matters]
     explained = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
-    lacking = f"; not {SURELY}" if sure else f"No hyperparameter {SURELY} matters:"
+    lacking = f"; not {CLEARLY}" if sure else f"No hyperparameter {CLEARLY} matters:"
     more = f"{lacking} {checks.name_some(unsure)}" if unsure else ""
     return printable(f"{explained}{more} ({count} configurations)")
 

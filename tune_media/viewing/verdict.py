@@ -1,4 +1,4 @@
-"""What is said of the configurations: which one is the best, whether that is sure, and why."""
+"""What is said of the configurations: which one is the best, whether that is clear, and why."""
 
 from __future__ import annotations
 
@@ -10,26 +10,15 @@ import numpy as np
 
 from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.values.number import counted
+from tune_media.viewing import wording
 from tune_media.viewing.configurations import Judged, masked, short, titles
-from tune_media.viewing.statistics import Estimate, Scores
-from tune_media.viewing.wording import (
-    CLOSE,
-    EQUAL,
-    ERRS,
-    FEW_EQUAL,
-    ONE_RUN,
-    ONE_RUN_EACH,
-    ahead,
-    claim,
-    doubt,
-    places_of_close,
-    with_interval,
-)
+from tune_media.viewing.inference import CLOSE, EQUAL, ONE_RUN, SEEDS, Estimate, Scores
 
 _FAR = 3.0  # times the range of the other runs
 _FEWEST_OTHERS = 3
 _MAX_TITLE = 60
 _MOST_OF_TWO_KINDS = 3
+_MOST_NAMES = 3
 _DIGITS = 4
 
 
@@ -38,18 +27,18 @@ class Verdict:
     """Which configuration is the best.
 
     Attributes:
-        lead: What is claimed of it, such as ``Surely the best``.
+        lead: What is claimed of it, such as ``Clearly the best``.
         title: Its hyperparameters.
-        rest: Why it is not sure, in a sentence; empty if it is.
+        rest: Why that is not clear, in a sentence; empty if it is.
         why: The numbers, in sentences.
-        is_sure: Whether it is surely the best of these runs.
+        is_clear: Whether it is clearly the best of these runs.
     """
 
     lead: str
     title: str
     rest: str
     why: Sequence[str]
-    is_sure: bool
+    is_clear: bool
 
     @property
     def sentence(self) -> str:
@@ -76,18 +65,38 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
     if len(scored) < 2:
         return None
     names = [_cut(title) for title in titles([masked(entry.configuration) for entry in scored])]
-    close = [place for place, entry in enumerate(scored, 1) if entry.is_not_surely_worse]
+    close = [place for place, entry in enumerate(scored, 1) if entry.is_not_clearly_worse]
     unended = _unended(scored, statuses) if statuses else 0
+    why = _why(scored, names, close, label, sign, unended)
+    rest = wording.doubt(*_why_unclear(scored, close)) if close else ""
+    title, noun = names[0], ""
+    seeds = [lead.seeds for entry in scored if (lead := entry.ahead) and lead.over == SEEDS]
+    if seeds:  # of one run each
+        noun, rest = "policy", " ".join(filter(None, [rest, _one_run_each(scored)]))
+        title = f"{'the policy of ' if close else ''}{title}, on {max(seeds)} evaluation seeds"
+    claim = wording.claim(is_clear=not close, is_final=not unended, noun=noun)
+    return Verdict(claim, title, rest, why, not close)
+
+
+def _why(
+    scored: Sequence[Judged], names: Sequence[str], close: Sequence[int], label: str, sign: int, unended: int
+) -> list[str]:
+    """Return the numbers behind a verdict, in sentences."""
     mean, runs = scored[0].mean, counted(scored[0].n, "run")
-    why = [f"Its {label} is {with_interval(mean.value, mean.low, mean.high, _DIGITS)} over {runs}."]
-    why += _second(scored[0], scored[1], f"#2, {names[1]},")
+    why = [f"Its {label} is {wording.with_interval(mean.value, mean.low, mean.high, _DIGITS)} over {runs}."]
+    why += _second(scored[1], f"#2, {names[1]},")
     if len(close) > 1:
-        why.append(places_of_close(close))
+        why.append(wording.places_of_close(close))
     if unended:
         why.append(f"{counted(unended, 'run')} {'has' if unended == 1 else 'have'} not ended and may change it.")
-    why += [*_of_two_kinds(scored), *_best_run(scored, names, sign), ERRS]
-    rest = doubt(*_why_unsure(scored, close)) if close else ""
-    return Verdict(claim(is_sure=not close, is_final=not unended), names[0], rest, why, not close)
+    why += [*_of_two_kinds(scored), *_best_run(scored, names, sign), wording.ERRS]
+    return why
+
+
+def _one_run_each(scored: Sequence[Judged]) -> str:
+    """Return that one run each tells nothing about the hyperparameters; empty if none differs."""
+    names = [name.rpartition("/")[2] for name in scored[0].configuration.params]
+    return f"One run per configuration is not enough to tell about {' or '.join(names[:_MOST_NAMES])}." if names else ""
 
 
 def _unended(scored: Sequence[Judged], statuses: Sequence[TrialStatus]) -> int:
@@ -96,31 +105,28 @@ def _unended(scored: Sequence[Judged], statuses: Sequence[TrialStatus]) -> int:
     return sum(statuses[number].word in UNENDED for number in counting)
 
 
-def _second(best: Judged, second: Judged, name: str) -> Iterator[str]:
-    """Yield how far the best one is ahead of the second, or, of policies on the seeds of both, the second of it."""
-    lead = second.behind
+def _second(second: Judged, name: str) -> Iterator[str]:
+    """Yield how far the best one is ahead of the second, or, on the seeds that both have, the second of it."""
+    lead = second.ahead
     if lead is None:
         return
     if lead.value == 0:
         yield f"{name} has the same score."
         return
-    over = f", over runs and {second.seeds} evaluation seeds" if second.seeds else ", over runs"
-    over = f", on {second.seeds} evaluation seeds" if second.seeds and best.n == second.n == 1 else over
-    text = ahead(lead, name, _DIGITS)
-    yield f"{text[:1].upper()}{text[1:]}{'' if _is_alone(lead) else over}."
+    ends = (lead.low, lead.high) if math.isfinite(lead.high) else (math.nan, math.nan)
+    text = wording.ahead(Estimate(lead.value, *ends), name, _DIGITS)
+    yield f"{text[:1].upper()}{text[1:]}{wording.over_what(lead) if math.isfinite(lead.high) else ''}."
 
 
-def _why_unsure(scored: Sequence[Judged], close: Sequence[int]) -> tuple[str, int]:
-    """Return why the first one is not surely the best, and because of how many others."""
-    equal = sum(entry.behind is not None and entry.behind.value == 0 for entry in scored[1:])
-    if equal:
-        return EQUAL, equal
-    unknown = [scored[place - 1] for place in close if _is_alone(scored[place - 1].behind)]
-    if not unknown:
-        return CLOSE, len(close)
-    if all(entry.n == 1 for entry in scored):
-        return ONE_RUN_EACH, 1
-    return ONE_RUN if any(entry.n == 1 for entry in (scored[0], *unknown)) else FEW_EQUAL, 1
+def _why_unclear(scored: Sequence[Judged], close: Sequence[int]) -> tuple[str, int]:
+    """Return why the first one is not clearly the best, and because of how many others."""
+    reasons = [lead.why for place in close if (lead := scored[place - 1].ahead) is not None and lead.why]
+    if EQUAL in reasons:
+        return EQUAL, reasons.count(EQUAL)
+    why = next((reason for reason in reasons if reason != CLOSE), CLOSE)
+    if why == ONE_RUN and all(entry.n == 1 for entry in scored):
+        return wording.ONE_RUN_EACH, 1
+    return why, len(close) if why == CLOSE else reasons.count(why)
 
 
 def far_runs(scores: Scores) -> int:
@@ -145,7 +151,7 @@ def far_runs(scores: Scores) -> int:
 def _of_two_kinds(scored: Sequence[Judged]) -> list[str]:
     lines: list[str] = []
     for place, entry in enumerate(scored, 1):
-        may_win = (place == 1 or entry.is_not_surely_worse) and len(lines) < _MOST_OF_TWO_KINDS
+        may_win = (place == 1 or entry.is_not_clearly_worse) and len(lines) < _MOST_OF_TWO_KINDS
         if may_win and entry.scores.shape[1] == 1 and (far := far_runs(entry.scores)):
             runs = f"{far} of the {entry.n} runs of #{place} {'lies' if far == 1 else 'lie'} far from the others"
             lines.append(f"{runs}: the mean describes neither kind, and its interval may miss.")
@@ -155,17 +161,13 @@ def _of_two_kinds(scored: Sequence[Judged]) -> list[str]:
 def _best_run(scored: Sequence[Judged], names: Sequence[str], sign: int) -> list[str]:
     """Return which single run has a better score than all runs of the best configuration, in a sentence."""
     tops = [sign * float(np.max(sign * entry.scores)) for entry in scored]
-    place = max(range(len(scored)), key=lambda at: sign * tops[at])
+    place = max(range(len(scored)), key=lambda number: sign * tops[number])
     if place == 0 or tops[place] == tops[0]:
         return []
     entry = scored[place]
     which = "highest" if sign > 0 else "lowest"
     top, mean = short(tops[place]), short(entry.mean.value)
     return [f"The {which} single run is one of #{place + 1}, {names[place]}, with {top}; their mean is {mean}."]
-
-
-def _is_alone(estimate: Estimate | None) -> bool:
-    return estimate is None or math.isnan(estimate.low)
 
 
 def _cut(title: str) -> str:

@@ -1,4 +1,4 @@
-"""The words of verdicts, for the page and all commands: who is ahead, by how much, and whether that is sure.
+"""The words of verdicts, for the page and all commands: who is ahead, by how much, and whether that is clear.
 
 A difference has one sign everywhere: above zero, the best one is ahead, or the one that is spoken of.
 """
@@ -8,20 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tune_media.viewing.statistics import Estimate
+from tune_media.viewing.inference import CLOSE, EQUAL, FEW_COMMON_SEEDS, FEW_EQUAL, ONE_RUN, ONE_SEED, Estimate, Lead
 
-SURE, SURELY = "sure", "surely"
+CLEAR, CLEARLY = "clear", "clearly"
 AHEAD_BY = "ahead by"
 """The head of a column that says of each one how far the best is ahead of it."""
-ERRS = f"«{SURELY.capitalize()}» is wrong in at most 5 % of sweeps whose configurations are all equal. Intervals: 95 %."
-NOT_SURELY_WORSE = f"not {SURELY} worse"
-CLOSE, EQUAL, FEW_EQUAL, ONE_RUN, ONE_RUN_EACH = "close", "equal", "few_equal", "one_run", "one_run_each"
+ERRS = (
+    f"«{CLEARLY.capitalize()}» is wrong in at most 5 % of sweeps whose configurations are all equal. Intervals: 95 %."
+)
+NOT_CLEARLY_WORSE = f"not {CLEARLY} worse"
+ONE_RUN_EACH = "one_run_each"
 _DOUBTS = {  # of one other, and of several
     CLOSE: ("Another one may be as good.", "{} others may be as good."),
     EQUAL: ("Another one has the same score.", "{} others have the same score."),
     FEW_EQUAL: ("All its runs are equal.",) * 2,
+    FEW_COMMON_SEEDS: (
+        "Another one has fewer than two evaluation seeds in common with it.",
+        "{} others have fewer than two evaluation seeds in common with it.",
+    ),
     ONE_RUN: ("One run cannot tell.",) * 2,
     ONE_RUN_EACH: ("One run each cannot tell.",) * 2,
+    ONE_SEED: ("One evaluation seed cannot tell.",) * 2,
 }
 
 
@@ -52,17 +59,21 @@ def ahead(lead: Estimate, other: str, digits: int = 5) -> str:
     return f"it is ahead of {other} by {with_interval(lead.value, lead.low, lead.high, digits)}"
 
 
-def claim(*, is_sure: bool, is_final: bool) -> str:
-    """Return what is claimed of the best one.
+def claim(*, is_clear: bool, is_final: bool, noun: str = "") -> str:
+    """Return the claim about the best one, which is a ``noun``.
 
-    >>> claim(is_sure=True, is_final=True), claim(is_sure=True, is_final=False), claim(is_sure=False, is_final=True)
-    ('Surely the best', 'So far surely the best', 'Best so far')
+    >>> claim(is_clear=True, is_final=True), claim(is_clear=True, is_final=False), claim(is_clear=False, is_final=True)
+    ('Clearly the best', 'So far clearly the best', 'Best so far')
     """
-    return "Best so far" if not is_sure else f"{SURELY.capitalize() if is_final else f'So far {SURELY}'} the best"
+    return (
+        "Best so far"
+        if not is_clear
+        else f"{CLEARLY.capitalize() if is_final else f'So far {CLEARLY}'} the best{noun and f' {noun}'}"
+    )
 
 
 def doubt(why: str, others: int = 1) -> str:
-    """Return why the best one is not surely the best: because of how many others, if they are why.
+    """Return why the best one is not clearly the best: because of how many others, if they are why.
 
     >>> doubt(CLOSE, 3), doubt(ONE_RUN)
     ('3 others may be as good.', 'One run cannot tell.')
@@ -73,47 +84,53 @@ def doubt(why: str, others: int = 1) -> str:
 
 def standing(*, is_best: bool, is_close: bool) -> str:
     """Return the cell of a table that says whether one is the best, or may be."""
-    return "best" if is_best else NOT_SURELY_WORSE if is_close else ""
+    return "best" if is_best else NOT_CLEARLY_WORSE if is_close else ""
 
 
 def places_of_close(places: Sequence[int]) -> str:
     """Return which places of a ranking may be as good as the first.
 
     >>> places_of_close([2, 3])
-    'Not surely worse are #2, #3.'
+    'Not clearly worse are #2, #3.'
     """
-    return f"{NOT_SURELY_WORSE.capitalize()} are #{', #'.join(map(str, places))}."
+    return f"{NOT_CLEARLY_WORSE.capitalize()} are #{', #'.join(map(str, places))}."
 
 
 def others_worse(close: int, others: int) -> str:
     """Return how many of the others are worse than the best one, ``close`` of which may be as good.
 
     >>> others_worse(0, 7), others_worse(1, 2)
-    ('all of the 7 others are surely worse', '1 of the 2 others is not surely worse')
+    ('all of the 7 others are clearly worse', '1 of the 2 others is not clearly worse')
     """
     if others == 1:
-        return f"the other one is {'not ' if close else ''}{SURELY} worse"
+        return f"the other one is {'not ' if close else ''}{CLEARLY} worse"
     if not close:
-        return f"all of the {others} others are {SURELY} worse"
-    return f"{close} of the {others} others {'is' if close == 1 else 'are'} {NOT_SURELY_WORSE}"
+        return f"all of the {others} others are {CLEARLY} worse"
+    return f"{close} of the {others} others {'is' if close == 1 else 'are'} {NOT_CLEARLY_WORSE}"
 
 
 def others_succeed_less(fewer: int, others: int) -> str:
     """Return how many of the others succeed less often than the best one.
 
     >>> others_succeed_less(1, 2), others_succeed_less(0, 1)
-    ('1 of the 2 others surely succeeds less often', 'the other one does not surely succeed less often')
+    ('1 of the 2 others clearly succeeds less often', 'the other one does not clearly succeed less often')
     """
     if others == 1:
-        return f"the other one {f'{SURELY} succeeds' if fewer else f'does not {SURELY} succeed'} less often"
-    return f"{fewer} of the {others} others {SURELY} succeed{'s' if fewer == 1 else ''} less often"
+        return f"the other one {f'{CLEARLY} succeeds' if fewer else f'does not {CLEARLY} succeed'} less often"
+    return f"{fewer} of the {others} others {CLEARLY} succeed{'s' if fewer == 1 else ''} less often"
 
 
 def decided(answer: bool | None, yes: str, no: str) -> str:
-    """Return the answer to a question as the beginning of a sentence; None: it is not sure.
+    """Return the answer to a question as the beginning of a sentence; None: it is not clear.
 
     >>> decided(True, "it holds", "it does not"), decided(None, "it holds", "it does not")
-    ('It holds', 'It is not sure whether it holds')
+    ('It holds', 'It is not clear whether it holds')
     """
-    text = f"it is not {SURE} whether {yes}" if answer is None else yes if answer else no
+    text = f"it is not {CLEAR} whether {yes}" if answer is None else yes if answer else no
     return text[:1].upper() + text[1:]
+
+
+def over_what(lead: Lead) -> str:
+    """Return the sample that a lead is over, as the end of a sentence; empty if it has no interval."""
+    seeds = f"{lead.seeds} evaluation seeds"
+    return {"both": f", over runs and {seeds}", "seeds": f", on {seeds}", "runs": ", over runs"}[lead.over]

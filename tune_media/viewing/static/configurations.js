@@ -166,7 +166,7 @@
     return html`<section class="winner-line" aria-label="Verdict">
       <${tm.ui.BestClip} app=${app} trial=${winner} />
       <div>
-        <p><b class=${verdict.is_sure ? "sure" : "unsure"}>${verdict.lead}:</b>${" "}
+        <p><b class=${verdict.is_clear ? "sure" : "unsure"}>${verdict.lead}:</b>${" "}
           <${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS}
             title=${winner.name} onClick=${open} />${verdict.rest && `. ${verdict.rest}`}</p>
         <details><summary>why?</summary><ul>${verdict.why.map((line) => html`<li>${line}</li>`)}</ul></details>

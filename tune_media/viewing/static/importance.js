@@ -5,7 +5,7 @@
   const { html, lastPart, plural } = tm.ui;
   const MOST_BARS = 8;
 
-  /** Return the hyperparameters that surely matter, the most important first. */
+  /** Return the hyperparameters that clearly matter, the most important first. */
   const mattering = (app) => (app.judged?.importance || []).filter(([, , low]) => low > 0).map(([name]) => name);
 
   const percent = (share) => `${Math.round(100 * share)} %`;
@@ -19,9 +19,9 @@
     const left = known.length - shown.length;
     return html`<section class="importance" aria-label="Importance of the hyperparameters">
       <p>${sure.length ? html`<b>What matters:</b> ${sure.map(lastPart).join(", ")}.`
-        : html`<b>No hyperparameter surely matters.</b>`}
+        : html`<b>No hyperparameter clearly matters.</b>`}
         ${" "}<span class="muted">The share of the score's differences that each explains; the line is its interval,
-          which holds for all together in 95 % of sweeps. Grey: not surely. It cannot see a hyperparameter that changes
+          which holds for all together in 95 % of sweeps. Grey: not clearly. It cannot see a hyperparameter that changes
           nothing by itself, but only how another one acts.</span></p>
       <table><tbody>${shown.map(([name, share, low, high]) => html`<tr class=${low > 0 ? "sure" : ""}>
         <th scope="row" title=${name}>${lastPart(name)}</th>

@@ -1,0 +1,155 @@
+"""The table of runs and evaluation seeds that the inference gets: each run's metric, and what its episodes add to it.
+
+The number of a run is its metric, as its results have it. The episodes of its newest report that has the metric's
+values, whoever wrote it, say how the score is spread over evaluation seeds.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import weakref
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.episode_files import parquet_name
+from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values.metric_names import RETURN_NAMES
+from tune_media.values.number import as_number
+from tune_media.values.secrets import error_text
+
+_COLUMNS = ["section", "recorder", "seed", "episode_return", "success", "late", "metrics"]
+_EQUAL = 1e-6  # relative: a metric that is the mean of some values of episodes
+_RETURN, _SUCCESS = "return", "success"
+_Episodes = list[Mapping[str, Any]]
+_Place = tuple[str, str]  # section and recorder
+_Reports = Mapping[_Place, tuple[float | None, _Episodes]]  # the step and the episodes of the newest one of each place
+_HELD: weakref.WeakKeyDictionary[TrialFiles, tuple[Any, _Reports]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """What the episodes of one run say of its score.
+
+    Attributes:
+        by_seed: The score on each evaluation seed, shifted so that their mean is the metric; empty if one has none.
+        episodes: How many there are.
+        is_binary: Whether all their values are 0 or 1.
+        step: The step of their report; None if there is none.
+    """
+
+    by_seed: Mapping[int, float]
+    episodes: int = 1
+    is_binary: bool = False
+    step: float | None = None
+
+
+def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float | None]) -> list[RunScores]:
+    """Return what the episodes of each trial say of its score, which is ``metric``; trials without a score have none.
+
+    Which value of an episode the metric is, and of which recorder, is the one whose mean is the metric in all runs;
+    else the last part of the metric's name tells.
+
+    >>> run_scores([], "episode_return_mean", [])
+    []
+    """
+    runs = [(_held(trial), score) for trial, score in zip(trials, scores, strict=True) if score is not None]
+    first = runs[0][0] if runs else {}
+    found = next((entry for entry in _candidates(first, metric) if all(_is_mean(run, *entry) for run in runs)), None)
+    place, name = found or _by_name(first, metric) or (("", ""), "")
+    of_run = iter(runs)
+    return [RunScores({}) if score is None else _scores_of(next(of_run), place, name) for score in scores]
+
+
+def _held(trial: TrialFiles) -> _Reports:
+    """Return the newest reports of a trial, which are held until it has others."""
+    state, reports = _HELD.get(trial, (None, {}))
+    if state != trial.state or trial.version is None:
+        reports = _newest_reports(trial)
+        _HELD[trial] = trial.state, reports
+    return reports
+
+
+def _newest_reports(trial: TrialFiles) -> _Reports:
+    """Return the step and the episodes of the newest report of each section and recorder, evaluations first."""
+    loop = trial.loop_episodes()
+    if loop is not None:
+        return {
+            (section, ""): (None, loop.last(section).to_pylist())
+            for section in sorted(set(loop.table["section"].to_pylist()), key=lambda section: section != "evaluation")
+        }
+    newest: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for line in trial.report_lines:
+        if line.get("rolled_back"):
+            continue
+        place = str(line.get("section")), str(line.get("key"))
+        held = newest.get(place)
+        if held is None or as_number(line.get("step")) > as_number(held[0].get("step")):
+            newest[place] = [line]
+        elif as_number(line.get("step")) == as_number(held[0].get("step")):
+            held.append(line)
+    found: dict[_Place, tuple[float | None, _Episodes]] = {}
+    for (section, _), lines in newest.items():
+        for row in _rows(trial, lines):
+            if row["section"] == section and not row["late"]:
+                place = section, str(row["recorder"])
+                found.setdefault(place, (as_number(lines[0].get("step")), []))[1].append(row)
+    return dict(sorted(found.items(), key=lambda item: item[0][0] != "evaluation"))
+
+
+def _rows(trial: TrialFiles, lines: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for line in lines:
+        try:
+            yield from trial.episodes(line["path"], _COLUMNS).to_pylist()
+        except Exception as error:  # of one file: it is gone, or broken
+            path = posixpath.join(trial.media_path, parquet_name(line["path"]))
+            warn_passed_over(path, f"cannot read the episodes: {error_text(error)}")
+
+
+def _candidates(reports: _Reports, metric: str) -> Iterator[tuple[_Place, str]]:
+    """Yield the places, and the values of episodes there, that a metric may be the mean of: the return comes first."""
+    sections = {"evaluation": ("evaluation",), "env_runners": ("train",)}.get(metric.partition("/")[0])
+    for place, (_, rows) in reports.items():
+        if sections is None or place[0] in sections:
+            others = dict.fromkeys(name for row in rows for name, _ in row["metrics"] or ())
+            yield from ((place, name) for name in (_RETURN, _SUCCESS, *others))
+
+
+def _by_name(reports: _Reports, metric: str) -> tuple[_Place, str] | None:
+    last = metric.rpartition("/")[2]
+    name = _RETURN if last in RETURN_NAMES else last.removesuffix("_mean")
+    return next(((place, value) for place, value in _candidates(reports, metric) if value == name), None)
+
+
+def _values(rows: _Episodes, name: str) -> list[float]:
+    """Return a value of each episode; NaN if it has none."""
+    if name == _RETURN:
+        return [as_number(row["episode_return"]) for row in rows]
+    if name == _SUCCESS:
+        return [math.nan if row["success"] is None else float(row["success"]) for row in rows]
+    return [as_number(dict(row["metrics"] or ()).get(name)) for row in rows]
+
+
+def _is_mean(run: tuple[_Reports, float], place: _Place, name: str) -> bool:
+    values = _values(run[0].get(place, (None, []))[1], name)
+    return bool(values) and math.isclose(float(np.mean(values)), run[1], rel_tol=_EQUAL)
+
+
+def _scores_of(run: tuple[_Reports, float], place: _Place, name: str) -> RunScores:
+    (step, rows), score = run[0].get(place, (None, [])), run[1]
+    values = _values(rows, name)
+    kept = [(row["seed"], value) for row, value in zip(rows, values, strict=True) if math.isfinite(value)]
+    is_binary = bool(kept) and all(value in (0.0, 1.0) for _, value in kept)
+    if not kept or any(seed is None for seed, _ in kept):
+        return RunScores({}, max(1, len(kept)), is_binary, step)
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for seed, value in kept:
+        by_seed[seed].append(value)
+    means = {seed: float(np.mean(on_seed)) for seed, on_seed in by_seed.items()}
+    shift = score - float(np.mean(list(means.values())))
+    return RunScores({seed: value + shift for seed, value in means.items()}, len(kept), is_binary, step)
