@@ -109,3 +109,13 @@ def test_of_several_conditions_the_first_one_says_which_is_best():
 def test_without_others_nothing_is_said_of_differences():
     first, _ = planted()
     assert remarks(evaluation(first))[0] == "Intervals: 95 %."
+
+
+def test_settings_that_are_none_not_finite_or_not_there_stay_apart():
+    params = [{"gamma": None}, {"gamma": math.inf}, {"gamma": math.nan}, {}, {"gamma": "NaN"}]
+    lines = [EvaluatedCheckpoint(f"t{i}", "", "checkpoint_000001", 1, 1, 1.0, params=p) for i, p in enumerate(params)]
+    found = Evaluation("name", "folder", None, lines)
+    cells = {line.split()[0]: line.split()[1] for line in tables(found).splitlines()}
+    assert [cells[f"t{i}"] for i in range(5)] == ["None", "inf", "nan", "unset", '"NaN"']
+    stored = [line.get("config/gamma", "not there") for line in found.facts()["checkpoints"]]
+    assert stored == [None, "Infinity", "NaN", "not there", '"NaN"']

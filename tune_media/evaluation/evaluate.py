@@ -27,11 +27,10 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.recording.success import Success
 from tune_media.selection import Selector, as_selectors
 from tune_media.storage.filesystem import json_file, write_atomically
-from tune_media.values import checks
+from tune_media.values import checks, strict_json
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, message_of, remedy
-from tune_media.values.strict_json import json_bytes
 
 _VERSION = 1
 
@@ -279,7 +278,7 @@ def _note_request(evaluation: Evaluation, request: Request) -> None:
     before = json_file(evaluation.filesystem, path)
     facts = request.facts()
     if not before:
-        write_atomically(evaluation.filesystem, path, json_bytes({"v": _VERSION, **facts}) + b"\n")
+        write_atomically(evaluation.filesystem, path, strict_json.json_bytes({"v": _VERSION, **facts}) + b"\n")
     elif changed := [key for key in facts if before.get(key) != facts[key]]:
         changes = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
         text = f"there is an evaluation {evaluation.name!r} with other arguments ({changes}); "

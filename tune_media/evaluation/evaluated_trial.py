@@ -18,9 +18,9 @@ from tune_media.storage import episode_files
 from tune_media.storage.filesystem import json_file, read_if_there, write_atomically
 from tune_media.storage.index_lines import Line, MediumLine, read_index
 from tune_media.storage.trial_folder import TrialFolder
+from tune_media.values import strict_json
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
 from tune_media.values.safe_names import name_digest
-from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
 
 SECTION, RECORDER = "evaluation", "episodes"
@@ -77,7 +77,7 @@ class EvaluatedTrial(TrialFolder):
         before = json_file(self.filesystem, self.place(_PLAYED_AS))
         changed = {**before, str(training_iteration): vars(used)}
         if changed != before:
-            write_atomically(self.filesystem, self.place(_PLAYED_AS), json_bytes(changed) + b"\n")
+            write_atomically(self.filesystem, self.place(_PLAYED_AS), strict_json.json_bytes(changed) + b"\n")
 
     def add_played(
         self, training_iteration: int, step: int, episodes: Sequence[EpisodeData], recipes: Mapping[str, bytes]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.fs
 
+from tune_media.values import strict_json
 from tune_media.values.number import counted
 from tune_media.viewing import inference
 from tune_media.viewing.catalog import Catalog, load
@@ -127,13 +128,14 @@ class Evaluation:
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON; a checkpoint has the columns of ``to_pandas``."""
-        return {"name": self.name, "path": self.path, "problems": self.problems, "checkpoints": self._lines()}
+        lines = self._lines(strict_json.told_apart)
+        return {"name": self.name, "path": self.path, "problems": self.problems, "checkpoints": lines}
 
-    def _lines(self) -> list[dict[str, Any]]:
+    def _lines(self, made: Callable[[Any], Any] = lambda value: value) -> list[dict[str, Any]]:
         lines = []
         for row in self.checkpoints:
             facts = {name: value for name, value in vars(row).items() if name != "params"}
-            lines.append({**facts, **{f"config/{name}": value for name, value in row.params.items()}})
+            lines.append({**facts, **{f"config/{name}": made(value) for name, value in row.params.items()}})
         return lines
 
     def __repr__(self) -> str:

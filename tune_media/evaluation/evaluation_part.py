@@ -17,7 +17,7 @@ from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTr
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played
 from tune_media.evaluation.request import ALL, EnvCondition, Request
-from tune_media.experiment.params import differing
+from tune_media.experiment import params as hyperparameters
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay import playing
 from tune_media.replay.tape import Tape
@@ -183,10 +183,10 @@ class EvaluationPart:
 
 def parts_of(series: Sequence[CheckpointSeries], request: Request, name: str, folder: str) -> Iterator[EvaluationPart]:
     """Yield the parts of an evaluation; of all checkpoints, also those that were deleted after they had been played."""
-    names = differing([of_trial.trial.config for of_trial in series])
+    names = hyperparameters.differing([of_trial.trial.config for of_trial in series])
     for of_trial in series:
         trial, checkpoints = of_trial.trial, of_trial.chosen(request.checkpoint)
-        params = {name: trial.config.get(name) for name in names}
+        params = hyperparameters.settings_of(trial.config, names)
         for condition in request.conditions:
             store = store_of(trial, condition, name, folder)
             there = {checkpoint.training_iteration for checkpoint in checkpoints}

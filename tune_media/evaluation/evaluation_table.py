@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
+from tune_media.experiment import params as hyperparameters
 from tune_media.values.number import counted
 from tune_media.viewing import wording
 from tune_media.viewing.configurations import short
@@ -54,8 +55,8 @@ def _by_condition(checkpoints: Sequence[EvaluatedCheckpoint]) -> list[dict[str, 
 def _names(rows: Sequence[EvaluatedCheckpoint]) -> Iterator[list[str]]:
     """Yield the columns that say which checkpoint it is."""
     yield ["trial", *(row.trial for row in rows)]
-    for name in rows[0].params if rows else ():
-        yield [name, *(short(row.params.get(name, "")) for row in rows)]
+    for name in dict.fromkeys(name for row in rows for name in row.params):
+        yield [name, *(short(row.params.get(name, hyperparameters.UNSET)) for row in rows)]
     if len({row.checkpoint for row in rows}) > 1:
         yield ["checkpoint", *(row.checkpoint for row in rows)]
 

@@ -38,7 +38,7 @@ from tune_media.replay.tape import Tape
 from tune_media.selection import Selector
 from tune_media.steps import StepFacts
 from tune_media.storage.filesystem import json_file, write_atomically
-from tune_media.values import checks
+from tune_media.values import checks, strict_json
 from tune_media.values.episodes import EpisodeData
 from tune_media.values.medium import joined
 from tune_media.values.number import counted
@@ -47,7 +47,6 @@ from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.rates import wilson
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import error_text
-from tune_media.values.strict_json import json_bytes
 from tune_media.viewing import inference, wording
 from tune_media.viewing.catalog import load
 from tune_media.viewing.taped_episodes import BEST, LAST, WORST, TapedEpisode, choose, of_trial, recipe_of
@@ -325,7 +324,7 @@ class ForkPlayer:
         episode, path = self._request.episode, posixpath.join(self.path, evaluations.FACTS_FILE)
         if not json_file(episode.trial.filesystem, path):
             facts = {"v": VERSION, "forked_from": episode.id, evaluations.FORKED_AT: self._request.at, **self._facts()}
-            write_atomically(episode.trial.filesystem, path, json_bytes(facts) + b"\n")
+            write_atomically(episode.trial.filesystem, path, strict_json.json_bytes(facts) + b"\n")
         if self._original.rows():
             return
         data = EpisodeData(episode.record, tape=self._tape, recipe=self._recipe.hash)

@@ -15,10 +15,9 @@ import pyarrow.fs
 from tune_media.experiment.places import Folder, folder_at
 from tune_media.storage import episode_files
 from tune_media.storage.filesystem import write_atomically
-from tune_media.values import checks
+from tune_media.values import checks, strict_json
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import safe_name
-from tune_media.values.strict_json import json_bytes
 
 VERSION = 1
 PAGE = "index.html"
@@ -61,7 +60,7 @@ class GateFolder:
     def write(self, verdict: Mapping[str, Any]) -> None:
         """Write the verdict beside what was asked for."""
         content = {"v": VERSION, "request": self._request, **verdict}
-        write_atomically(self.place.filesystem, self._path(_FILE), json_bytes(content) + b"\n")
+        write_atomically(self.place.filesystem, self._path(_FILE), strict_json.json_bytes(content) + b"\n")
 
     def _check_is_empty(self) -> None:
         there = self.place.filesystem.get_file_info(pyarrow.fs.FileSelector(self.place.path, allow_not_found=True))
