@@ -51,3 +51,27 @@ def test_the_same_score_is_one_on_the_seeds_that_both_have_played():
 def test_a_title_in_an_error_has_no_secret():
     with pytest.raises(ValueError, match=r"^api_key \*\*\* has not the same number of runs"):
         judge([Configuration({"api_key": "a1b2"}, [0, 1, 2])], [1.0, 2.0, 3.0], ["a", "a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([300] * 3 + [100] * 3, "Best so far: lr 0. No other has trained as long."),
+        ([300] * 3 + [280] * 3, "Clearly the best: lr 0."),
+        ([100] * 3 + [300] * 3, "Clearly the best: lr 0."),  # it is ahead though it has trained less
+    ],
+)
+def test_a_configuration_that_has_trained_less_is_set_apart(steps, said):
+    """It was called clearly worse."""
+    groups = [Configuration({"lr": 0}, [0, 1, 2]), Configuration({"lr": 1}, [3, 4, 5])]
+    ranking = judge(groups, [9.0, 9.1, 9.2, 3.0, 3.1, 3.2], steps=steps)
+    assert said_of(ranking).sentence == said
+    assert said_of(ranking).is_clear == said.startswith("Clearly")
+
+
+def test_the_best_of_those_that_trained_as_long_is_clear():
+    groups = [Configuration({"lr": lr}, [3 * lr, 3 * lr + 1, 3 * lr + 2]) for lr in range(3)]
+    ranking = judge(groups, [9.0, 9.1, 9.2, 3.0, 3.1, 3.2, 5.0, 5.1, 5.2], steps=[480] * 6 + [100] * 3)
+    said = said_of(ranking).sentence
+    assert said == "Clearly the best of the 2 that trained as long: lr 0. 1 stopped earlier."
+    assert [entry.ahead and entry.ahead.why for entry in ranking] == [None, None, "unequal_training"]

@@ -19,7 +19,7 @@ from tune_media.viewing.configurations import Judged, configurations, judge
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.inference import Estimate, estimate
-from tune_media.viewing.score_tables import run_scores
+from tune_media.viewing.score_tables import RunScores, run_scores
 from tune_media.viewing.statistics import interquartile
 
 if TYPE_CHECKING:
@@ -99,7 +99,16 @@ def judged(
         params = [{other: value for other, value in config.items() if other != name} for config in params]
     groups, counting = configurations(params, by), _counting(scores, statuses)
     runs = None if metric is None or task is not None else run_scores(trials, metric, counting)
-    return judge(groups, counting, tasks, sign=sign, runs=runs)
+    return judge(groups, counting, tasks, sign=sign, runs=runs, steps=_steps(trials, runs, counting))
+
+
+def _steps(
+    trials: Sequence[TrialFiles], runs: Sequence[RunScores] | None, scores: Sequence[float | None]
+) -> list[float | None]:
+    """Return how long each trial had trained when it got its score: by its episodes, or else by its last result."""
+    if runs is not None and all(run.step for run, score in zip(runs, scores, strict=True) if score is not None):
+        return [run.step for run in runs]
+    return [trial.last_metrics.get("training_iteration") for trial in trials]
 
 
 def _counting(scores: Sequence[float | None], statuses: Sequence[TrialStatus]) -> list[float | None]:

@@ -16,9 +16,10 @@ from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
-from tune_media.viewing.inference import Estimate, Lead, Sample, Scores, infer
+from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate, Lead, Sample, Scores, estimate, infer, not_judged
 from tune_media.viewing.score_tables import RunScores
 
+_AS_LONG = 0.9  # times the steps of the best one
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
 
@@ -140,14 +141,19 @@ def judge(
     *,
     sign: int = 1,
     runs: Sequence[RunScores] | None = None,
+    steps: Sequence[float | None] | None = None,
 ) -> list[Judged]:
     """Score configurations over their runs, the best mean first; those without a score come last.
+
+    If there are several runs, a configuration that has trained less than nine tenths as long as the best one is set
+    apart: it is not judged.
 
     Args:
         scores: The score of each trial; None if it has none, or does not count.
         tasks: The task of each trial. None: there is one.
         sign: -1 if the lowest score is the best.
         runs: What the episodes of each trial say of its score. None: there are none.
+        steps: How long each trial had trained when it got its score. None: nobody knows.
 
     Raises:
         ValueError: A configuration has more runs of one task than of another.
@@ -160,11 +166,29 @@ def judge(
     tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
     judged = []
-    if scored:
-        samples, bounds = _samples(scored, scores, runs if tasks is None else None, sign)
-        for (group, table), mean, lead in zip(scored, *infer(samples, bounds).of_one_sweep(), strict=True):
+    apart = _stopped_early(scored, scores, steps) if steps is not None else []
+    level = [item for item in scored if item not in apart] if apart else scored
+    if level:
+        samples, bounds = _samples(level, scores, runs if tasks is None else None, sign)
+        for (group, table), mean, lead in zip(level, *infer(samples, bounds).of_one_sweep(), strict=True):
             judged.append(_judged(group, table, scores, _signed(mean, sign), lead))
+    for group, table in apart:
+        lead = not_judged(sign * (judged[0].mean.value - float(np.mean(table))), UNEQUAL_TRAINING)
+        judged.append(_judged(group, table, scores, estimate(table), lead))
     return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
+
+
+def _stopped_early(
+    scored: Sequence[tuple[Configuration, Scores]], scores: Sequence[float | None], steps: Sequence[float | None]
+) -> list[tuple[Configuration, Scores]]:
+    """Return the configurations that have trained less than the best one, by the median of their runs."""
+    if not scored or max(len(table) for _, table in scored) < 2:
+        return []  # policies are judged as they stand
+    own = [[steps[trial] for trial in group.trials if scores[trial] is not None] for group, _ in scored]
+    if any(step is None for trained in own for step in trained):
+        return []
+    medians = [float(np.median(np.array(trained, float))) for trained in own]
+    return [item for item, median in zip(scored, medians, strict=True) if median < _AS_LONG * medians[0]]
 
 
 def _samples(

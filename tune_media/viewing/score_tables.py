@@ -80,7 +80,7 @@ def _newest_reports(trial: TrialFiles) -> _Reports:
     loop = trial.loop_episodes()
     if loop is not None:
         return {
-            (section, ""): (None, loop.last(section).to_pylist())
+            (section, ""): _with_steps(loop.last(section).to_pylist())
             for section in sorted(set(loop.table["section"].to_pylist()), key=lambda section: section != "evaluation")
         }
     newest: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -100,6 +100,11 @@ def _newest_reports(trial: TrialFiles) -> _Reports:
                 place = section, str(row["recorder"])
                 found.setdefault(place, (as_number(lines[0].get("step")), []))[1].append(row)
     return dict(sorted(found.items(), key=lambda item: item[0][0] != "evaluation"))
+
+
+def _with_steps(rows: _Episodes) -> tuple[float | None, _Episodes]:
+    """Return episodes of a loop, and the env steps of training at which the last of them was played."""
+    return max((as_number(row["env_steps"]) for row in rows if row["env_steps"] is not None), default=None), rows
 
 
 def _rows(trial: TrialFiles, lines: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

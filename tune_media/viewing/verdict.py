@@ -12,7 +12,7 @@ from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.values.number import counted
 from tune_media.viewing import wording
 from tune_media.viewing.configurations import Judged, masked, short, titles
-from tune_media.viewing.inference import CLOSE, EQUAL, ONE_RUN, SEEDS, Estimate, Scores
+from tune_media.viewing.inference import CLOSE, EQUAL, ONE_RUN, SEEDS, UNEQUAL_TRAINING, Estimate, Scores
 
 _FAR = 3.0  # times the range of the other runs
 _FEWEST_OTHERS = 3
@@ -61,9 +61,11 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
 
     >>> verdict([], [], "mean return")
     """
-    scored = [entry for entry in ranking if entry.n]
-    if len(scored) < 2:
+    with_score = [entry for entry in ranking if entry.n]
+    if len(with_score) < 2:
         return None
+    scored = [entry for entry in with_score if entry.ahead is None or entry.ahead.why != UNEQUAL_TRAINING]
+    early = len(with_score) - len(scored)
     names = [_cut(title) for title in titles([masked(entry.configuration) for entry in scored])]
     close = [place for place, entry in enumerate(scored, 1) if entry.is_not_clearly_worse]
     unended = _unended(scored, statuses) if statuses else 0
@@ -74,8 +76,13 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
     if seeds:  # of one run each
         noun, rest = "policy", " ".join(filter(None, [rest, _one_run_each(scored)]))
         title = f"{'the policy of ' if close else ''}{title}, on {max(seeds)} evaluation seeds"
-    claim = wording.claim(is_clear=not close, is_final=not unended, noun=noun)
-    return Verdict(claim, title, rest, why, not close)
+    is_clear = not close and len(scored) > 1
+    if early:
+        noun = f"of the {len(scored)} that trained as long" if is_clear else noun
+        alone = "No other has trained as long." if len(scored) == 1 else f"{early} stopped earlier."
+        rest = f"{rest} {alone}".lstrip()
+    claim = wording.claim(is_clear=is_clear, is_final=not unended, noun=noun)
+    return Verdict(claim, title, rest, why, is_clear)
 
 
 def _why(
@@ -84,7 +91,7 @@ def _why(
     """Return the numbers behind a verdict, in sentences."""
     mean, runs = scored[0].mean, counted(scored[0].n, "run")
     why = [f"Its {label} is {wording.with_interval(mean.value, mean.low, mean.high, _DIGITS)} over {runs}."]
-    why += _second(scored[1], f"#2, {names[1]},")
+    why += _second(scored[1], f"#2, {names[1]},") if len(scored) > 1 else []
     if len(close) > 1:
         why.append(wording.places_of_close(close))
     if unended:
