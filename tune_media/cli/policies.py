@@ -83,7 +83,7 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
     lines = [f"\n{tables(evaluation)}\n", *remarks(evaluation), f"\nSee the episodes:\n\n    {watch}\n"]
     failed = sum(bool(row.error) for row in evaluation.checkpoints)
     problem = f"{failed} of {len(evaluation.checkpoints)} checkpoints lack episodes." if failed else ""
-    return Outcome(evaluation.facts(), lines, problem=problem)
+    return Outcome({"v": 2, **evaluation.facts()}, lines, problem=problem)  # 2: not_clearly_worse, why
 
 
 def _stand_back() -> None:

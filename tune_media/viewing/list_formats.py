@@ -43,8 +43,9 @@ def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterat
                 line[settings] = {n: strict_json.told_apart(value) for n, value in shown.items()}
             yield line
         return
+    version = {"v": 2} if rows == CONFIGURATIONS else {}  # 2: not_clearly_worse, why
     for record in _frame(catalog, rows, _as_json).to_dict("records"):
-        yield {str(name): _plain(value) for name, value in record.items() if value is not UNSET}
+        yield version | {str(name): _plain(value) for name, value in record.items() if value is not UNSET}
 
 
 def _frame(catalog: Catalog, rows: str, shown: Callable[[Any], Any]) -> pd.DataFrame:
