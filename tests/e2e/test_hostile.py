@@ -792,12 +792,7 @@ def test_nothing_is_unpickled_from_disk():
         ("forks.py", "outcome: Pictures | Exception = pickle.loads(content)"),
         ("recipe.py", "fields = pickle.loads(content)"),
         ("recipe.py", 'make_env = pickle.loads(fields["creator"]) if creator is None else creator'),
-        ("recipe.py", 'config, frame = pickle.loads(fields["config"]), pickle.loads(fields["frame"])'),
-        ("recipe.py", 'video = pickle.loads(fields["video"])'),
-        (
-            "recipe.py",
-            'return {name.partition(":")[0] for name in pickle.loads(content)["facts"]["sources"]}',
-        ),  # a gate's
+        ("recipe.py", 'config, frame, video = (pickle.loads(fields[name]) for name in ("config", "frame", "video"))'),
         ("checkpoint_player.py", "return pickle.load(opened)"),
         ("ray_names.py", "env_runner.set_state(pickle.load(file))"),
         ("will_record.py", "choose = pickle.loads(cloudpickle().dumps(selector.choose))"),
