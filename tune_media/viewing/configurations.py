@@ -165,17 +165,30 @@ def judge(
     scores = [score if score is not None and math.isfinite(score) else None for score in scores]
     tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
     scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
-    judged = []
     apart = _stopped_early(scored, scores, steps) if steps is not None else []
-    level = [item for item in scored if item not in apart] if apart else scored
-    if level:
-        samples, bounds = _samples(level, scores, runs if tasks is None else None, sign)
-        for (group, table), mean, lead in zip(level, *infer(samples, bounds).of_one_sweep(), strict=True):
-            judged.append(_judged(group, table, scores, _signed(mean, sign), lead))
+    judged = _judged_together(
+        [item for item in scored if item not in apart] if apart else scored, scores, tasks, sign, runs
+    )
     for group, table in apart:
         lead = not_judged(sign * (judged[0].mean.value - float(np.mean(table))), UNEQUAL_TRAINING)
         judged.append(_judged(group, table, scores, estimate(table), lead))
     return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
+
+
+def _judged_together(
+    scored: Sequence[tuple[Configuration, Scores]],
+    scores: Sequence[float | None],
+    tasks: Sequence[str] | None,
+    sign: int,
+    runs: Sequence[RunScores] | None,
+) -> list[Judged]:
+    if not scored:
+        return []
+    samples, bounds = _samples(scored, scores, runs if tasks is None else None, sign)
+    return [
+        _judged(group, table, scores, _signed(mean, sign), lead)
+        for (group, table), mean, lead in zip(scored, *infer(samples, bounds).of_one_sweep(), strict=True)
+    ]
 
 
 def _stopped_early(

@@ -353,23 +353,20 @@ def _apart(
     first: Sample, other: Sample, bounds: tuple[float, float] | None, *, are_policies: bool
 ) -> tuple[_OverSeeds, Pair]:
     """Return the difference of two configurations, on the seeds that all runs of both have."""
-    why = ONE_RUN if min(first.runs, other.runs) < 2 and not are_policies else ""
-    alone = _of_runs_alone(first, other, bounds)
+    alone, of_one = _of_runs_alone(first, other, bounds), ONE_RUN if min(first.runs, other.runs) < 2 else ""
     if not (first.has_seeds and other.has_seeds):
-        remark = NO_SEEDS if first.has_seeds or other.has_seeds else ""
-        return alone, Pair(RUNS, remark, why or (ONE_RUN if are_policies else ""), 0)
+        return alone, Pair(RUNS, NO_SEEDS if first.has_seeds != other.has_seeds else "", of_one, 0)
     times = np.isfinite(np.concatenate([first.table, other.table], 1)).any(0).sum(0)  # in how many runs each seed is
     if times.max() < 2:
-        return alone, Pair(RUNS, "", why or (ONE_RUN if are_policies else ""), 0)
-    full = first.full & other.full
-    over = SEEDS if are_policies else BOTH
+        return alone, Pair(RUNS, "", of_one, 0)
+    full, over, why = first.full & other.full, SEEDS if are_policies else BOTH, "" if are_policies else of_one
     if full.sum() < 2:
-        few = ONE_SEED if (times > 0).sum() == 1 else FEW_COMMON_SEEDS
+        few = ONE_SEED if np.count_nonzero(times) == 1 else FEW_COMMON_SEEDS
         return alone, Pair(over, "", why or few, int(full.sum()))
     apart, has_copies = _over_seeds([first, other], full, bounds)
     remark = COPIES if has_copies else ""
     if apart.seeds == 1:  # all episodes are copies of one: runs alone tell
-        return alone, Pair(RUNS, remark, why or (ONE_SEED if are_policies else ""), 0)
+        return alone, Pair(RUNS, remark, ONE_SEED if are_policies else of_one, 0)
     return apart, Pair(over, remark, why, apart.seeds)
 
 

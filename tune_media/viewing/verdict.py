@@ -65,24 +65,28 @@ def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: s
     if len(with_score) < 2:
         return None
     scored = [entry for entry in with_score if entry.ahead is None or entry.ahead.why != UNEQUAL_TRAINING]
-    early = len(with_score) - len(scored)
     names = [_cut(title) for title in titles([masked(entry.configuration) for entry in scored])]
     close = [place for place, entry in enumerate(scored, 1) if entry.is_not_clearly_worse]
     unended = _unended(scored, statuses) if statuses else 0
     why = _why(scored, names, close, label, sign, unended)
-    rest = wording.doubt(*_why_unclear(scored, close)) if close else ""
-    title, noun = names[0], ""
-    seeds = [lead.seeds for entry in scored if (lead := entry.ahead) and lead.over == SEEDS]
+    return _said(scored, names[0], close, len(with_score) - len(scored), why, is_final=not unended)
+
+
+def _said(
+    scored: Sequence[Judged], title: str, close: Sequence[int], early: int, why: Sequence[str], *, is_final: bool
+) -> Verdict:
+    """Return the sentence on the best one, beside which ``early`` others have trained less."""
+    rest = [wording.doubt(*_why_unclear(scored, close))] if close else []
+    is_clear, noun = not close and len(scored) > 1, ""
+    seeds = max((lead.seeds for entry in scored if (lead := entry.ahead) and lead.over == SEEDS), default=0)
     if seeds:  # of one run each
-        noun, rest = "policy", " ".join(filter(None, [rest, _one_run_each(scored)]))
-        title = f"{'the policy of ' if close else ''}{title}, on {max(seeds)} evaluation seeds"
-    is_clear = not close and len(scored) > 1
+        noun, title = "policy", f"{'the policy of ' if close else ''}{title}, on {seeds} evaluation seeds"
+        rest += _one_run_each(scored)
     if early:
         noun = f"of the {len(scored)} that trained as long" if is_clear else noun
-        alone = "No other has trained as long." if len(scored) == 1 else f"{early} stopped earlier."
-        rest = f"{rest} {alone}".lstrip()
-    claim = wording.claim(is_clear=is_clear, is_final=not unended, noun=noun)
-    return Verdict(claim, title, rest, why, is_clear)
+        rest.append("No other has trained as long." if len(scored) == 1 else f"{early} stopped earlier.")
+    claim = wording.claim(is_clear=is_clear, is_final=is_final, noun=noun)
+    return Verdict(claim, title, " ".join(rest), why, is_clear)
 
 
 def _why(
@@ -100,10 +104,10 @@ def _why(
     return why
 
 
-def _one_run_each(scored: Sequence[Judged]) -> str:
-    """Return that one run each tells nothing about the hyperparameters; empty if none differs."""
-    names = [name.rpartition("/")[2] for name in scored[0].configuration.params]
-    return f"One run per configuration is not enough to tell about {' or '.join(names[:_MOST_NAMES])}." if names else ""
+def _one_run_each(scored: Sequence[Judged]) -> list[str]:
+    """Return that one run each tells nothing about the hyperparameters, in a sentence; none if none differs."""
+    names = [name.rpartition("/")[2] for name in scored[0].configuration.params][:_MOST_NAMES]
+    return [f"One run per configuration is not enough to tell about {' or '.join(names)}."] if names else []
 
 
 def _unended(scored: Sequence[Judged], statuses: Sequence[TrialStatus]) -> int:
