@@ -9,6 +9,7 @@ import pytest
 import tune_media as tm
 from tests.support import aim
 from tests.support.own_modules import OwnModules
+from tune_media.evaluation.evaluation_table import tables
 
 pytestmark = pytest.mark.any_ray
 
@@ -36,6 +37,16 @@ def test_each_folder_that_a_pattern_matches_is_a_training_of_its_own(tmp_path):
     assert len(found.catalog.episodes()) == 8
     again = tm.evaluate(str(tmp_path / "*" / "model_*.json"), checkpoint="all", **FUNCTIONS)  # it finds none of ours
     assert played(again) == played(found)
+
+
+def test_a_key_among_hyperparameters_is_shown_nowhere(tmp_path):
+    """The table and the JSON had it, unlike list's."""
+    for run in ("a", "b"):
+        written(tmp_path / run / "model_1.json")
+        (tmp_path / run / "params.json").write_text(json.dumps({"api_key": f"key-of-{run}"}))
+    found = tm.evaluate(str(tmp_path / "*" / "model_*.json"), **FUNCTIONS)
+    assert [row.params for row in found.checkpoints] == [{"api_key": "***"}] * 2
+    assert "key-of" not in json.dumps(found.facts()) + tables(found)
 
 
 def test_folders_that_end_alike_are_told_apart(tmp_path):

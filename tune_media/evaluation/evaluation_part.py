@@ -23,6 +23,7 @@ from tune_media.replay import playing
 from tune_media.replay.tape import Tape
 from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
 from tune_media.values.safe_names import name_digest
+from tune_media.values.secrets import without_secret
 from tune_media.viewing import inference
 from tune_media.viewing.taped_episodes import TapedEpisode
 
@@ -186,7 +187,8 @@ def parts_of(series: Sequence[CheckpointSeries], request: Request, name: str, fo
     names = hyperparameters.differing([of_trial.trial.config for of_trial in series])
     for of_trial in series:
         trial, checkpoints = of_trial.trial, of_trial.chosen(request.checkpoint)
-        params = hyperparameters.settings_of(trial.config, names)
+        settings = hyperparameters.settings_of(trial.config, names)
+        params = {name: without_secret(name, value) for name, value in settings.items()}
         for condition in request.conditions:
             store = store_of(trial, condition, name, folder)
             there = {checkpoint.training_iteration for checkpoint in checkpoints}
