@@ -19,9 +19,9 @@ import gymnasium as gym
 import numpy as np
 
 import tune_media as tm
+import tune_media.experiment.trials
 import tune_media.viewing.catalog
 import tune_media.viewing.payload
-import tune_media.viewing.trials
 from tests.support.fake_trial import FakeTrial, run
 
 PACKAGE = f"{Path(tm.__file__).parent}/"

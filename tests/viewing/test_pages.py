@@ -3,8 +3,8 @@ import json
 import pytest
 
 from tests.support.viewing import write_trial
+from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.viewing.pages import TrialPages
-from tune_media.viewing.trials import LogDirectory, Trials
 
 
 @pytest.fixture

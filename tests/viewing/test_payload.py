@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.viewing import write_trial
 from tune_media.experiment.evaluations import forks_in
+from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.viewing.payload import (
     ShownParams,
     config_payload,
@@ -11,7 +12,6 @@ from tune_media.viewing.payload import (
     index_payload,
     json_content,
 )
-from tune_media.viewing.trials import LogDirectory, Trials
 
 
 def read(column, row):

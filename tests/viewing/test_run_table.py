@@ -9,8 +9,8 @@ import pytest
 from tests.support.browser import opened, served, viewer_page
 from tests.support.commands import command
 from tests.support.viewing import write_snapshot, write_trial
+from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.viewing.table import laid_out
-from tune_media.viewing.trials import LogDirectory, Trials
 
 COUNT = 12
 NAMES = ("batch", "clip", "depth", "epochs", "gamma", "zeta_lr")

@@ -13,10 +13,10 @@ from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
 from tests.support.viewing import moving_bar
 from tune_media.encoding.decode import decode_video
+from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.tape_player import TapePlayer
-from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
 CLICK = {"X-Tune-Media": "play"}

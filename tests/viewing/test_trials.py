@@ -6,11 +6,11 @@ import pytest
 
 from tests.support.viewing import RefusingStorage, on, write_trial
 from tune_media.experiment import results
+from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.storage import log as log_module
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE
 from tune_media.viewing.pages import TrialPages
-from tune_media.viewing.trials import LogDirectory, Trials
 
 PART = "1-9-box-00000000-{}-0.jsonl"  # of the log
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
-import logging
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -15,20 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs
 
-from tune_media.experiment import places, trial_folders
 from tune_media.experiment.params import differing
 from tune_media.experiment.places import Folder
-from tune_media.experiment.state import Snapshots
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
-from tune_media.experiment.trial_files import TrialFiles, TuneView, mark_abandoned, trials_named
-from tune_media.storage.filesystem import as_argument, is_local
+from tune_media.experiment.trial_files import TrialFiles, trials_named
+from tune_media.experiment.trials import in_parallel, load_trials
 from tune_media.storage.location import filesystem_of_trial
-from tune_media.storage.trial_media import warn_of_unrendered
 from tune_media.values import checks
-from tune_media.values.clip_columns import Columns, checked_columns
 from tune_media.values.number import counted
 from tune_media.values.score import Scores
-from tune_media.values.secrets import error_text
 from tune_media.values.video import Video
 from tune_media.viewing import comparison, data_frames
 from tune_media.viewing.catalog_row import CatalogRow
@@ -39,8 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tune_media.viewing.taped_episodes import TapedEpisode
-
-logger = logging.getLogger("tune_media")
 
 _Found = TypeVar("_Found")
 
@@ -421,7 +411,7 @@ class Catalog(Sequence[CatalogRow]):
 
     def _read_of_all(self, read: Callable[[TrialFiles], _Found]) -> list[_Found]:
         """Read files of each trial, several trials at a time; the trials keep what they have read."""
-        return _in_parallel(read, self.trials)
+        return in_parallel(read, self.trials)
 
 
 def load(
@@ -451,18 +441,7 @@ def load(
         Traceback (most recent call last):
         FileNotFoundError: There is no folder '...no/such/experiment'; pass the experiment's folder, which ...
     """
-    folders, trials = _read_trials(places.find_folders(source, filesystem), checked_columns(columns) if columns else {})
-    trials = _once(trials)
-    snapshots = Snapshots()
-    view = TuneView(trials, snapshots)
-    for trial in trials:
-        trial.tune_view = view
-    experiments = [as_argument(trial.filesystem, trial.experiment) for trial in trials]
-    warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
-    _in_parallel(_look_for_results, trials)
-    with contextlib.suppress(OSError):  # without it, only abandoned trials are unknown
-        mark_abandoned(trials, snapshots)
-    trials.sort(key=lambda trial: trial.name)
+    folders, trials = load_trials(source, filesystem, columns)
     return Catalog(folders, trials, [np.arange(len(trial.media)) for trial in trials])
 
 
@@ -479,108 +458,3 @@ def _texts(argument: str, wanted: str | Iterable[str], function: str, example: s
     for text in texts:
         checks.a_text(f"{example}, or a list of texts").check(f"{function}({argument}=...)", text)
     return texts
-
-
-def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Folder], list[TrialFiles]]:
-    """Return the folders, and the trials of each: those that are, or are directly inside, it or an experiment in it.
-
-    A folder with a single experiment is replaced by it. If there are several experiments, the name of a trial begins
-    with that of its experiment.
-    """
-    roots: list[Folder] = []
-    experiments: dict[str, list[TrialFiles]] = {}
-    errors: dict[str, Exception] = {}
-    for folder, read in zip(folders, _read_folders(folders, columns), strict=True):
-        pairs = _read_experiments(folder, read, columns)
-        roots.append(pairs[0][0] if len(pairs) == 1 else folder)
-        for experiment, found in pairs:
-            errors |= {path: error for path, error in found.items() if isinstance(error, Exception)}
-            own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
-            path = experiment.path.rstrip("/")
-            is_trial_itself = list(found) == [experiment.path]
-            experiments.setdefault(posixpath.dirname(path) if is_trial_itself else path, []).extend(own)
-    for path, name in places.short_names(experiments).items() if len(experiments) > 1 else ():
-        for trial in experiments[path]:
-            trial.name = f"{name}/{trial.name}"
-    trials = [trial for own in experiments.values() for trial in own]
-    _warn_of_errors(errors, trials)
-    return roots, trials
-
-
-def _read_experiments(
-    folder: Folder, read: dict[str, TrialFiles | Exception], columns: Columns
-) -> list[tuple[Folder, dict[str, TrialFiles | Exception]]]:
-    """Return the experiments that a folder is, or has inside, each with its trials, or why one is not read.
-
-    ``read`` are the trials that the folder is or has directly inside. Raises ValueError if there is no experiment.
-    """
-    inside = [] if _has_sure([read]) else places.experiments_in(folder)
-    within = _read_folders(inside, columns)
-    if not inside or (read and not _has_sure(within)):
-        if not read and not places.is_experiment(folder):
-            raise places.no_experiment(folder)
-        inside, within = [folder], [read]
-    pairs = list(zip(inside, within, strict=True))
-    if not _has_sure(within):
-        return pairs
-    # clips beside these trials may be stray, and are left out
-    kept = [(each, {path: t for path, t in own.items() if not trial_folders.may_be_stray(t)}) for each, own in pairs]
-    return [(each, own) for each, own in kept if own or places.is_experiment(each)]
-
-
-def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
-    """Return whether any of what was read is clearly a trial."""
-    return not all(trial_folders.may_be_stray(found) for own in read for found in own.values())
-
-
-def _read_folders(folders: Sequence[Folder], columns: Columns) -> list[dict[str, TrialFiles | Exception]]:
-    """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
-    candidates = [  # whatever the names are; checkpoints are not asked
-        [folder, *(inner for inner in folder.subfolders() if not places.CHECKPOINT.match(inner.name))]
-        for folder in folders
-    ]
-    read = iter(_in_parallel(partial(_read_trial, columns), [inner for several in candidates for inner in several]))
-    return [{inner.path: found for inner in several if (found := next(read)) is not None} for several in candidates]
-
-
-def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
-    """Return each trial once, also if the user named an experiment and a trial of it."""
-    kept: dict[str, list[TrialFiles]] = {}
-    for trial in trials:
-        same_path = kept.setdefault(trial.path.rstrip("/"), [])
-        if trial.filesystem not in [other.filesystem for other in same_path]:
-            same_path.append(trial)
-    return [trial for same_path in kept.values() for trial in same_path]
-
-
-def _read_trial(columns: Columns, folder: Folder) -> TrialFiles | Exception | None:
-    try:
-        trial = TrialFiles(folder.name, folder.filesystem, folder.path, columns).read()
-        has_media = len(trial.media) or len(trial.reports)
-        return trial if has_media or trial_folders.is_trial(folder.filesystem, folder.path) else None
-    except Exception as error:  # of one trial; the others are read
-        return error
-
-
-def _look_for_results(trial: TrialFiles) -> None:
-    with contextlib.suppress(OSError):
-        _ = trial.has_results
-
-
-def _warn_of_errors(errors: dict[str, Exception], trials: Sequence[TrialFiles]) -> None:
-    """Name the trials that cannot be read; if there are no others, raise the first error."""
-    if not errors:
-        return
-    first = next(iter(errors.values()))
-    if not trials:
-        raise first
-    names = checks.name_some(map(posixpath.basename, errors))
-    logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
-
-
-def _in_parallel(read: Callable[[Any], _Found], items: Sequence[Any]) -> list[_Found]:
-    """Call ``read`` for each, several at a time if the files are far away: threads do not speed up a local disk."""
-    if len(items) < 2 or all(is_local(item.filesystem) for item in items):
-        return [read(item) for item in items]
-    with ThreadPoolExecutor(min(places.allow_many_requests(), len(items)), "tune_media-catalog") as pool:
-        return list(pool.map(read, items))

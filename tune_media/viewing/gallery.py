@@ -18,6 +18,7 @@ import pyarrow as pa
 from tune_media.experiment import places
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
+from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.trial_folder import RESULTS
 from tune_media.values import checks, score
@@ -36,7 +37,6 @@ from tune_media.viewing.payload import (
     json_content,
     metrics_payload,
 )
-from tune_media.viewing.trials import LogDirectory, Trials
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tune_media.experiment.trials import Trials
 from tune_media.viewing import payload
 from tune_media.viewing.curves import Curves
-from tune_media.viewing.trials import Trials
 
 _SMALL = 1000  # bytes that are not worth compressing
 _LEVEL = 6

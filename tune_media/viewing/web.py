@@ -46,6 +46,7 @@ from werkzeug.wsgi import wrap_file
 
 from tune_media.experiment.status import tracebacks
 from tune_media.experiment.trial_files import TrialFiles
+from tune_media.experiment.trials import Trials
 from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local, open_file
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.threads import start_thread
@@ -55,7 +56,6 @@ from tune_media.viewing.front_end import SHOWN, STATIC, static_files
 from tune_media.viewing.pages import Page, TrialPages
 from tune_media.viewing.payload import config_payload, etag_of, json_content, lost_payload
 from tune_media.viewing.tape_player import TapePlayer
-from tune_media.viewing.trials import Trials
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -10,8 +10,8 @@ from tensorboard.backend.security_validator import SecurityValidatorMiddleware
 from werkzeug.test import Client
 
 from tests.support.viewing import write_trial
+from tune_media.experiment.trials import Trials
 from tune_media.viewing.tensorboard_plugin import EpisodesLoader, tab
-from tune_media.viewing.trials import Trials
 
 
 @pytest.fixture

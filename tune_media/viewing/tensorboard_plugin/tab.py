@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorboard.plugins import base_plugin
 
+from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.values.threads import start_thread
-from tune_media.viewing.trials import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
 if TYPE_CHECKING:

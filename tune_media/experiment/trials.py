@@ -1,4 +1,4 @@
-"""The trials below one or more log directories: found, read, and kept up to date while they run."""
+"""The trials in folders: found and read once (``load_trials``), or kept up to date while they run (``Trials``)."""
 
 from __future__ import annotations
 
@@ -8,33 +8,166 @@ import posixpath
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow.fs
 
-from tune_media.experiment import places, trial_folders
+from tune_media.experiment import places
+from tune_media.experiment.places import Folder
 from tune_media.experiment.state import Listings, Snapshots
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, TuneView, Version, mark_abandoned, version_of
 from tune_media.storage.bare_clips import RUNS
-from tune_media.storage.filesystem import is_local
+from tune_media.storage.filesystem import as_argument, is_local
 from tune_media.storage.passed_over import passed_over
 from tune_media.storage.trial_folder import RESULTS
+from tune_media.storage.trial_media import warn_of_unrendered
 from tune_media.values import checks
-from tune_media.values.clip_columns import Columns
+from tune_media.values.clip_columns import Columns, checked_columns
 from tune_media.values.secrets import error_text
 from tune_media.values.threads import start_thread
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("tune_media")
+
+_Found = TypeVar("_Found")
 
 _MAX_DEPTH = 2  # a trial in an experiment in a folder of experiments
 _THREADS = 16
 _PENDING = "PENDING"
 _PAUSE_LOCAL, _PAUSE_REMOTE = 1.0, 10.0  # seconds
 _PATIENCE = 0.5  # seconds that ``known`` waits for all trials before some are enough
+
+
+def load_trials(
+    source: Any, filesystem: pyarrow.fs.FileSystem | None, columns: Mapping[str, str] | None
+) -> tuple[list[Folder], list[TrialFiles]]:
+    """Return the folders, and their trials by name; arguments and errors are those of ``tune_media.load``."""
+    folders, trials = _read_trials(places.find_folders(source, filesystem), checked_columns(columns) if columns else {})
+    trials = _once(trials)
+    snapshots = Snapshots()
+    view = TuneView(trials, snapshots)
+    for trial in trials:
+        trial.tune_view = view
+    experiments = [as_argument(trial.filesystem, trial.experiment) for trial in trials]
+    warn_of_unrendered((name, trial.contents) for name, trial in zip(experiments, trials, strict=True))
+    in_parallel(_look_for_results, trials)
+    with contextlib.suppress(OSError):  # without it, only abandoned trials are unknown
+        mark_abandoned(trials, snapshots)
+    return folders, sorted(trials, key=lambda trial: trial.name)
+
+
+def in_parallel(read: Callable[[Any], _Found], items: Sequence[Any]) -> list[_Found]:
+    """Call ``read`` for each, several at a time if the files are far away: threads do not speed up a local disk."""
+    if len(items) < 2 or all(is_local(item.filesystem) for item in items):
+        return [read(item) for item in items]
+    with ThreadPoolExecutor(min(places.allow_many_requests(), len(items)), "tune_media-catalog") as pool:
+        return list(pool.map(read, items))
+
+
+def _read_trials(folders: Sequence[Folder], columns: Columns) -> tuple[list[Folder], list[TrialFiles]]:
+    """Return the folders, and the trials of each: those that are, or are directly inside, it or an experiment in it.
+
+    A folder with a single experiment is replaced by it. If there are several experiments, the name of a trial begins
+    with that of its experiment.
+    """
+    roots: list[Folder] = []
+    experiments: dict[str, list[TrialFiles]] = {}
+    errors: dict[str, Exception] = {}
+    for folder, read in zip(folders, _read_folders(folders, columns), strict=True):
+        pairs = _read_experiments(folder, read, columns)
+        roots.append(pairs[0][0] if len(pairs) == 1 else folder)
+        for experiment, found in pairs:
+            errors |= {path: error for path, error in found.items() if isinstance(error, Exception)}
+            own = [trial for trial in found.values() if isinstance(trial, TrialFiles)]
+            path = experiment.path.rstrip("/")
+            is_trial_itself = list(found) == [experiment.path]
+            experiments.setdefault(posixpath.dirname(path) if is_trial_itself else path, []).extend(own)
+    for path, name in places.short_names(experiments).items() if len(experiments) > 1 else ():
+        for trial in experiments[path]:
+            trial.name = f"{name}/{trial.name}"
+    trials = [trial for own in experiments.values() for trial in own]
+    _warn_of_errors(errors, trials)
+    return roots, trials
+
+
+def _read_experiments(
+    folder: Folder, read: dict[str, TrialFiles | Exception], columns: Columns
+) -> list[tuple[Folder, dict[str, TrialFiles | Exception]]]:
+    """Return the experiments that a folder is, or has inside, each with its trials, or why one is not read.
+
+    ``read`` are the trials that the folder is or has directly inside. Raises ValueError if there is no experiment.
+    """
+    inside = [] if _has_sure([read]) else places.experiments_in(folder)
+    within = _read_folders(inside, columns)
+    if not inside or (read and not _has_sure(within)):
+        if not read and not places.is_experiment(folder):
+            raise places.no_experiment(folder)
+        inside, within = [folder], [read]
+    pairs = list(zip(inside, within, strict=True))
+    if not _has_sure(within):
+        return pairs
+    # clips beside these trials may be stray, and are left out
+    kept = [(each, {path: t for path, t in own.items() if not _may_be_stray(t)}) for each, own in pairs]
+    return [(each, own) for each, own in kept if own or places.is_experiment(each)]
+
+
+def _may_be_stray(found: TrialFiles | Exception) -> bool:
+    """Return whether a folder has only clips that no recorder named: beside a sweep, these are figures and the like."""
+    return isinstance(found, TrialFiles) and found.contents.is_unnamed
+
+
+def _has_sure(read: Iterable[dict[str, TrialFiles | Exception]]) -> bool:
+    """Return whether any of what was read is clearly a trial."""
+    return not all(_may_be_stray(found) for own in read for found in own.values())
+
+
+def _read_folders(folders: Sequence[Folder], columns: Columns) -> list[dict[str, TrialFiles | Exception]]:
+    """Return for each folder the trials that it is or has directly inside, by their paths, or why one is not read."""
+    candidates = [  # whatever the names are; checkpoints are not asked
+        [folder, *(inner for inner in folder.subfolders() if not places.CHECKPOINT.match(inner.name))]
+        for folder in folders
+    ]
+    read = iter(in_parallel(partial(_read_trial, columns), [inner for several in candidates for inner in several]))
+    return [{inner.path: found for inner in several if (found := next(read)) is not None} for several in candidates]
+
+
+def _once(trials: Sequence[TrialFiles]) -> list[TrialFiles]:
+    """Return each trial once, also if the user named an experiment and a trial of it."""
+    kept: dict[str, list[TrialFiles]] = {}
+    for trial in trials:
+        same_path = kept.setdefault(trial.path.rstrip("/"), [])
+        if trial.filesystem not in [other.filesystem for other in same_path]:
+            same_path.append(trial)
+    return [trial for same_path in kept.values() for trial in same_path]
+
+
+def _read_trial(columns: Columns, folder: Folder) -> TrialFiles | Exception | None:
+    try:
+        trial = TrialFiles(folder.name, folder.filesystem, folder.path, columns).read()
+        has_media = len(trial.media) or len(trial.reports)
+        return trial if has_media or places.is_trial(folder.filesystem, folder.path) else None
+    except Exception as error:  # of one trial; the others are read
+        return error
+
+
+def _look_for_results(trial: TrialFiles) -> None:
+    with contextlib.suppress(OSError):
+        _ = trial.has_results
+
+
+def _warn_of_errors(errors: dict[str, Exception], trials: Sequence[TrialFiles]) -> None:
+    """Name the trials that cannot be read; if there are no others, raise the first error."""
+    if not errors:
+        return
+    first = next(iter(errors.values()))
+    if not trials:
+        raise first
+    names = checks.name_some(map(posixpath.basename, errors))
+    logger.warning("tune_media: %d trial(s) are left out (%s): %s", len(errors), names, error_text(first))
 
 
 @dataclass(frozen=True)
@@ -46,7 +179,7 @@ class LogDirectory:
         columns: Of tables beside clips that no index lists.
     """
 
-    folder: places.Folder
+    folder: Folder
     prefix: str = ""
     columns: Columns | None = None
 
@@ -123,7 +256,7 @@ class Trials:
         self.roots = list(roots)
         self._trials: dict[str, TrialFiles] = {}
         self._ids: dict[str, TrialFiles] = {}
-        self._strays: list[TrialFiles] = []  # see ``may_be_stray``; kept, so that they are not read at each look
+        self._strays: list[TrialFiles] = []  # see ``_may_be_stray``; kept, so that they are not read at each look
         self._lock = threading.Lock()
         self._unreadable: dict[str, str] = {}  # why, by path
         self._listings = Listings()
@@ -225,7 +358,7 @@ class Trials:
         with ThreadPoolExecutor(_THREADS) as pool:
             for filesystem in {id(trial.filesystem): trial.filesystem for trial in trials}.values():
                 there = [trial for trial in trials if trial.filesystem is filesystem]
-                list(pool.map(partial(_read_metrics, filesystem), trial_folders.in_parts(there, filesystem)))
+                list(pool.map(partial(_read_metrics, filesystem), places.in_parts(there, filesystem)))
         self._mark_abandoned(trials)
 
     def _mark_abandoned(self, trials: Sequence[TrialFiles]) -> None:
@@ -281,7 +414,7 @@ class Trials:
 
         OSError is raised if no trial is found, and the filesystem answers for no folder of a level: it is away.
         """
-        look = trial_folders.TrialFolders(root.folder.filesystem, self._trials.values())
+        look = places.TrialFolders(root.folder.filesystem, self._trials.values())
         level, versions, outage = [root.folder.path], dict[str, Version | OSError](), None
         for depth in range(_MAX_DEPTH + 1):
             new = look.versions(level, pool)
@@ -311,7 +444,7 @@ class Trials:
     def _inner_folders(self, root: LogDirectory, path: str) -> list[str]:
         """Return the folders inside a folder that may be a trial or an experiment; none if it cannot be listed."""
         try:
-            folders = places.Folder(root.folder.filesystem, path).subfolders(self._listings)
+            folders = Folder(root.folder.filesystem, path).subfolders(self._listings)
             return [inner.path for inner in folders if not places.OTHER_FOLDERS.match(inner.name)]
         except OSError:
             return []
@@ -326,19 +459,19 @@ class Trials:
 
 
 def _without_strays(trials: Mapping[str, TrialFiles], root: str) -> tuple[list[TrialFiles], list[TrialFiles]]:
-    """Return the trials and the strays (see ``may_be_stray``) of a log directory, without the parts of others."""
+    """Return the trials and the strays (see ``_may_be_stray``) of a log directory, without the parts of others."""
     bare = {path for path, trial in trials.items() if trial.contents.is_bare}
     parts = {posixpath.join(path, run) for path in bare for run in RUNS}
     parts |= {path for path in bare if posixpath.dirname(path) in bare - {root}}  # as tm.load does
     kept = [trial for path, trial in trials.items() if path not in parts]
-    has_sure = not all(map(trial_folders.may_be_stray, kept))
-    strays = [trial for trial in kept if has_sure and trial_folders.may_be_stray(trial)]
+    has_sure = not all(map(_may_be_stray, kept))
+    strays = [trial for trial in kept if has_sure and _may_be_stray(trial)]
     return [trial for trial in kept if trial not in strays], strays
 
 
 def _read_metrics(filesystem: pyarrow.fs.FileSystem, trials: Sequence[TrialFiles]) -> None:
     """Read the metrics of the trials whose results have changed."""
-    infos = trial_folders.file_infos(filesystem, [posixpath.join(trial.path, RESULTS) for trial in trials])
+    infos = places.file_infos(filesystem, [posixpath.join(trial.path, RESULTS) for trial in trials])
     for trial, info in zip(trials, infos, strict=True):
         if isinstance(info, OSError):
             trial.keep_metrics()
