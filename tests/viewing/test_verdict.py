@@ -1,10 +1,11 @@
 """The verdict on scores of which some are missing: what it says is never more than what is known."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from tune_media.viewing.configurations import Configuration, judge
+from tune_media.viewing.configurations import Configuration, Run, judge
 from tune_media.viewing.score_tables import RunScores
 from tune_media.viewing.verdict import verdict
 
@@ -18,10 +19,10 @@ RETURNS = [
 def judged(returns):
     groups = [Configuration({"lr": number}, [number]) for number in range(len(returns))]
     means = [sum(own.values()) / len(own) for own in returns]
-    return judge(groups, means, runs=[RunScores(own) for own in returns])
+    return judge(groups, [Run(mean, episodes=RunScores(own)) for mean, own in zip(means, returns, strict=True)])
 
 
-said_of = partial(verdict, statuses=[], label="the return")
+said_of = partial(verdict, label="the return")
 
 
 def test_a_policy_that_is_clearly_ahead_on_the_common_seeds_is_not_clearly_worse():
@@ -50,7 +51,7 @@ def test_the_same_score_is_one_on_the_seeds_that_both_have_played():
 
 def test_a_title_in_an_error_has_no_secret():
     with pytest.raises(ValueError, match=r"^api_key \*\*\* has not the same number of runs"):
-        judge([Configuration({"api_key": "a1b2"}, [0, 1, 2])], [1.0, 2.0, 3.0], ["a", "a", "b"])
+        judge([Configuration({"api_key": "a1b2"}, [0, 1, 2])], [Run(1.0)] * 3, ["a", "a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -64,14 +65,60 @@ def test_a_title_in_an_error_has_no_secret():
 def test_a_configuration_that_has_trained_less_is_set_apart(steps, said):
     """It was called clearly worse."""
     groups = [Configuration({"lr": 0}, [0, 1, 2]), Configuration({"lr": 1}, [3, 4, 5])]
-    ranking = judge(groups, [9.0, 9.1, 9.2, 3.0, 3.1, 3.2], steps=steps)
+    ranking = judge(groups, runs_of([9.0, 9.1, 9.2, 3.0, 3.1, 3.2], steps))
     assert said_of(ranking).sentence == said
     assert said_of(ranking).is_clear == said.startswith("Clearly")
 
 
+def runs_of(scores, steps):
+    return [Run(score, step=step) for score, step in zip(scores, steps, strict=True)]
+
+
 def test_the_best_of_those_that_trained_as_long_is_clear():
     groups = [Configuration({"lr": lr}, [3 * lr, 3 * lr + 1, 3 * lr + 2]) for lr in range(3)]
-    ranking = judge(groups, [9.0, 9.1, 9.2, 3.0, 3.1, 3.2, 5.0, 5.1, 5.2], steps=[480] * 6 + [100] * 3)
+    ranking = judge(groups, runs_of([9.0, 9.1, 9.2, 3.0, 3.1, 3.2, 5.0, 5.1, 5.2], [480] * 6 + [100] * 3))
     said = said_of(ranking).sentence
-    assert said == "Clearly the best of the 2 that trained as long: lr 0. 1 stopped earlier."
+    assert said == "Clearly the best of the 2 that trained to step 480: lr 0. 1 stopped earlier."
     assert [entry.ahead and entry.ahead.why for entry in ranking] == [None, None, "unequal_training"]
+    ranking[2] = replace(ranking[2], led=True)
+    assert said_of(ranking).sentence.endswith("lr 0. 1 stopped earlier; 1 of them led there.")
+
+
+def test_configurations_of_one_run_beside_others_are_not_judged():
+    groups = [Configuration({"lr": lr}, [2 * lr, 2 * lr + 1]) for lr in range(2)] + [Configuration({"lr": 2}, [4])]
+    runs = [Run(9.0), Run(9.1), Run(3.0), Run(3.1), Run(5.0, "running")]
+    assert (
+        said_of(judge(groups, runs)).sentence
+        == "Clearly the best of the 2 that can be judged: lr 0. 1 cannot: one run."
+    )
+    close = [Run(9.0), Run(5.1), Run(3.0), Run(7.1), Run(5.0)]
+    assert said_of(judge(groups, close)).sentence == (
+        "Best so far: lr 0. Another one may be as good. 1 cannot be judged: one run."
+    )
+    assert said_of(judge([groups[0], groups[2]], runs)).sentence == "Best so far: lr 0. One run cannot tell."
+
+
+def test_failed_runs_that_were_ahead_are_named_with_their_last_score():
+    groups = [Configuration({"lr": 0}, [0, 1]), Configuration({"lr": 1}, [2, 3]), Configuration({"lr": 2}, [4])]
+    runs = [Run(7.8), Run(7.9), Run(15.5, "failed"), Run(3.0), Run(1.0, "failed")]
+    ranking = judge(groups, runs)
+    assert "1 run of lr 1 failed while ahead: its last the return was 15.5." in said_of(ranking).why
+    assert [entry.set_apart for entry in ranking] == ["", "one_run", "failed"]
+    assert list(ranking[1].runs.items()) == [(2, runs[2]), (3, runs[3])]
+
+
+def test_a_clearly_best_policy_has_the_number_of_its_trial_and_the_condition():
+    groups = [Configuration({"lr": lr}, [lr]) for lr in range(2)]
+    by_seed = [{seed: 9.0 + seed % 3 for seed in range(40)}, {seed: 2.0 + seed % 2 for seed in range(40)}]
+    runs = [Run(9.0 - 7 * lr, number=lr + 3, episodes=RunScores(own)) for lr, own in enumerate(by_seed)]
+    said = verdict(judge(groups, runs), "the return", condition="wind=0")
+    assert said.sentence == (
+        "Clearly the best policy: lr 0 (trial 3), on 40 evaluation seeds, with wind=0. "
+        "One run per configuration is not enough to tell about lr."
+    )
+
+
+@pytest.mark.parametrize(("scores", "said"), [([], "No score"), ([None], "No score"), ([1.0], "One configuration")])
+def test_without_two_configurations_it_says_why_there_is_nothing_to_compare(scores, said):
+    ranking = judge([Configuration({}, list(range(len(scores))))] if scores else [], list(map(Run, scores)))
+    assert said_of(ranking).sentence == f"{said}: nothing to compare."

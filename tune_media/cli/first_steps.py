@@ -50,8 +50,7 @@ def demo(storage: str, iterations: int) -> Outcome:
     if best is None:
         problem = "the demo recorded no clip; " + remedy("run `tune-media doctor CartPole-v1`.")
         return Outcome(facts, lines, problem=problem)
-    if (said := catalog.verdict) is not None:
-        lines.append(f"\n{in_lines(said.sentence)}")
+    lines.append(f"\n{in_lines(catalog.verdict.sentence)}")
     lines.append(f"{in_lines('See the four trials side by side, the best first:')}\n")
     return Outcome(facts, [*lines, f"    {watch}\n"])
 

@@ -96,8 +96,7 @@ def _tables(catalog: Catalog, kind: str) -> Iterator[str]:
         if configurations := table.configuration_table(catalog):
             yield f"{configurations}\n"
         yield table.trial_table(catalog)
-        if (said := catalog.verdict) is not None:
-            yield table.in_lines(table.printable(said.sentence))
+        yield table.in_lines(table.printable(catalog.verdict.sentence))
         if importance := table.importance_line(catalog):
             yield table.in_lines(importance)
     for line in table.column_lines(catalog):

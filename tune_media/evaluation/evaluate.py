@@ -277,12 +277,14 @@ def _note_request(evaluation: Evaluation, request: Request) -> None:
     path = posixpath.join(evaluation.path, evaluations.FACTS_FILE)
     before = json_file(evaluation.filesystem, path)
     facts = request.facts()
-    if not before:
-        write_atomically(evaluation.filesystem, path, strict_json.json_bytes({"v": _VERSION, **facts}) + b"\n")
-    elif changed := [key for key in facts if before.get(key) != facts[key]]:
+    if before and (changed := [key for key in facts if before.get(key) != facts[key]]):
         changes = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
         text = f"there is an evaluation {evaluation.name!r} with other arguments ({changes}); "
         raise ValueError(text + remedy("pass another " + argument("name=, or --name") + "."))
+    labels = dict.fromkeys([*before.get(evaluations.CONDITIONS, ()), *(one.label for one in request.conditions)])
+    noted = {"v": _VERSION, **facts, evaluations.CONDITIONS: list(labels)}
+    if noted != before:
+        write_atomically(evaluation.filesystem, path, strict_json.json_bytes(noted) + b"\n")
 
 
 def function_named(caller: str, name: str, value: Any) -> Any:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.fs
 
+from tune_media.experiment import evaluations
 from tune_media.values import strict_json
 from tune_media.values.number import counted
-from tune_media.viewing import inference
+from tune_media.viewing import inference, score_tables
 from tune_media.viewing.catalog import Catalog, load
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ class Evaluation:
         Example:
             ``tune_media.evaluate("~/ray_results/my_sweep").best.path``
         """
-        first = self.checkpoints[0].condition if self.checkpoints else ""
-        condition = "" if any(not row.condition for row in self.checkpoints) else first
+        condition = evaluations.first_of([row.condition for row in self.checkpoints])
         rows = [row for row in self.checkpoints if row.condition == condition and not math.isnan(row.return_mean)]
         return max(rows, key=lambda row: row.return_mean, default=None)
 
@@ -184,13 +184,14 @@ def compared(
 
 def _leads(played: Sequence[int], values: Sequence[Mapping[int, float]]) -> dict[int, inference.Lead]:
     """Return how far the first of some lines is ahead of each other one, by their values on each seed."""
-    if len(played) < 2:
-        return {}
-    seeds = sorted({seed for number in played for seed in values[number]})
-    rows = [[values[number].get(seed, math.nan) for seed in seeds] for number in played]
-    samples = [inference.Sample(np.array([[row]], float), has_seeds=True) for row in rows]
-    _, leads = inference.infer(samples, inference.bounds_of(rows), best_one=0).of_one_sweep()
-    return {number: lead for number, lead in zip(played, leads, strict=True) if lead is not None}
+    means = [float(np.mean(list(values[number].values()))) for number in played]
+    runs = [
+        [score_tables.RunScores.of(list(values[line].items()), mean)] for line, mean in zip(played, means, strict=True)
+    ]
+    _, leads = (
+        score_tables.leads_of([np.array([[mean]]) for mean in means], runs, best_one=0) if len(played) > 1 else ([], [])
+    )
+    return {number: lead for number, lead in zip(played, leads, strict=False) if lead is not None}
 
 
 def _finite(end: float) -> float:

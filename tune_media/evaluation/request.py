@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tune_media.experiment import evaluations
 from tune_media.ray_compat import check_ray
 from tune_media.recording.argument_checks import MAX_SEEDS
 from tune_media.recording.success import check_success
@@ -47,7 +48,7 @@ class EnvCondition:
     @property
     def suffix(self) -> str:
         """The end of the name of a trial's folder under this condition, such as ``_wind=5``."""
-        return "_" + safe_name(self.label, max_length=_MAX_LABEL) if self.label else ""
+        return evaluations.suffix_of(self.label)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tune_media.viewing.inference import Scores
+from tune_media.viewing import inference
 
+Scores = inference.Scores
 LEVEL = 0.95  # of each verdict, and of each end of the interval
 FIRST = 14  # seeds before the first look, unless bounds are known
 FORECAST = 10  # seeds after which it is known about how many it will take

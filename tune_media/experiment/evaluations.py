@@ -16,7 +16,9 @@ ORIGINAL = "original"
 """The trial of a fork that is the episode itself."""
 FACTS_FILE = "evaluation.json"
 FORKED_AT = "forked_at"
+CONDITIONS = "conditions"
 _MAX_ID = 40
+_MAX_LABEL = 60
 
 
 def evaluations_of(experiment: str) -> str:
@@ -27,6 +29,47 @@ def evaluations_of(experiment: str) -> str:
     """
     folder = posixpath.dirname(experiment.rstrip("/"))
     return folder if posixpath.basename(folder) == EVALUATIONS else posixpath.join(experiment, EVALUATIONS)
+
+
+def first_condition(trials: Sequence[TrialFiles]) -> tuple[str | None, list[bool]]:
+    """Return the condition by which evaluated trials are judged, and which trials were played under it.
+
+    It is that of the training, else the one that was evaluated first; None if there are not several.
+
+    >>> first_condition([])
+    (None, [])
+    """
+    known: dict[tuple[int, str], list[str]] = {}  # the conditions of each experiment
+    first, judged = None, []
+    for trial in trials:
+        place = id(trial.filesystem), trial.experiment
+        if place not in known:
+            is_one = posixpath.basename(posixpath.dirname(trial.experiment)) == EVALUATIONS
+            facts = json_file(trial.filesystem, posixpath.join(trial.experiment, FACTS_FILE)) if is_one else {}
+            known[place] = facts.get(CONDITIONS) or []
+        fitting = [label for label in known[place] if trial.path.rstrip("/").endswith(suffix_of(label))]
+        best = first_of(known[place])
+        first = best if first is None and len(known[place]) > 1 else first
+        judged.append(not fitting or max(fitting, key=len) == best)
+    return first, judged
+
+
+def first_of(conditions: Sequence[str]) -> str:
+    """Return the condition that says which policy is the best: that of the training, else the first one.
+
+    >>> first_of(["wind=5", ""]), first_of(["wind=0", "wind=5"])
+    ('', 'wind=0')
+    """
+    return "" if "" in conditions else next(iter(conditions), "")
+
+
+def suffix_of(condition: str) -> str:
+    """Return the end of the name of a trial's folder under a condition.
+
+    >>> suffix_of("wind=5"), suffix_of("")
+    ('_wind=5', '')
+    """
+    return "_" + safe_name(condition, max_length=_MAX_LABEL) if condition else ""
 
 
 def short_id(episode: str) -> str:

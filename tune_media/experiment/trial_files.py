@@ -10,6 +10,7 @@ import json
 import math
 import os
 import posixpath
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ from tune_media.values.video import Video
 _MAX_PARSED = 64 * 1024 * 1024  # bytes of results that are parsed for one chart
 _MEDIA_FOLDER = "media/"
 _EPISODE_FOLDER = "episode_data/"
+_NUMBER = re.compile(r"_(\d{5,})(?:-|$)")  # in an evaluation, a hash follows
 _OBJECTS = (" at 0x", "<locals>")  # in the texts of objects that do not tell one from another
 
 Line = dict[str, Any]
@@ -107,6 +109,13 @@ class TrialFiles:
         first = {} if self.is_loop else next(self._each_result(), {})
         state, folder = self._tune_state, posixpath.basename(self.path.rstrip("/"))
         return str(first.get("trial_id") or min(self.trial_ids, default=state.trial_id if state else folder))
+
+    @property
+    def number(self) -> int | None:
+        """Its number in Tune's id, by the index or Tune; None if that has none."""
+        state = self._tune_state
+        found = _NUMBER.search(min(self.trial_ids, default=state.trial_id if state else ""))
+        return int(found[1]) if found else None
 
     @property
     def state(self) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ __all__ = [
     "list_formats",
     "next_steps",
     "saved_clip",
+    "score_tables",
     "single_page",
     "status_line",
     "table",

@@ -25,7 +25,7 @@ from tune_media.values.video import Video
 from tune_media.viewing import comparison, data_frames
 from tune_media.viewing.catalog_row import CatalogRow
 from tune_media.viewing.configurations import Judged, titles
-from tune_media.viewing.verdict import Verdict, verdict
+from tune_media.viewing.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,12 +183,12 @@ class Catalog(Sequence[CatalogRow]):
         return ranking[0].typical if ranking else None
 
     @property
-    def verdict(self) -> Verdict | None:
-        """What is said of the configurations: which is the best, and whether that is sure.
+    def verdict(self) -> Verdict:
+        """What is said of the configurations: which is the best, and whether that is clear, or why nothing is said.
 
-        None if fewer than two have a score. ``print(catalog.verdict.sentence)``
+        ``print(catalog.verdict.sentence)``
         """
-        return verdict(self._judged(None, None, "max", None), self.statuses, self.scores.label)
+        return comparison.verdict_on(self.trials, self._judged(None, None, "max", None), self.scores.label)
 
     def best(self, by: str | None = None, mode: str = "max") -> CatalogRow | None:
         """Return the best clip of the winner, or the row with the best value of a field; None if there is none.

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tune_media.experiment import evaluations
 from tune_media.experiment.params import Absent, setting_of
-from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
+from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import checks
 from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.safe_names import full_name
-from tune_media.viewing.configurations import Judged, configurations, judge
+from tune_media.viewing.configurations import FAILED, RUNNING, Judged, Run, configurations, judge
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
-from tune_media.viewing.inference import Estimate, estimate
-from tune_media.viewing.score_tables import RunScores, run_scores
+from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate, estimate
+from tune_media.viewing.score_tables import run_scores
 from tune_media.viewing.statistics import interquartile
+from tune_media.viewing.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Curve = tuple[list[float], list[float]]
 _COLUMNS = ["rank", "n", "mean", "low", "high", "iqm", "iqm_low", "iqm_high", "behind", "behind_low", "behind_high"]
 _COLUMNS += ["not_clearly_worse", "why", "trials", "left_out"]
 
@@ -97,23 +102,65 @@ def judged(
         (name,) = configurations(params, [task], "task=")[0].params
         tasks = [str(setting_of(config, name)) for config in params]
         params = [{other: value for other, value in config.items() if other != name} for config in params]
-    groups, counting = configurations(params, by), _counting(scores, statuses)
-    runs = None if metric is None or task is not None else run_scores(trials, metric, counting)
-    return judge(groups, counting, tasks, sign=sign, runs=runs, steps=_steps(trials, runs, counting))
+    _, are_judged = evaluations.first_condition(trials)
+    numbers = [number for number, is_judged in enumerate(are_judged) if is_judged]  # no condition is a configuration
+    groups = [
+        replace(group, trials=[numbers[place] for place in group.trials])
+        for group in configurations([params[number] for number in numbers], by)
+    ]
+    runs = _runs(trials, statuses, scores, None if task is not None else metric)
+    ranking = judge(groups, runs, tasks, sign=sign)
+    return [replace(entry, led=_led(ranking[0], entry, trials, metric, sign)) for entry in ranking]
 
 
-def _steps(
-    trials: Sequence[TrialFiles], runs: Sequence[RunScores] | None, scores: Sequence[float | None]
-) -> list[float | None]:
-    """Return how long each trial had trained when it got its score: by its episodes, or else by its last result."""
-    if runs is not None and all(run.step for run, score in zip(runs, scores, strict=True) if score is not None):
-        return [run.step for run in runs]
-    return [trial.last_metrics.get("training_iteration") for trial in trials]
+def verdict_on(trials: Sequence[TrialFiles], ranking: Sequence[Judged], label: str, *, sign: int = 1) -> Verdict:
+    """Return what is said of the configurations of some trials, which ``judged`` returned, see ``verdict``."""
+    return verdict(ranking, label, sign=sign, condition=evaluations.first_condition(trials)[0])
 
 
-def _counting(scores: Sequence[float | None], statuses: Sequence[TrialStatus]) -> list[float | None]:
-    """Return the scores without those of trials that failed."""
-    return [s if status.word != TRIAL_FAILED else None for s, status in zip(scores, statuses, strict=True)]
+def _runs(
+    trials: Sequence[TrialFiles],
+    statuses: Sequence[TrialStatus],
+    scores: Sequence[float | None],
+    metric: str | None,
+) -> list[Run]:
+    """Return the run of each trial, with what its episodes say of its score if that is a metric."""
+    of_status = {TRIAL_FAILED: FAILED, **dict.fromkeys(UNENDED, RUNNING)}
+    runs = [
+        Run(score, of_status.get(status.word, ""), number=trial.number)
+        for trial, status, score in zip(trials, statuses, scores, strict=True)
+    ]
+    counting = [run.score if run.counts else None for run in runs]
+    episodes = [None] * len(runs) if metric is None else run_scores(trials, metric, counting)
+    last = [trial.last_metrics for trial in trials]
+    have_steps = all(
+        "timesteps_total" in values for values, score in zip(last, counting, strict=True) if score is not None
+    )
+    return [
+        replace(run, episodes=own, step=(own and own.step) or values.get("timesteps_total"))
+        if have_steps
+        else replace(run, episodes=own, step=values.get("training_iteration"))
+        for run, own, values in zip(runs, episodes, last, strict=True)
+    ]
+
+
+def _led(best: Judged, entry: Judged, trials: Sequence[TrialFiles], metric: str | None, sign: int) -> bool:
+    """Return whether a configuration that stopped earlier was ahead of the best one's curve there."""
+    if entry.set_apart != UNEQUAL_TRAINING or metric is None:
+        return False
+    with contextlib.suppress(OSError):
+        curves = [curve_of(trials[number], metric) for number, run in best.runs.items() if run.counts]
+        there = [np.interp(entry.step or 0, steps, values) for steps, values in curves if steps]
+        return bool(there) and sign * (entry.mean.value - float(np.mean(there))) > 0
+    return False
+
+
+def curve_of(trial: TrialFiles, metric: str) -> Curve:
+    """Return the steps and values of a metric of a trial. Raises OSError."""
+    found = trial.curves()
+    values = found["metrics"].get(metric, [])
+    pairs = [(step, value) for step, value in zip(found["step"], values, strict=False) if value is not None]
+    return [step for step, _ in pairs], [value for _, value in pairs]
 
 
 def is_rate(metric: str) -> bool:
@@ -173,7 +220,13 @@ def importances_of(
     >>> importances_of([], [], [])
     ([], 0)
     """
-    params, counting = [trial.config for trial in trials], _counting(scores, statuses)
+    _, are_judged = evaluations.first_condition(trials)
+    failed = [status.word == TRIAL_FAILED for status in statuses]
+    params = [trial.config for trial in trials]
+    counting = [
+        None if has_failed or not is_judged else score
+        for score, has_failed, is_judged in zip(scores, failed, are_judged, strict=True)
+    ]
     count = len(scored_configurations(params, counting))
     return importances(params, counting) if count >= FEWEST else [], count
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +15,11 @@ from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
-from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate, Lead, Sample, Scores, estimate, infer, not_judged
-from tune_media.viewing.score_tables import RunScores
+from tune_media.viewing.inference import ONE_RUN, UNEQUAL_TRAINING, Estimate, Lead, Scores, estimate, not_judged
+from tune_media.viewing.score_tables import RunScores, leads_of
 
 _AS_LONG = 0.9  # times the steps of the best one
+RUNNING, FAILED, NO_SCORE = "running", "failed", "no_score"
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
 
@@ -45,32 +45,74 @@ class Configuration:
 
 
 @dataclass(frozen=True)
+class Run:
+    """A run of a configuration.
+
+    Attributes:
+        score: Its last score, also if it failed; None if it has none.
+        status: ``running`` if it has not ended, ``failed``, or empty.
+        step: How long it had trained when it got the score; None if nobody knows.
+        number: Its number in Tune's id; None if it has none.
+        episodes: What its episodes say of the score.
+
+    >>> Run(3.0).counts, Run(3.0, FAILED).counts, Run(math.nan).counts
+    (True, False, False)
+    """
+
+    score: float | None
+    status: str = ""
+    step: float | None = None
+    number: int | None = None
+    episodes: RunScores | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is judged."""
+        return self.score is not None and math.isfinite(self.score) and self.status != FAILED
+
+
+@dataclass(frozen=True)
 class Judged:
     """A configuration and its score over its runs.
 
     Attributes:
+        runs: Its runs, by the numbers of its trials.
         scores: The score of each run that counts, of shape (runs, tasks).
-        left_out: The numbers of its trials without a score, or that failed.
         mean: The mean score with its 95 % interval; without one if two or three runs are all equal.
-        ahead: How far the best configuration is ahead of it; None of the best one.
+        ahead: How far the best configuration is ahead of it; None of the best one, and of one without a score.
         typical: The number of the trial whose score is nearest to the mean; None if none counts.
+        set_apart: Why it is not judged: ``unequal_training``, ``one_run``, ``failed`` or ``no_score``; empty if it is.
+        led: Whether it was ahead of the best one where its training stopped.
 
-    >>> judged = judge([Configuration({}, [0, 1])], [1.0, 3.0])[0]
+    >>> judged = judge([Configuration({}, [0, 1])], [Run(1.0), Run(3.0)])[0]
     >>> judged.mean.value, judged.n, judged.ahead is None
     (2.0, 2, True)
     """
 
     configuration: Configuration
+    runs: Mapping[int, Run]
     scores: Scores
-    left_out: Sequence[int] = ()
     mean: Estimate = field(default_factory=lambda: Estimate(math.nan))
     ahead: Lead | None = None
     typical: int | None = None
+    set_apart: str = ""
+    led: bool = False
 
     @property
     def n(self) -> int:
         """The number of its runs that count."""
         return len(self.scores)
+
+    @property
+    def left_out(self) -> list[int]:
+        """The numbers of its trials without a score, or that failed."""
+        return [trial for trial, run in self.runs.items() if not run.counts]
+
+    @property
+    def step(self) -> float | None:
+        """How long its runs that count have trained, which is the median; None if nobody knows."""
+        steps = [run.step for run in self.runs.values() if run.counts]
+        return None if not steps or None in steps else float(np.median(np.array(steps, float)))
 
     @property
     def is_not_clearly_worse(self) -> bool:
@@ -135,111 +177,71 @@ def configurations(
 
 
 def judge(
-    groups: Sequence[Configuration],
-    scores: Sequence[float | None],
-    tasks: Sequence[str] | None = None,
-    *,
-    sign: int = 1,
-    runs: Sequence[RunScores] | None = None,
-    steps: Sequence[float | None] | None = None,
+    groups: Sequence[Configuration], runs: Sequence[Run], tasks: Sequence[str] | None = None, *, sign: int = 1
 ) -> list[Judged]:
-    """Score configurations over their runs, the best mean first; those without a score come last.
+    """Score configurations over their runs, the best mean first; then those that are set apart, or have no score.
 
-    If there are several runs, a configuration that has trained less than nine tenths as long as the best one is set
-    apart: it is not judged.
+    If the best one has several runs, those are set apart that have one, or that have trained less than nine tenths as
+    long: they are not judged.
 
     Args:
-        scores: The score of each trial; None if it has none, or does not count.
-        tasks: The task of each trial. None: there is one.
+        runs: The run of each trial.
+        tasks: The task of each trial; what episodes say of the scores then does not count. None: there is one.
         sign: -1 if the lowest score is the best.
-        runs: What the episodes of each trial say of its score. None: there are none.
-        steps: How long each trial had trained when it got its score. None: nobody knows.
 
     Raises:
         ValueError: A configuration has more runs of one task than of another.
 
     >>> lr = [Configuration({"lr": 0}, [0, 1]), Configuration({"lr": 1}, [2, 3])]
-    >>> [one.mean.value for one in judge(lr, [1.0, 2.0, 5.0, 5.0])]
+    >>> [one.mean.value for one in judge(lr, [Run(score) for score in (1.0, 2.0, 5.0, 5.0)])]
     [5.0, 1.5]
     """
-    scores = [score if score is not None and math.isfinite(score) else None for score in scores]
-    tables = [(group, table_of(group, scores, tasks or [""] * len(scores))) for group in groups]
-    scored = sorted((item for item in tables if item[1].size), key=lambda item: -sign * float(np.mean(item[1])))
-    apart = _stopped_early(scored, scores, steps) if steps is not None else []
-    judged = _judged_together(
-        [item for item in scored if item not in apart] if apart else scored, scores, tasks, sign, runs
-    )
-    for group, table in apart:
-        lead = not_judged(sign * (judged[0].mean.value - float(np.mean(table))), UNEQUAL_TRAINING)
-        judged.append(_judged(group, table, scores, estimate(table), lead))
-    return [*judged, *(Judged(group, table, group.trials) for group, table in tables if not table.size)]
-
-
-def _judged_together(
-    scored: Sequence[tuple[Configuration, Scores]],
-    scores: Sequence[float | None],
-    tasks: Sequence[str] | None,
-    sign: int,
-    runs: Sequence[RunScores] | None,
-) -> list[Judged]:
-    if not scored:
-        return []
-    samples, bounds = _samples(scored, scores, runs if tasks is None else None, sign)
-    return [
-        _judged(group, table, scores, _signed(mean, sign), lead)
-        for (group, table), mean, lead in zip(scored, *infer(samples, bounds).of_one_sweep(), strict=True)
+    scores = [run.score if run.counts else None for run in runs]
+    ranking = [
+        Judged(
+            group, {trial: runs[trial] for trial in group.trials}, table_of(group, scores, tasks or [""] * len(runs))
+        )
+        for group in groups
     ]
+    scored = sorted((entry for entry in ranking if entry.n), key=lambda entry: -sign * float(np.mean(entry.scores)))
+    apart = [(entry, why) for entry in scored if (why := _set_apart(entry, scored[0]))]
+    judged = _judged_together([entry for entry in scored if not _set_apart(entry, scored[0])], sign, tasks is None)
+    for entry, why in apart:
+        mean = estimate(entry.scores)
+        lead = not_judged(sign * (judged[0].mean.value - mean.value), why)
+        judged.append(replace(_with_mean(entry, mean, lead), set_apart=why))
+    return [*judged, *(replace(entry, set_apart=_without_score(entry)) for entry in ranking if not entry.n)]
 
 
-def _stopped_early(
-    scored: Sequence[tuple[Configuration, Scores]], scores: Sequence[float | None], steps: Sequence[float | None]
-) -> list[tuple[Configuration, Scores]]:
-    """Return the configurations that have trained less than the best one, by the median of their runs."""
-    if not scored or max(len(table) for _, table in scored) < 2:
-        return []  # policies are judged as they stand
-    own = [[steps[trial] for trial in group.trials if scores[trial] is not None] for group, _ in scored]
-    if any(step is None for trained in own for step in trained):
+def _without_score(entry: Judged) -> str:
+    return FAILED if any(run.status == FAILED for run in entry.runs.values()) else NO_SCORE
+
+
+def _set_apart(entry: Judged, best: Judged) -> str:
+    """Return why a configuration is not judged; policies are judged as they stand."""
+    if entry is best or best.n < 2:
+        return ""
+    if entry.step is not None and best.step is not None and entry.step < _AS_LONG * best.step:
+        return UNEQUAL_TRAINING
+    return ONE_RUN if entry.n == 1 else ""
+
+
+def _judged_together(ranking: Sequence[Judged], sign: int, has_episodes: bool) -> list[Judged]:
+    """Return configurations with their means and the best one's leads."""
+    if not ranking:
         return []
-    medians = [float(np.median(np.array(trained, float))) for trained in own]
-    return [item for item, median in zip(scored, medians, strict=True) if median < _AS_LONG * medians[0]]
+    tables = [sign * entry.scores for entry in ranking]
+    counting = [[run.episodes for run in entry.runs.values() if run.counts] for entry in ranking]
+    means, leads = leads_of(tables, counting if has_episodes else [[] for _ in ranking], sign)
+    signed = (mean if sign > 0 else Estimate(-mean.value, -mean.high, -mean.low) for mean in means)
+    return [_with_mean(*of_one) for of_one in zip(ranking, signed, leads, strict=True)]
 
 
-def _samples(
-    scored: Sequence[tuple[Configuration, Scores]],
-    scores: Sequence[float | None],
-    runs: Sequence[RunScores] | None,
-    sign: int,
-) -> tuple[list[Sample], tuple[float, float] | None]:
-    """Return configurations as the inference takes them, the highest score the best, and the bounds of all scores."""
-    if runs is None:
-        return [Sample(sign * table[None]) for _, table in scored], None
-    counting = [[runs[trial] for trial in group.trials if scores[trial] is not None] for group, _ in scored]
-    seeds = sorted({seed for run in itertools.chain(*counting) for seed in run.by_seed})
-    samples = [_sample(own, sign * table, seeds, sign) for own, (_, table) in zip(counting, scored, strict=True)]
-    is_binary = all(run.is_binary for run in itertools.chain(*counting))
-    return samples, ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if is_binary else None
-
-
-def _sample(runs: Sequence[RunScores], table: Scores, seeds: Sequence[int], sign: int) -> Sample:
-    """Return a configuration on evaluation seeds if all its runs have some."""
-    has_seeds = all(run.by_seed for run in runs)
-    if has_seeds:
-        table = sign * np.array([[run.by_seed.get(seed, math.nan) for seed in seeds] for run in runs])
-    return Sample(table[None], has_seeds, min(run.episodes for run in runs))
-
-
-def _signed(mean: Estimate, sign: int) -> Estimate:
-    return mean if sign > 0 else Estimate(-mean.value, -mean.high, -mean.low)
-
-
-def _judged(
-    group: Configuration, table: Scores, scores: Sequence[float | None], mean: Estimate, lead: Lead | None
-) -> Judged:
-    """Return a configuration that has scores, with their mean."""
-    distances = {trial: abs(value - mean.value) for trial in group.trials if (value := scores[trial]) is not None}
-    typical = min(distances, key=distances.__getitem__)
-    left_out = [trial for trial in group.trials if trial not in distances]
-    return Judged(group, table, left_out, mean, lead, typical)
+def _with_mean(entry: Judged, mean: Estimate, lead: Lead | None) -> Judged:
+    distances = {
+        trial: abs(run.score - mean.value) for trial, run in entry.runs.items() if run.counts and run.score is not None
+    }
+    return replace(entry, mean=mean, ahead=lead, typical=min(distances, key=distances.__getitem__))
 
 
 def table_of(group: Configuration, scores: Sequence[float | None], tasks: Sequence[str]) -> Scores:

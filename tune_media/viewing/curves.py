@@ -13,7 +13,7 @@ import numpy as np
 
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.viewing.comparison import is_rate, judged, with_chance
+from tune_media.viewing.comparison import Curve, curve_of, is_rate, judged, with_chance
 from tune_media.viewing.configurations import Configuration
 from tune_media.viewing.inference import Estimate, Scores, estimate
 from tune_media.viewing.statistics import interquartile
@@ -26,8 +26,6 @@ _MOST_STEPS = 200  # at which a configuration has an interval
 _FEWEST_STEPS = 20  # of many configurations
 _MOST_INTERVALS = 4000  # of all configurations together
 _MOST_BOOTSTRAPS = 1000  # the same of interquartile means, each of which takes milliseconds
-
-Curve = tuple[list[float], list[float]]
 
 
 @dataclass(frozen=True)
@@ -156,12 +154,9 @@ class Curves:
             held = {}
         if metric not in held:
             try:
-                found = trial.curves()
+                held[metric] = curve_of(trial, metric)
             except OSError:
                 return [], []
-            values = found["metrics"].get(metric, [])
-            pairs = [(step, value) for step, value in zip(found["step"], values, strict=False) if value is not None]
-            held[metric] = [step for step, _ in pairs], [value for _, value in pairs]
             while len(held) > _MAX_METRICS:
                 del held[next(iter(held))]
         self._held[trial.path] = trial.results_version, held

@@ -257,15 +257,6 @@ def _compare(
     return found if found.why or np.all(tells) else found._replace(why=FEW_EQUAL)
 
 
-def bounds_of(values: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-    """Return the bounds of values that are all 0 or 1, or NaN; others have none.
-
-    >>> bounds_of([[0.0, 1.0], [1.0, math.nan]]), bounds_of([[0.5]])
-    ((0.0, 1.0), None)
-    """
-    return (0.0, 1.0) if all(value in (0, 1) or math.isnan(value) for row in values for value in row) else None
-
-
 def estimate(scores: Scores) -> Estimate:
     """Return the mean of the scores of some runs, with Student's t interval over the runs.
 

@@ -26,11 +26,10 @@ from tune_media.values import score, strict_json
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.secrets import without_secret
-from tune_media.viewing.comparison import clip_scores, importances_of, judged, success_over_runs
+from tune_media.viewing.comparison import clip_scores, importances_of, judged, success_over_runs, verdict_on
 from tune_media.viewing.configurations import Judged
 from tune_media.viewing.importance import by_importance
 from tune_media.viewing.inference import Estimate
-from tune_media.viewing.verdict import verdict
 
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
@@ -260,7 +259,7 @@ def configurations_payload(
     importance, _ = importances_of(trials, all_statuses, scores)
     param = ShownParams()
     label = score.CLIP_LABEL if metric == CLIP else score.RETURNS.get(metric, metric)
-    said = verdict(ranking, statuses, label, sign=sign)
+    said = verdict_on(trials, ranking, label, sign=sign)
     return {
         "names": names,
         "configurations": [
@@ -276,7 +275,7 @@ def configurations_payload(
             }
             for entry in ranking
         ],
-        "verdict": said and vars(said),
+        "verdict": {**vars(said), "sentence": said.sentence},
         "importance": [[entry.name, *_ends(Estimate(entry.share, entry.low, entry.high))] for entry in importance],
     }
 

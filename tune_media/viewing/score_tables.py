@@ -6,6 +6,7 @@ values, whoever wrote it, say how the score is spread over evaluation seeds.
 
 from __future__ import annotations
 
+import itertools
 import math
 import posixpath
 import weakref
@@ -22,6 +23,7 @@ from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.metric_names import RETURN_NAMES
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
+from tune_media.viewing.inference import Estimate, Lead, Sample, Scores, infer
 
 _COLUMNS = ["section", "recorder", "seed", "episode_return", "success", "late", "metrics"]
 _EQUAL = 1e-6  # relative: a metric that is the mean of some values of episodes
@@ -47,6 +49,23 @@ class RunScores:
     episodes: int = 1
     is_binary: bool = False
     step: float | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[tuple[int | None, float]], score: float, step: float | None = None) -> RunScores:
+        """Return what the values of episodes, each with its seed, say of a score.
+
+        >>> RunScores.of([(1, 4.0), (1, 6.0), (2, 9.0)], 8.0).by_seed
+        {1: 6.0, 2: 10.0}
+        """
+        is_binary = bool(values) and all(value in (0.0, 1.0) for _, value in values)
+        if not values or any(seed is None for seed, _ in values):
+            return cls({}, max(1, len(values)), is_binary, step)
+        by_seed: dict[int, list[float]] = defaultdict(list)
+        for seed, value in values:
+            by_seed[int(seed or 0)].append(value)
+        means = {seed: float(np.mean(on_seed)) for seed, on_seed in by_seed.items()}
+        shift = score - float(np.mean(list(means.values())))
+        return cls({seed: value + shift for seed, value in means.items()}, len(values), is_binary, step)
 
 
 def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float | None]) -> list[RunScores]:
@@ -147,14 +166,32 @@ def _is_mean(run: tuple[_Reports, float], place: _Place, name: str) -> bool:
 
 def _scores_of(run: tuple[_Reports, float], place: _Place, name: str) -> RunScores:
     (step, rows), score = run[0].get(place, (None, [])), run[1]
-    values = _values(rows, name)
-    kept = [(row["seed"], value) for row, value in zip(rows, values, strict=True) if math.isfinite(value)]
-    is_binary = bool(kept) and all(value in (0.0, 1.0) for _, value in kept)
-    if not kept or any(seed is None for seed, _ in kept):
-        return RunScores({}, max(1, len(kept)), is_binary, step)
-    by_seed: dict[int, list[float]] = defaultdict(list)
-    for seed, value in kept:
-        by_seed[seed].append(value)
-    means = {seed: float(np.mean(on_seed)) for seed, on_seed in by_seed.items()}
-    shift = score - float(np.mean(list(means.values())))
-    return RunScores({seed: value + shift for seed, value in means.items()}, len(kept), is_binary, step)
+    values = [(row["seed"], value) for row, value in zip(rows, _values(rows, name), strict=True)]
+    return RunScores.of([pair for pair in values if math.isfinite(pair[1])], score, step)
+
+
+def leads_of(
+    tables: Sequence[Scores], runs: Sequence[Sequence[RunScores | None]], sign: int = 1, best_one: int | None = None
+) -> tuple[list[Estimate], list[Lead | None]]:
+    """Return the mean of each configuration, and how far the best one is ahead of it; the highest score is the best.
+
+    Args:
+        tables: The scores of each one's runs, of shape (runs, tasks).
+        runs: What the episodes of these runs say; none if they say nothing.
+        sign: -1 if scores are those of the runs with the other sign.
+        best_one: The number of the best one; None: the one with the highest mean.
+    """
+    known = [[run or RunScores({}) for run in own] for own in runs]
+    seeds = sorted({seed for run in itertools.chain(*known) for seed in run.by_seed})
+    samples = [_sample(own, table, seeds, sign) for own, table in zip(known, tables, strict=True)]
+    is_binary = all(own and all(run.is_binary for run in own) for own in known)
+    bounds = ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if is_binary else None
+    return infer(samples, bounds, best_one).of_one_sweep()
+
+
+def _sample(runs: Sequence[RunScores], table: Scores, seeds: Sequence[int], sign: int) -> Sample:
+    """Return a configuration on evaluation seeds if all its runs have some."""
+    has_seeds = bool(runs) and all(run.by_seed for run in runs)
+    if has_seeds:
+        table = sign * np.array([[run.by_seed.get(seed, math.nan) for seed in seeds] for run in runs])
+    return Sample(table[None], has_seeds, min((run.episodes for run in runs), default=1))

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tune_media.experiment.status import UNENDED, TrialStatus
 from tune_media.values.number import counted
 from tune_media.viewing import wording
-from tune_media.viewing.configurations import Judged, masked, short, titles
+from tune_media.viewing.configurations import FAILED, RUNNING, Judged, masked, short, titles
 from tune_media.viewing.inference import CLOSE, EQUAL, ONE_RUN, SEEDS, UNEQUAL_TRAINING, Estimate, Scores
 
 _FAR = 3.0  # times the range of the other runs
@@ -50,43 +49,83 @@ class Verdict:
         return f"{self.lead}: {self.title}. {self.rest}".rstrip()
 
 
-def verdict(ranking: Sequence[Judged], statuses: Sequence[TrialStatus], label: str, *, sign: int = 1) -> Verdict | None:
-    """Return what is said of judged configurations; None if fewer than two of them have a score.
+def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: str | None = None) -> Verdict:
+    """Return what is said of judged configurations.
 
     Args:
         ranking: The configurations, the best first.
-        statuses: What became of each trial; empty if not known.
         label: What the score is, in words.
         sign: -1 if the lowest score is the best.
+        condition: The one of several conditions of an evaluation by which they are judged; None: there is one.
 
-    >>> verdict([], [], "mean return")
+    >>> verdict([], "mean return").sentence
+    'No score: nothing to compare.'
     """
-    with_score = [entry for entry in ranking if entry.n]
-    if len(with_score) < 2:
-        return None
-    scored = [entry for entry in with_score if entry.ahead is None or entry.ahead.why != UNEQUAL_TRAINING]
-    names = [_cut(title) for title in titles([masked(entry.configuration) for entry in scored])]
-    close = [place for place, entry in enumerate(scored, 1) if entry.is_not_clearly_worse]
-    unended = _unended(scored, statuses) if statuses else 0
-    why = _why(scored, names, close, label, sign, unended)
-    return _said(scored, names[0], close, len(with_score) - len(scored), why, is_final=not unended)
+    scored, failed = [entry for entry in ranking if entry.n], _failed(ranking, label, sign)
+    if len(scored) < 2:
+        return Verdict("One configuration" if scored else "No score", "nothing to compare", "", failed, False)
+    judged = [entry for entry in scored if not entry.set_apart]
+    names = [_cut(title) for title in titles([masked(entry.configuration) for entry in judged])]
+    close = [place for place, entry in enumerate(judged, 1) if entry.is_not_clearly_worse]
+    is_clear = len(judged) > 1 and not close
+    noun, title = _of_policies(judged, names[0], is_clear=is_clear)
+    rest = [wording.doubt(*_why_unclear(judged, close))] if close else []
+    rest += _one_run_each(judged) if noun else []
+    title += wording.under(condition)
+    others, told = _set_apart(scored, len(judged), is_clear=is_clear)
+    unended = _unended(judged)
+    claim = wording.claim(is_clear=is_clear, is_final=not unended, noun=others or noun)
+    why = [*_why(judged, names, close, label, sign, unended), *failed, wording.ERRS]
+    return Verdict(claim, title, " ".join([*rest, *told]), why, is_clear)
 
 
-def _said(
-    scored: Sequence[Judged], title: str, close: Sequence[int], early: int, why: Sequence[str], *, is_final: bool
-) -> Verdict:
-    """Return the sentence on the best one, beside which ``early`` others have trained less."""
-    rest = [wording.doubt(*_why_unclear(scored, close))] if close else []
-    is_clear, noun = not close and len(scored) > 1, ""
-    seeds = max((lead.seeds for entry in scored if (lead := entry.ahead) and lead.over == SEEDS), default=0)
-    if seeds:  # of one run each
-        noun, title = "policy", f"{'the policy of ' if close else ''}{title}, on {seeds} evaluation seeds"
-        rest += _one_run_each(scored)
+def _unended(judged: Sequence[Judged]) -> int:
+    """Return how many of the runs that count have not ended."""
+    runs = [run for entry in judged for run in entry.runs.values() if run.counts]
+    return sum(run.status == RUNNING for run in runs)
+
+
+def _of_policies(judged: Sequence[Judged], title: str, *, is_clear: bool) -> tuple[str, str]:
+    """Return the word for configurations of one run each, and the best one's title; of others no word."""
+    leads = [lead for entry in judged if (lead := entry.ahead) and lead.over == SEEDS]
+    if not leads:
+        return "", title
+    number = next(run.number for run in judged[0].runs.values() if run.counts)
+    which = f"{title} (trial {number})" if is_clear and number is not None else title
+    on_seeds = f"on {counted(max(lead.seeds for lead in leads), 'evaluation seed')}"
+    return "policy", f"{'' if is_clear else 'the policy of '}{which}, {on_seeds}"
+
+
+def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tuple[str, list[str]]:
+    """Return which the best one is clearly the best of, if some are set apart, and sentences on these."""
+    early = [entry for entry in scored if entry.set_apart == UNEQUAL_TRAINING]
+    alone, led = len(scored) - judged - len(early), sum(entry.led for entry in early)  # of one run
+    told = []
     if early:
-        noun = f"of the {len(scored)} that trained as long" if is_clear else noun
-        rest.append("No other has trained as long." if len(scored) == 1 else f"{early} stopped earlier.")
-    claim = wording.claim(is_clear=is_clear, is_final=is_final, noun=noun)
-    return Verdict(claim, title, " ".join(rest), why, is_clear)
+        stopped = "No other has trained as long" if judged == 1 else f"{len(early)} stopped earlier"
+        told.append(f"{stopped}{f'; {led} of them led there' if led else ''}.")
+    if alone:
+        told.append(
+            f"{alone} cannot{'' if is_clear else ' be judged'}: one run." if judged > 1 else wording.doubt(ONE_RUN)
+        )
+    if not is_clear or not told:
+        return "", told
+    return f"of the {judged} that " + ("can be judged" if alone else f"trained to step {short(scored[0].step)}"), told
+
+
+def _failed(ranking: Sequence[Judged], label: str, sign: int) -> list[str]:
+    """Return which configurations had failed runs that led, in sentences."""
+    names = titles([masked(entry.configuration) for entry in ranking])
+    best = max((sign * entry.mean.value for entry in ranking[:1] if entry.n), default=-math.inf)
+    told = []
+    for name, entry in zip(names, ranking, strict=True):
+        led = [run.score for run in entry.runs.values() if run.status == FAILED and sign * (run.score or -best) > best]
+        scores = ", ".join(short(score) for score in sorted(led, key=lambda score: -sign * (score or 0)))
+        if led:
+            told.append(
+                f"{counted(len(led), 'run')} of {_cut(name)} failed while ahead: its last {label} was {scores}."
+            )
+    return told[:_MOST_NAMES]
 
 
 def _why(
@@ -100,20 +139,13 @@ def _why(
         why.append(wording.places_of_close(close))
     if unended:
         why.append(f"{counted(unended, 'run')} {'has' if unended == 1 else 'have'} not ended and may change it.")
-    why += [*_of_two_kinds(scored), *_best_run(scored, names, sign), wording.ERRS]
-    return why
+    return [*why, *_of_two_kinds(scored), *_best_run(scored, names, sign)]
 
 
 def _one_run_each(scored: Sequence[Judged]) -> list[str]:
     """Return that one run each tells nothing about the hyperparameters, in a sentence; none if none differs."""
     names = [name.rpartition("/")[2] for name in scored[0].configuration.params][:_MOST_NAMES]
     return [f"One run per configuration is not enough to tell about {' or '.join(names)}."] if names else []
-
-
-def _unended(scored: Sequence[Judged], statuses: Sequence[TrialStatus]) -> int:
-    """Return how many of the runs that count have not ended."""
-    counting = (number for entry in scored for number in entry.configuration.trials if number not in entry.left_out)
-    return sum(statuses[number].word in UNENDED for number in counting)
 
 
 def _second(second: Judged, name: str) -> Iterator[str]:

@@ -72,6 +72,15 @@ def claim(*, is_clear: bool, is_final: bool, noun: str = "") -> str:
     )
 
 
+def under(condition: str | None) -> str:
+    """Return the condition of an evaluation as the end of a title; None: there are not several.
+
+    >>> under("wind=5"), under(""), under(None)
+    (', with wind=5', ', in the env of the training', '')
+    """
+    return "" if condition is None else f", with {condition}" if condition else ", in the env of the training"
+
+
 def doubt(why: str, others: int = 1) -> str:
     """Return why the best one is not clearly the best: because of how many others, if they are why.
 
