@@ -105,7 +105,7 @@ def test_what_goes_wrong_is_an_error_and_never_a_pass(policies, tmp_path, config
     assert told in error.text
 
 
-@pytest.mark.parametrize("code", [0, 1, None, "a text"])
+@pytest.mark.parametrize("code", [0, "a text"])
 @pytest.mark.parametrize("place", ["load", "policy", "make", "reset", "step"])
 def test_sys_exit_in_the_users_code_is_an_error_and_no_end_of_the_caller(policies, tmp_path, place, code):
     def at(here, value=None):

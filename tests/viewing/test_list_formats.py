@@ -82,8 +82,6 @@ def test_trials_are_chosen_by_a_part_of_their_names(sweep):
     ("arguments", "told"),
     [
         (["--all", "--rows", "trials"], "--all and --rows trials exclude each other"),
-        (["--csv", "--json"], "--csv and --json exclude each other"),
-        (["--config", "--csv"], "pass both"),
         (["--config", "--json", "--rows", "trials"], "--config is for media"),
     ],
 )
