@@ -34,7 +34,7 @@ PAGES = [
 ]
 NAMED = {  # by the way of damage: the files whose readers must say so
     **dict.fromkeys(("a folder", "a pipe", "noise"), FILES.keys() - {"clip"}),
-    **dict.fromkeys(("a link to itself", "a link to a folder"), FILES.keys() - {"clip", "snapshot", "log"}),
+    "a link to itself": FILES.keys() - {"clip", "snapshot", "log"},
     "odd lines": {"index.jsonl", "params.json", "result.json", "snapshot", "log"},
     "truncated": {"params.json", "snapshot", "episodes"},
     "empty": {"params.json", "snapshot", "episodes"},

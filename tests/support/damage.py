@@ -54,6 +54,14 @@ def _odd_values(file: Path, luck: random.Random) -> None:
     file.write_bytes(b": ".join(parts))
 
 
+def _nested(file: Path, luck: random.Random) -> None:
+    """Add JSON that is nested deeper than one parser or the other can read, a line each; JSON alone is put in place."""
+    texts = [b'{"a":' * levels + b"1" + b"}" * levels for levels in (990, 100_000)]
+    lines = [line for line in file.read_bytes().splitlines() if line.endswith(b"}") and file.suffix == ".jsonl"]
+    deep = [line[:-1] + b', "metrics": ' + texts[0] + b"}" for line in lines[:1]]
+    file.write_bytes(b"\n".join([*lines, *deep, *texts, b""]))
+
+
 def _instead(make: Callable[[Path], object]) -> Callable[[Path, random.Random], None]:
     def damage(file: Path, luck: random.Random) -> None:
         file.unlink()
@@ -68,10 +76,10 @@ WAYS: dict[str, Callable[[Path, random.Random], object]] = {
     "a huge line": _huge_line,
     "odd lines": _odd_lines,
     "odd values": _odd_values,
+    "nested": _nested,
     "empty": lambda file, luck: file.write_bytes(b""),
     "a folder": _instead(Path.mkdir),
     "a pipe": _instead(os.mkfifo),
     "a link to itself": _instead(lambda file: file.symlink_to(file.name)),
-    "a link to a folder": _instead(lambda file: file.symlink_to("..")),
     "noise": lambda file, luck: file.write_bytes(luck.randbytes(4096)),
 }

@@ -9,12 +9,10 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from werkzeug.test import Client
 
-import tune_media as tm
 from tests.support.viewing import on, write_trial
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.viewing.front_end import STATIC, static_files
-from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.web import ViewerApp
 
 
@@ -102,63 +100,6 @@ def test_a_range_that_is_a_single_part_gets_it_and_any_other_the_whole_file(expe
             assert sent == PARTS[wanted].format(size=size, last=size - 1, tail=size - 5)
         assert "immutable" in found.headers["Cache-Control"]
         assert client.head(clip, headers={"Range": wanted}).status_code == 200
-
-
-def nested(levels):
-    return '{"a":' * levels + "1" + "}" * levels + "\n"
-
-
-def add(file, text):
-    file.write_text(file.read_text() + text)
-
-
-def deep_lines(folder):
-    index = folder / "media" / "index.jsonl"
-    line = index.read_text().splitlines()[0]
-    add(index, f'{line[:-1]}, "metrics": {nested(985).strip()}}}\n')
-
-
-def odd_reports(folder, text):
-    for report in (folder / "episode_data").glob("data-*.json"):
-        report.with_suffix(".parquet").unlink()
-        report.write_text(text)
-
-
-BAD = {
-    "results": lambda folder: add(folder / "result.json", nested(990)),
-    "a result that is too deep to parse": lambda folder: add(folder / "result.json", nested(100_000)),
-    "hyperparameters": lambda folder: (folder / "params.json").write_text(nested(990)),
-    "index": deep_lines,
-    "pointer": lambda folder: (folder / ".tune_media.json").write_text(nested(990)),
-    "reports": lambda folder: odd_reports(folder, "[" * 990 + "]" * 990),
-    "reports of something else": lambda folder: odd_reports(folder, '[1, {"episode_id": 3}]'),
-    "results that are a folder": lambda folder: (folder / "result.json").unlink() or (folder / "result.json").mkdir(),
-}
-
-
-@pytest.mark.parametrize("bad", BAD)
-def test_one_bad_trial_breaks_neither_the_viewer_nor_the_catalog_nor_a_gallery(tmp_path, bad):
-    for number, name in enumerate(("good", "bad")):
-        write_trial(tmp_path / "exp" / name, number)
-    BAD[bad](tmp_path / "exp" / "bad")
-    app = ViewerApp(Trials([LogDirectory.of(str(tmp_path / "exp"))]), "sweep")
-    client = Client(app)
-    pages = [client.get(f"/data/{name}.json") for name in ("first", "index", "metrics")]
-    assert [page.status_code for page in pages] == [200] * 3
-    assert [trial["name"] for trial in pages[1].json["trials"]] == ["bad", "good"]
-    for trial in app.trials.all():
-        assert client.get("/data/trial.json", query_string={"trial": trial.id}).status_code == 200
-        assert len(trial.lines) == 4
-        for line in trial.lines:
-            clip = client.get("/data/clip.json", query_string={"trial": trial.id, "path": line["path"]})
-            assert clip.status_code == 200
-    gallery = Gallery.of(str(tmp_path / "exp"))
-    gallery.write(tmp_path / "gallery", steps=True)
-    assert gallery.count == 8
-    catalog = tm.load(tmp_path / "exp")
-    assert len(catalog.to_pandas()) == 8
-    assert catalog.best()["trial"] in ("good", "bad")
-    assert set(catalog.episodes()["trial"]) >= {"good"}
 
 
 def test_the_page_is_told_what_could_not_be_read(tmp_path, monkeypatch):
