@@ -30,6 +30,7 @@ def test_each_clip_is_its_episode(cell, ray_session, tmp_path):
         assert outcome.right == outcome.clips
 
 
+@pytest.mark.any_ray
 def test_each_clip_of_a_sweep_is_its_episode(ray_session, tmp_path):
     cells = [Cell("score-board", "tune"), Cell("new-env-config", "tune"), Cell("set-before-evaluation", "tune")]
     outcomes = list(hidden_state_runs.run(cells, tmp_path, evaluations=14))

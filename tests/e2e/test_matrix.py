@@ -207,10 +207,18 @@ CELLS = [
 
 # CI runs these on the newest Ray only: on the oldest, other cells go the same way. As a program, this file runs all.
 NOT_AGAIN_IN_CI = {
+    "PPO: local env runners, training and evaluation",
+    "PPO: 1 evaluation env runner, local training",
+    "evaluation modes: evaluation by timesteps",
+    "evaluation modes: parallel to training, of whole episodes",
     "evaluation modes: auto, no forced reset",
+    "vectorisation: 3 sub-envs, async",
     "IMPALA: training, 2 env runners, no barrier",
+    "old API stack: local env runners, training and evaluation",
     "replay: evaluation, 2 env runners",
     "replay: PettingZoo, parallel",
+    "replay: IMPALA, evaluation while sampling goes on",
+    "auto: multi-agent, a frame per agent, 2 sub-envs",
     "faults: an env that fails in mid-episode",
 }
 

@@ -100,6 +100,7 @@ def raw_and_odd(config):
         )
 
 
+@pytest.mark.any_ray
 def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session, tmp_path, caplog):
     results = fit(raw_and_odd, tmp_path, [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback()])
     assert not results.errors
@@ -111,6 +112,7 @@ def test_raw_arrays_are_stored_and_a_faulty_value_costs_one_warning(ray_session,
     assert "number" in " ".join(tensorboard_events(results[0].path).Tags()["scalars"])
 
 
+@pytest.mark.any_ray
 def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(tmp_path, monkeypatch):
     def broken(self, *arguments, **more):
         raise OSError("the storage is away")
@@ -121,6 +123,7 @@ def test_no_result_keeps_the_bytes_of_a_clip_that_cannot_be_stored(tmp_path, mon
     assert result["clip"] == "not stored: video train/clip"
 
 
+@pytest.mark.any_ray
 def test_the_first_options_that_are_given_count(tmp_path):
     callbacks = [tm.JsonMediaLoggerCallback(), tm.TBXMediaLoggerCallback(tm.MediaOptions(gif_width=8))]
     trial = FakeTrial(tmp_path)
@@ -165,6 +168,7 @@ class OtherLibraries(tune.Trainable):
         return {}
 
 
+@pytest.mark.any_ray
 def test_values_of_other_libraries_are_logged_as_what_they_are(ray_session, tmp_path):
     results = fit(OtherLibraries, tmp_path, [tm.JsonMediaLoggerCallback(media=STRICT), tm.TBXMediaLoggerCallback()])
     assert not results.errors
@@ -216,6 +220,7 @@ def wrapped(ray_session, tmp_path_factory):
     return folder, tm.load(results.experiment_path), trial
 
 
+@pytest.mark.any_ray
 def test_a_wrapper_in_a_trainable_tells_of_every_episode(wrapped):
     from tests.support.envs.telling import told_by
 
@@ -233,6 +238,7 @@ def test_a_wrapper_in_a_trainable_tells_of_every_episode(wrapped):
     assert b"late" in text.tensor_proto.string_val[0]
 
 
+@pytest.mark.any_ray
 def test_wandb_has_the_clips_and_pictures_of_a_wrapper_in_a_trainable(wrapped):
     _, _, trial = wrapped
     held = read_wandb(trial)

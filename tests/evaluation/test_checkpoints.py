@@ -26,6 +26,7 @@ def checkpoint(trial, state):
     return folder
 
 
+@pytest.mark.any_ray
 @pytest.mark.parametrize("state", STATES)
 def test_a_state_that_is_none_costs_no_evaluation_and_is_named(tmp_path, caplog, state):
     """It was ``AttributeError: 'list' object has no attribute 'get'``, for all trials."""
@@ -64,6 +65,7 @@ def test_a_checkpoint_of_another_release_of_ray_is_said_to_be_one(tmp_path):
             player_of(folder, settings, [0])
 
 
+@pytest.mark.any_ray
 def test_the_command_says_whose_code_runs_before_it_reads_a_checkpoint_and_takes_names_with_blanks(tmp_path):
     """Without a word, the code in a stranger's checkpoint ran; a name was split at its blanks."""
     ran = tmp_path / "ran"
@@ -90,6 +92,7 @@ def test_the_command_says_whose_code_runs_before_it_reads_a_checkpoint_and_takes
     assert "This runs code" not in result.output
 
 
+@pytest.mark.any_ray
 def test_of_one_seed_each_checkpoint_has_one_clip(tmp_path):
     trial = tmp_path / "sweep" / "trial"
     for push in (0, 1):

@@ -116,6 +116,7 @@ def test_a_sweep_that_is_followed_has_what_is_played_of_it_afterwards(experiment
     assert followed.to_pandas().equals(afterwards.to_pandas()) and not followed.problems
 
 
+@pytest.mark.any_ray
 def test_tasks_over_a_cluster_play_the_same_episodes(experiment):
     here = tm.evaluate(experiment, seeds=4, name="here", clips=None)
     tasks = tm.evaluate(experiment, seeds=4, name="tasks", clips=None, workers=3)

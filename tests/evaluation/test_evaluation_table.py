@@ -10,6 +10,8 @@ from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation, co
 from tune_media.evaluation.evaluation_table import remarks, tables
 from tune_media.viewing.inference import estimate
 
+pytestmark = pytest.mark.any_ray
+
 SEEDS = range(40)
 
 

@@ -10,6 +10,8 @@ import tune_media as tm
 from tune_media.cli import main
 from tune_media.evaluation.request import EnvCondition, Request, as_conditions, evaluation_seeds, parsed_env_config
 
+pytestmark = pytest.mark.any_ray
+
 
 @pytest.mark.parametrize(
     ("arguments", "told"),

@@ -150,7 +150,15 @@ def assert_same_episodes(env_runner, folder):
     player.close()
 
 
-@pytest.mark.parametrize("make", [ppo, recurrent, frames_stacked, dqn, sac, agents])
+MAKERS = [
+    ppo,
+    recurrent,
+    agents,
+    *(pytest.param(make, marks=pytest.mark.any_ray) for make in (frames_stacked, dqn, sac)),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_the_episodes_are_those_of_rllibs_own_env_runner(make, tmp_path):
     assert_same_episodes(saved_env_runner(make(), tmp_path), tmp_path)
 
@@ -171,7 +179,7 @@ def steps_of(tape):
     return [repr(tape.actions[at]) for at in range(len(tape))], tape.checks.packed(), tape.rewards
 
 
-@pytest.mark.parametrize("make", [ppo, recurrent, frames_stacked, dqn, sac, agents])
+@pytest.mark.parametrize("make", MAKERS)
 def test_a_policy_that_goes_on_with_its_own_episode_makes_it_again_to_the_last_bit(make, tmp_path):
     explore = make in (frames_stacked, dqn, sac)
     saved_env_runner(make(), tmp_path)
