@@ -3,7 +3,7 @@
 import pytest
 import ray
 
-from tests.support.same_numbers import IN_TESTS, changed, changed_by_recorder, numbers, recorder, run
+from tests.support.same_numbers import SETTINGS, changed_by_recorder, recorder, run
 
 
 def reported_by_rllib(metrics):
@@ -29,17 +29,7 @@ def assert_of_the_counted_episodes(results, stack):
             assert least - 1e-6 <= min(counted) and max(counted) <= largest + 1e-6
 
 
-# The old API stack with env runners in processes of their own: below.
-@pytest.mark.parametrize(("stack", "runners", "sub_envs"), [("new", 1, 1), ("new", 0, 2), ("old", 0, 2)])
-def test_rllibs_and_the_users_numbers_stay_the_same(ray_session, stack, runners, sub_envs):
-    own = recorder("direct" if sub_envs == 1 else "auto")
-    without, with_it = run(stack, None, runners, sub_envs), run(stack, own, runners, sub_envs)
-    assert_of_the_counted_episodes(with_it, stack)
-    assert any("pos" in path for path in numbers(without[0]))
-    assert not changed(without, with_it)
-
-
-@pytest.mark.parametrize("setting", IN_TESTS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_frames_that_draw_random_numbers_change_no_number(ray_session, setting):
     assert not changed_by_recorder(setting)
 

@@ -43,17 +43,15 @@ class Setting:
     sub_envs: int = 1
     drawn_from: str = ""
     sections: tuple[str, ...] = BOTH
-    render: str = "auto"
 
     @property
     def name(self) -> str:
         of = "all" if self.sections == BOTH else "+".join(self.sections)
-        return f"{self.stack}-{self.runners}-{self.sub_envs}-{self.drawn_from or 'plain'}-{of}-{self.render}"
+        return f"{self.stack}-{self.runners}-{self.sub_envs}-{self.drawn_from or 'plain'}-{of}"
 
 
-DRAWN_FROM = ("np_random", "random", "numpy")
 _TRAIN = ("train",)
-IN_TESTS = (
+SETTINGS = (
     Setting("new", 0, 1, "random"),
     Setting("new", 0, 4, "np_random"),
     Setting("new", 1, 1, "numpy"),
@@ -67,22 +65,7 @@ IN_TESTS = (
     Setting("old", 0, 1, "", _TRAIN),
     Setting("old", 0, 4, "np_random", _TRAIN),
 )
-"""What ``make test`` runs: each stack, place of the evaluation and number of sub-envs, and each generator."""
-SETTINGS = (
-    *IN_TESTS,
-    *(
-        one
-        for stack in ("new", "old")
-        for runners in (0, 1)
-        for sub_envs in (1, 4)
-        for one in (Setting(stack, runners, sub_envs, drawn_from) for drawn_from in (*DRAWN_FROM, ""))
-        if one not in IN_TESTS
-    ),
-    *(Setting(stack, 0, 5 - sub_envs, "np_random", _TRAIN) for stack, sub_envs in (("new", 1), ("new", 4), ("old", 4))),
-    Setting("old", 0, 1, "random", _TRAIN),
-    Setting("new", 1, 4, "np_random", render="direct"),
-    Setting("old", 0, 4, "numpy", render="direct"),
-)
+"""Each stack, place of the evaluation and number of sub-envs, and each generator."""
 
 
 class NoisyEnv(gym.Env):
@@ -195,7 +178,7 @@ def changed_by_recorder(setting: Setting) -> list[str]:
     """Run a setting with and without the recorder; return what is not the same."""
     where = (setting.runners, setting.sub_envs, setting.drawn_from)
     without = run(setting.stack, None, *where)
-    with_it = run(setting.stack, recorder(setting.render, setting.sections, strict=False), *where)
+    with_it = run(setting.stack, recorder("auto", setting.sections, strict=False), *where)
     assert any("pos" in path for path in numbers(without[0]))
     assert all(clips_of(result, setting.sections) for result in with_it), "nothing is recorded, so nothing is shown"
     return changed(without, with_it)
@@ -206,9 +189,3 @@ def clips_of(result: dict, sections: tuple[str, ...]) -> list[tm.Video]:
     by_section = {"train": result["env_runners"], "evaluation": result["evaluation"]["env_runners"]}
     found = [value for section in sections for value in by_section[section].get("episodes", {}).values()]
     return [value for value in found if isinstance(value, tm.Video)]
-
-
-def changed_by_itself(setting: Setting) -> list[str]:
-    """Run a setting twice without the recorder: what is not the same says nothing of the recorder."""
-    where = (setting.runners, setting.sub_envs, setting.drawn_from)
-    return changed(run(setting.stack, None, *where), run(setting.stack, None, *where))
