@@ -114,6 +114,7 @@ def test_given_seeds_are_used():
         assert [episode.record.seed for episode in play(2).chosen["data"].episodes] == [5, 6]
 
 
+@pytest.mark.any_ray
 @pytest.mark.parametrize("trigger", [None, lambda index: index % 3 == 2])
 def test_auto_renders_directly_until_the_env_is_proven_and_then_ever_fewer_episodes(trigger):
     _, recording, play = recorded(render="auto", keep=("first", "last"), trigger=trigger)
@@ -134,6 +135,7 @@ def test_auto_renders_directly_until_the_env_is_proven_and_then_ever_fewer_episo
     assert all(tape.pictures.are_all or len(tape) in places_of(tape) for tape in tapes), "those that lead a selector"
 
 
+@pytest.mark.any_ray
 def test_some_later_episodes_are_rendered_as_a_whole_to_prove_the_others(monkeypatch):
     monkeypatch.setattr("tune_media.recording.own_frames._PROOFS", 1e9)
     _, recording, play = recorded(render="auto")
@@ -144,6 +146,7 @@ def test_some_later_episodes_are_rendered_as_a_whole_to_prove_the_others(monkeyp
     assert places_of(Tape.unpacked(sample.tape)) == set(range(sample.episode.episode_length + 1))
 
 
+@pytest.mark.any_ray
 def test_the_frames_of_an_episode_are_those_of_random_places():
     _, recording, play = recorded(render="auto")
     decide(recording.replays.recipe.hash, PROVEN)
@@ -179,6 +182,7 @@ def test_wrappers_that_are_exchanged_in_place_end_the_tapes(made):
     assert rendered(play(2)) == {"direct"}
 
 
+@pytest.mark.any_ray
 def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_are_the_same(monkeypatch):
     _, _, play = recorded(render="auto", sub_envs=4)
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_ENCODED", 2)
@@ -195,6 +199,7 @@ def test_of_many_sub_envs_few_are_encoded_while_unproven_and_the_others_clips_ar
     assert all(env.renders for env in MADE), "its frames were rendered while it ran, for their checksums"
 
 
+@pytest.mark.any_ray
 def test_a_clip_of_an_unproven_tape_with_other_pictures_is_not_shown(monkeypatch):
     _, _, play = recorded(ShowsItsAge, render="auto", sub_envs=2)
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_ENCODED", 1)
@@ -205,6 +210,7 @@ def test_a_clip_of_an_unproven_tape_with_other_pictures_is_not_shown(monkeypatch
         _ = later[-1].frames
 
 
+@pytest.mark.any_ray
 @pytest.mark.parametrize("env", [Lake, ShowsItsAge])
 def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_single_frames_of_the_others(monkeypatch, env):
     _, _, play = recorded(env, render="auto", sub_envs=3)
@@ -225,6 +231,7 @@ def test_if_rendering_takes_long_one_episode_is_rendered_whole_and_single_frames
             _ = clip.frames
 
 
+@pytest.mark.any_ray
 def test_an_episode_that_cannot_be_replayed_is_rendered_to_its_end(monkeypatch):
     _, recording, _ = recorded(render="auto", sub_envs=2)
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_RENDERING", 0.0)
@@ -236,6 +243,7 @@ def test_an_episode_that_cannot_be_replayed_is_rendered_to_its_end(monkeypatch):
     assert recording.replays._rest_of(tape, 3, Pictures()) is not None
 
 
+@pytest.mark.any_ray
 def test_if_the_episode_that_is_rendered_whole_is_lost_the_next_one_is_rendered_whole(monkeypatch):
     env_runner, recording, play = recorded(render="auto")
     monkeypatch.setattr("tune_media.rllib.env_runner_taping._MOST_RENDERING", 0.0)
@@ -245,6 +253,7 @@ def test_if_the_episode_that_is_rendered_whole_is_lost_the_next_one_is_rendered_
     assert "direct" in [record.rendered for record in records]
 
 
+@pytest.mark.any_ray
 def test_a_clip_that_was_cut_for_lack_of_memory_proves_no_more_than_it_has(monkeypatch):
     _, _, play = recorded(render="auto")
     monkeypatch.setattr("tune_media.recording.recorder._CHECKED_EVERY", 1)
@@ -255,6 +264,7 @@ def test_a_clip_that_was_cut_for_lack_of_memory_proves_no_more_than_it_has(monke
     assert not any(Tape.unpacked(sample.tape).pictures.are_all for sample in collected.samples)
 
 
+@pytest.mark.any_ray
 @pytest.mark.parametrize("render", ["auto", "replay"])
 def test_an_env_that_is_known_not_to_repeat_its_episodes_is_recorded_directly(render):
     _, recording, play = recorded(render=render)
@@ -335,6 +345,7 @@ def test_an_env_that_must_not_be_made_elsewhere_is_recorded_directly_and_it_is_s
             one.close()
 
 
+@pytest.mark.any_ray
 def test_a_tape_that_cannot_be_stored_costs_its_clip_and_is_counted(monkeypatch):
     def refuse(tape):
         raise TypeError("no plain data")

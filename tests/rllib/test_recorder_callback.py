@@ -236,6 +236,7 @@ def test_the_old_api_stack_has_seeds_own_numbers_and_the_users_own_callbacks(ray
     assert {seed for seed, _ in rounds[0]} == {0, 1, 2}
 
 
+@pytest.mark.any_ray
 def test_the_same_seeds_in_every_run_show_the_same_episodes(ray_session):
     def run():
         config = ppo(
@@ -430,6 +431,7 @@ class SeedTellingEnv(CountingEnv):
         return super().reset(seed=seed, options=options)
 
 
+@pytest.mark.any_ray
 def test_the_seed_of_an_episode_is_the_one_of_its_last_reset(ray_session):
     """On the old stack the first episode had the seed of a reset that RLlib repeats without a seed."""
     recorder = record_episodes(sections="train", keep="all", video=None, collect=lambda step: {"given": told(step)})
