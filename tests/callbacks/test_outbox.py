@@ -303,12 +303,6 @@ def test_a_parked_row_stays_until_another_process_opens_the_outbox(outbox):
     again.close(remove=True)
 
 
-def test_a_reader_that_waits_sleeps_until_something_changes(outbox):
-    begun = time.monotonic()
-    outbox.wait(outbox.version, 0.1)
-    assert time.monotonic() - begun >= 0.09
-
-
 @pytest.mark.parametrize("is_given", [True, False])
 def test_only_the_user_may_look_into_the_folder_of_all_outboxes_and_into_each(tmp_path, monkeypatch, is_given):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -193,10 +193,9 @@ BANDS = """() => [...tuneMedia.app.instance.curves.bands.values()].map((band) =>
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_the_page_has_the_interval_as_a_band(browser, sweep, tmp_path, host):
+def test_the_page_has_the_interval_as_a_band(browser, sweep, tmp_path):
     catalog = tm.load(sweep)
-    with opened(browser, sweep, tmp_path, host=host) as viewer:
+    with opened(browser, sweep, tmp_path, host="gallery") as viewer:
         viewer.frame.click("text=Charts")
         for name in ("mean", "IQM"):
             viewer.frame.click(f"[aria-label=Line] >> text={name}")

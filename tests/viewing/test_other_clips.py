@@ -206,12 +206,11 @@ def test_clips_of_any_name_beside_trials_are_no_trial(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["watch", "gallery"])
-def test_the_page_plays_webm_and_shows_a_gif_without_a_time_line(browser, tmp_path, host):
+def test_the_page_plays_webm_and_shows_a_gif_without_a_time_line(browser, tmp_path):
     for name, write in (("a.webm", write_webm), ("b.gif", write_gif), ("c.mp4", lambda path: path.write_bytes(CLIP))):
         (tmp_path / "clips" / name[0]).mkdir(parents=True)
         write(tmp_path / "clips" / name[0] / name)
-    with opened(browser, tmp_path / "clips", tmp_path, "cards=trials", host=host) as viewer:
+    with opened(browser, tmp_path / "clips", tmp_path, "cards=trials", host="gallery") as viewer:
         viewer.wait(
             "[...document.querySelectorAll('article video')].filter((video) => video.readyState > 1).length == 2"
         )

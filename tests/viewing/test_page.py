@@ -291,17 +291,6 @@ def test_a_configuration_whose_runs_are_filtered_is_of_those_left(browser, seeds
         assert viewer.all(".card", facts)[0][0] == "4 runs"
 
 
-def test_a_trial_that_failed_is_no_best_run(browser, tmp_path):
-    for number in range(5):
-        write_trial(tmp_path / "exp" / f"t{number}", number, steps=(10,), lr=number // 2, seed=number % 2)
-    write_snapshot(tmp_path / "exp", t4="ERROR")
-    with opened(browser, tmp_path / "exp", tmp_path) as viewer:
-        viewer.wait("document.querySelector('.failed-trial')")
-        (told,) = viewer.all(".winner-line")
-        assert "Best so far: lr 1." in told
-        assert "single run" not in told and "NaN" not in told
-
-
 def test_all_curves_are_on_one_chart(browser, seeds, tmp_path):
     with opened(browser, seeds, tmp_path, "cards=trials") as viewer:
         viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card').length === 9")

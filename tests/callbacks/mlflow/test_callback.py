@@ -187,16 +187,6 @@ def test_a_hyperparameter_that_is_no_whole_text_does_not_leave_the_run_running(t
     assert (found.data.params["lr"], found.data.params["text"]) == ("0.5", "half ?")
 
 
-def test_hyperparameters_that_mlflow_cannot_hold_cost_themselves_alone(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("tune_media.callbacks.mlflow.run.MlflowRun.log_params", lambda run, config: 1 / 0)
-    uri = mlflow_store(tmp_path)
-    callback = tm.MLflowMediaLoggerCallback(uri, artifact_location=f"file://{tmp_path}/mlruns")
-    run([callback], FakeTrial(tmp_path, lr=0.5), [{"score": 2.0}])
-    _, (found,) = runs_of(uri, "experiment")
-    assert (found.info.status, found.data.metrics["score"]) == ("FINISHED", 2.0)
-    assert "logging hyperparameters" in caplog.text
-
-
 def test_hyperparameters_that_change_are_kept_beside_the_first_ones(files_uri, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     before = mlflow.get_tracking_uri()
