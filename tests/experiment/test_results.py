@@ -1,4 +1,5 @@
 import json
+import math
 
 import pyarrow.fs
 
@@ -25,9 +26,13 @@ def test_last_largest_and_smallest_of_each_metric(tmp_path):
     assert read_metrics(*folder) == {"score": Metric(1, 3, 1), "deep/loss": Metric(2.5, 2.5, 1.0)}
 
 
-def test_a_result_with_a_nan_counts_like_any_other(tmp_path):
-    folder = results(tmp_path, '{"score": 1}', '{"score": 5, "timer": NaN, "gap": -Infinity}')
-    assert read_metrics(*folder)["score"] == Metric(5, 5, 1)
+def test_a_metric_that_is_not_finite_is_the_last_value_and_never_the_best(tmp_path):
+    folder = results(tmp_path, '{"score": 1, "gap": NaN}', '{"score": 5}', '{"score": Infinity, "timer": NaN}')
+    found = read_metrics(*folder)
+    assert found["score"] == Metric(math.inf, 5, 1)
+    assert all(map(math.isnan, (found["gap"].last, found["timer"].largest, found["timer"].smallest)))
+    assert metrics.last_metrics(*folder)["score"] == math.inf
+    assert TrialFiles("x", *folder).metrics.keys() == {"score", "gap", "timer"}
 
 
 def test_of_a_large_file_only_the_end_is_read(tmp_path, monkeypatch):
@@ -39,9 +44,9 @@ def test_of_a_large_file_only_the_end_is_read(tmp_path, monkeypatch):
 def test_the_last_metrics_have_the_numbers_of_the_last_evaluation(tmp_path, monkeypatch):
     monkeypatch.setattr(metrics, "_TAIL", 60)
     evaluated = [{"evaluation": {"score": number}, "loss": number, "old": number} for number in range(2)]
-    results(tmp_path, *map(json.dumps, [*evaluated, {"loss": 8}, {"loss": 9, "gap": float("nan")}]), '{"loss": 10')
+    results(tmp_path, *map(json.dumps, [*evaluated, {"loss": 8}, {"loss": 9, "gap": float("-inf")}]), '{"loss": 10')
     found = metrics.last_metrics(LOCAL, str(tmp_path))
-    assert found == {"evaluation/score": 1, "old": 1, "loss": 9}
+    assert found == {"evaluation/score": 1, "old": 1, "loss": 9, "gap": -math.inf}
 
 
 def test_a_number_that_no_float_holds_is_left_out(tmp_path):

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_curves_have_null_where_a_result_lacks_a_metric_and_no_broken_line(trial
     assert curves["metrics"]["b/c"] == [None, 2, None]
     assert not {"flag", "config/lr"} & curves["metrics"].keys()
     assert trial.refresh_metrics((1, 1))
-    assert trial.last_metrics == {"training_iteration": 3}
+    assert trial.last_metrics == {"training_iteration": 3, "a": pytest.approx(math.nan, nan_ok=True)}
     assert not trial.refresh_metrics((1, 1))
 
 

@@ -19,14 +19,14 @@ import pyarrow.fs
 
 from tune_media.evaluation.request import ALL, BEST, LAST
 from tune_media.experiment.named import matches
-from tune_media.experiment.results import finite_metrics, result_step
+from tune_media.experiment.results import numbers_of, result_step
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import folders_in, json_object, local_path, read_if_there
 from tune_media.storage.passed_over import warn_passed_over
 from tune_media.values.foreign import of_type
 from tune_media.values.number import whole_number
 from tune_media.values.problems import remedy
-from tune_media.values.score import known_returns
+from tune_media.values.score import Scores
 from tune_media.values.secrets import error_text
 
 _FOLDER = re.compile(r"checkpoint_(\d+)")
@@ -205,12 +205,10 @@ def _placed(checkpoint: StoredCheckpoint, results: dict[int, dict[str, Any]]) ->
 
 def _best(checkpoints: Sequence[StoredCheckpoint], results: dict[int, dict[str, Any]]) -> list[StoredCheckpoint]:
     """Return the checkpoint whose result has the highest score; the last one if no result has a score."""
-    metrics = [finite_metrics(results.get(checkpoint.training_iteration, {})) for checkpoint in checkpoints]
-    names = known_returns(name for numbers in metrics for name in numbers)
-    if not names:
-        return list(checkpoints[-1:])
-    scores = [numbers.get(names[0], float("-inf")) for numbers in metrics]
-    return [checkpoints[max(range(len(scores)), key=lambda number: (scores[number], number))]]
+    metrics = [numbers_of(results.get(checkpoint.training_iteration, {})) for checkpoint in checkpoints]
+    values = Scores.of(metrics, [None] * len(metrics)).values
+    ranks = [float("-inf") if value is None else value for value in values]
+    return [checkpoints[max(range(len(ranks)), key=lambda number: (ranks[number], number))]]
 
 
 def _copy(filesystem: pyarrow.fs.FileSystem, path: str, target: Path) -> None:

@@ -29,15 +29,17 @@ class Metric:
     """One metric over a trial's results."""
 
     last: float  # its value in the last result that has it
-    largest: float = -math.inf  # its largest value
-    smallest: float = math.inf  # its smallest value
+    largest: float = math.nan  # its largest finite value; NaN if it has none
+    smallest: float = math.nan  # its smallest finite value; NaN if it has none
 
     def __post_init__(self) -> None:
         self.add(self.last)
 
     def add(self, value: float) -> None:
         """Take the value of a later result."""
-        self.last, self.largest, self.smallest = value, max(self.largest, value), min(self.smallest, value)
+        self.last = value
+        if math.isfinite(value):  # it comes first: then max and min do not keep a NaN
+            self.largest, self.smallest = max(value, self.largest), min(value, self.smallest)
 
 
 def result_step(result: dict[str, Any]) -> int:
@@ -64,7 +66,7 @@ def counting(iterations: Sequence[Any]) -> list[bool]:
 
 
 def without_repeats(results: Sequence[dict[str, float]]) -> list[dict[str, float]]:
-    """Return results as ``finite_metrics`` makes them, without the evaluations that RLlib repeats until the next one.
+    """Return results as ``numbers_of`` makes them, without the evaluations that RLlib repeats until the next one.
 
     >>> without_repeats([{EVALUATED[0]: 0, "evaluation/a": 5}, {"evaluation/a": 5, "loss": 1}])[1]
     {'loss': 1}
@@ -157,7 +159,7 @@ def _add(metrics: dict[str, Metric], result: dict[str, Any]) -> None:
 
 
 def last_metrics(filesystem: pyarrow.fs.FileSystem, folder: str) -> dict[str, float]:
-    """Return the finite numbers of a trial's last result by name, nested ones as ``outer/inner``. Raises OSError.
+    """Return the numbers of a trial's last result by name, nested ones as ``outer/inner``. Raises OSError.
 
     RLlib evaluates in some iterations only. So the numbers of the last evaluation that counts are added, if it is among
     the last MB of results.
@@ -195,20 +197,20 @@ def _newest(lines: list[bytes]) -> dict[str, float]:
         if not counting([result.get("training_iteration"), *(after.get("training_iteration") for after in later)])[0]:
             continue
         later.append(result)
-        numbers = finite_metrics(result)
+        numbers = numbers_of(result)
         newest = numbers | newest
         if any(name.startswith("evaluation/") for name in numbers):
             break
     return newest
 
 
-def finite_metrics(result: dict[str, Any]) -> dict[str, float]:
-    """Return the numbers of a result by name if a float can hold them; its copy of the hyperparameters is left out.
+def numbers_of(result: dict[str, Any]) -> dict[str, float]:
+    """Return the numbers of a result by name, also infinity and NaN; its copy of the hyperparameters is left out.
 
-    >>> finite_metrics({"a": {"b": 1}, "loss": float("nan"), "done": True, "config": {"lr": 1}})
-    {'a/b': 1}
+    >>> numbers_of({"a": {"b": 1}, "loss": float("nan"), "done": True, "config": {"lr": 1}})
+    {'a/b': 1, 'loss': nan}
     """
-    return {name: value for name, value in _numbers(result, "") if math.isfinite(as_number(value))}
+    return dict(_numbers(result, ""))
 
 
 def parsed_results(path: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -231,7 +233,7 @@ def _numbers(result: dict[str, Any], prefix: str) -> Iterator[tuple[str, float]]
         if isinstance(value, dict):
             if prefix or name != "config":
                 yield from _numbers(value, f"{prefix}{name}/")
-        elif not isinstance(value, bool) and not math.isnan(as_number(value)):
+        elif isinstance(value, float) or (not isinstance(value, bool) and not math.isnan(as_number(value))):
             yield f"{prefix}{name}", value
 
 

@@ -22,7 +22,7 @@ import pyarrow.fs
 from tune_media.experiment import params, results
 from tune_media.experiment.loop_results import COLUMNS, LoopEpisodes
 from tune_media.experiment.media_columns import MediaColumns
-from tune_media.experiment.results import Metric, finite_metrics
+from tune_media.experiment.results import Metric, numbers_of
 from tune_media.experiment.state import ExperimentState, Snapshots, TrialState
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus, content_of_errors, last_line
 from tune_media.storage.bare_clips import is_clip_name
@@ -38,6 +38,7 @@ from tune_media.values.checks import name_some
 from tune_media.values.clip_columns import Columns
 from tune_media.values.episodes import EpisodeBatch
 from tune_media.values.number import as_number
+from tune_media.values.score import finite_numbers
 from tune_media.values.secrets import error_text
 from tune_media.values.strict_json import parsed_bytes
 from tune_media.values.video import Video
@@ -242,7 +243,7 @@ class TrialFiles:
         of_loop = self._loop_results()
         if of_loop is None:
             return results.last_metrics(self.filesystem, self.path)
-        return {name: value for result in of_loop for name, value in finite_metrics(result).items()}
+        return {name: value for result in of_loop for name, value in numbers_of(result).items()}
 
     def loop_episodes(self) -> LoopEpisodes | None:
         """Return the episodes of a loop outside Tune; None if it has none, or if Tune has its results."""
@@ -372,7 +373,7 @@ class TrialFiles:
         self._last_metrics = self._last_metrics or {}
 
     def curves(self) -> dict[str, Any]:
-        """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is missing.
+        """Return each metric over training: ``{"step": [...], "metrics": {name: [...]}}``, null if it is not finite.
 
         Results that were rolled back are left out. An evaluation that RLlib repeats until the next one is one point.
         Beyond 64 MB, every second line is read, or every third, and so on.
@@ -381,7 +382,7 @@ class TrialFiles:
         for result in self._each_result():
             step = results.result_step(result)
             if step and math.isfinite(as_number(step)):
-                rows.append((result.get("training_iteration"), step, finite_metrics(result)))
+                rows.append((result.get("training_iteration"), step, finite_numbers(numbers_of(result))))
         counts = results.counting([iteration for iteration, _, _ in rows])
         counted = [row for row, does in zip(rows, counts, strict=True) if does]
         metrics = results.without_repeats([numbers for _, _, numbers in counted])

@@ -41,10 +41,12 @@ class Scores:
     @classmethod
     def of(cls, metrics: Sequence[Mapping[str, float]], clips: Sequence[float | None]) -> Scores:
         """Score trials by their last metrics, or else by the best return of a clip of each."""
-        returns = known_returns(name for numbers in metrics for name in numbers)
+        returns = ranking_returns(metrics)
+        if not returns and all(clip is None for clip in clips):
+            returns = known_returns(name for numbers in metrics for name in numbers)  # none is finite
         if not returns:
             return cls(CLIP_LABEL, list(clips))
-        return cls(RETURNS[returns[0]], [numbers.get(returns[0]) for numbers in metrics], returns[0])
+        return cls(RETURNS[returns[0]], [finite_numbers(numbers).get(returns[0]) for numbers in metrics], returns[0])
 
     def best_first(self, sign: int = 1) -> list[int]:
         """Return the trials' numbers, the highest score (``sign`` -1: the lowest) first, those without one last."""
@@ -56,6 +58,20 @@ def known_returns(names: Iterable[str]) -> list[str]:
     """Return the metrics among ``names`` that say how good a policy is, best first."""
     present = set(names)
     return [name for name in RETURNS if name in present]
+
+
+def ranking_returns(metrics: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the known returns that are finite in some of ``metrics``, best first: trials can be ranked by them.
+
+    >>> ranking_returns([{"score": math.nan, "reward": 1.0}, {"score": math.inf}])
+    ['reward']
+    """
+    return known_returns(name for numbers in metrics for name in finite_numbers(numbers))
+
+
+def finite_numbers(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics that can be a score: NaN and infinity are shown, and rank nothing."""
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
 def clip_rank(facts: Mapping[str, Any]) -> tuple[bool, bool, float]:

@@ -330,7 +330,7 @@ class Catalog(Sequence[CatalogRow]):
         """Return the rows as a DataFrame, each joined with its trial's hyperparameters and metrics.
 
         The columns ``config/<name>`` are hyperparameters, ``last/<metric>`` and ``best/<metric>`` the last and the
-        largest value of a metric over the trial's results. The other columns are all fields of the index,
+        largest finite value of a metric over the trial's results. The other columns are all fields of the index,
         even if nothing was recorded.
 
         Args:

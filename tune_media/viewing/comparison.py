@@ -14,11 +14,11 @@ from tune_media.experiment import evaluations
 from tune_media.experiment.params import Absent, setting_of
 from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.values import checks
+from tune_media.values import checks, score
 from tune_media.values.episodes import SUCCESS_RATE
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.safe_names import full_name
-from tune_media.viewing.configurations import FAILED, RUNNING, Judged, Run, configurations, judge
+from tune_media.viewing.configurations import FAILED, NOT_FINITE, RUNNING, Judged, Run, configurations, judge
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate, estimate
@@ -35,24 +35,37 @@ _COLUMNS += ["not_clearly_worse", "why", "trials", "left_out"]
 
 
 def scores_by(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
-    """Return the last value of a metric of each trial; an abandoned trial has none.
+    """Return ``last_scores``.
 
     Args:
         metric: Its name, as ``metric_named`` returns it.
 
     Raises:
-        ValueError: No trial has this metric.
+        ValueError: No trial has such a score.
 
     >>> scores_by([], "loss")
     Traceback (most recent call last):
     ValueError: no trial has the metric 'loss'; there are none.
     """
-    values: list[float | None] = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+    values = last_scores(trials, metric)
     if all(value is None for value in values):
         names = [name for trial in trials for name in trial.last_metrics]
+        if metric in names:
+            raise ValueError(f"the metric {metric!r} is a finite number in no trial that counts.")
         names = [*main_metrics(names), *names]
         raise ValueError(f"no trial has the metric {metric!r}; " + checks.did_you_mean(metric, names))
     return values
+
+
+def last_scores(trials: Sequence[TrialFiles], metric: str) -> list[float | None]:
+    """Return the last value of a metric of each trial, if it is finite; an abandoned trial has none."""
+    last = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+    return [value if value is not None and math.isfinite(value) else None for value in last]
+
+
+def reported(trial: TrialFiles, known: float | None, metric: str | None) -> float | None:
+    """Return the score of a trial as tables show it, also if the metric that it is was not finite."""
+    return known if known is not None or metric is None or trial.is_abandoned else trial.last_metrics.get(metric)
 
 
 def metric_named(trials: Sequence[TrialFiles], name: str) -> str:
@@ -127,7 +140,7 @@ def _runs(
     """Return the run of each trial, with what its episodes say of its score if that is a metric."""
     of_status = {TRIAL_FAILED: FAILED, **dict.fromkeys(UNENDED, RUNNING)}
     runs = [
-        Run(score, of_status.get(status.word, ""), number=trial.number)
+        Run(reported(trial, score, metric), of_status.get(status.word, ""), number=trial.number)
         for trial, status, score in zip(trials, statuses, scores, strict=True)
     ]
     counting = [run.score if run.counts else None for run in runs]
@@ -174,11 +187,11 @@ def is_rate(metric: str) -> bool:
 
 def success_of(trial: TrialFiles) -> tuple[float, float, float]:
     """Return the success rate of a trial's last evaluation, or of its training, with its interval; NaN if unknown."""
-    names = sorted(filter(is_rate, trial.last_metrics))
+    metrics = score.finite_numbers(trial.last_metrics)
+    names = sorted(filter(is_rate, metrics))
     if not names or trial.is_abandoned:
         return math.nan, math.nan, math.nan
     name = next((metric for metric in names if metric.startswith("evaluation/")), names[0])
-    metrics = trial.last_metrics
     return metrics[name], metrics.get(f"{name}_low", math.nan), metrics.get(f"{name}_high", math.nan)
 
 
@@ -263,6 +276,8 @@ def as_frame(ranking: Sequence[Judged], trials: Sequence[TrialFiles]) -> pd.Data
         if entry.ahead:
             low, high = (end if math.isfinite(end) else math.nan for end in (entry.ahead.low, entry.ahead.high))
             row |= {"behind": entry.ahead.value, "behind_low": low, "behind_high": high, "why": entry.ahead.why}
+        elif entry.set_apart == NOT_FINITE:
+            row["why"] = NOT_FINITE
         row["not_clearly_worse"] = entry.is_not_clearly_worse
         row["trials"] = [trials[number].name for number in entry.configuration.trials]
         row["left_out"] = [trials[number].name for number in entry.left_out]

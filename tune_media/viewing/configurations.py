@@ -19,7 +19,7 @@ from tune_media.viewing.inference import ONE_RUN, UNEQUAL_TRAINING, Estimate, Le
 from tune_media.viewing.score_tables import RunScores, leads_of
 
 _AS_LONG = 0.9  # times the steps of the best one
-RUNNING, FAILED, NO_SCORE = "running", "failed", "no_score"
+RUNNING, FAILED, NO_SCORE, NOT_FINITE = "running", "failed", "no_score", "not_finite"
 _SEED = re.compile(r"(^|_)(seed|rng)(_|$)|^random_state$", re.IGNORECASE)
 
 
@@ -81,7 +81,7 @@ class Judged:
         mean: The mean score with its 95 % interval; without one if two or three runs are all equal.
         ahead: How far the best configuration is ahead of it; None of the best one, and of one without a score.
         typical: The number of the trial whose score is nearest to the mean; None if none counts.
-        set_apart: Why it is not judged: ``unequal_training``, ``one_run``, ``failed`` or ``no_score``; empty if it is.
+        set_apart: Why not judged: ``unequal_training``, ``one_run``, ``failed``, ``not_finite``, ``no_score``; or "".
         led: Whether it was ahead of the best one where its training stopped.
 
     >>> judged = judge([Configuration({}, [0, 1])], [Run(1.0), Run(3.0)])[0]
@@ -214,7 +214,9 @@ def judge(
 
 
 def _without_score(entry: Judged) -> str:
-    return FAILED if any(run.status == FAILED for run in entry.runs.values()) else NO_SCORE
+    if any(run.status == FAILED for run in entry.runs.values()):
+        return FAILED
+    return NO_SCORE if all(run.score is None for run in entry.runs.values()) else NOT_FINITE
 
 
 def _set_apart(entry: Judged, best: Judged) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.viewing.comparison import Curve, curve_of, is_rate, judged, with_chance
+from tune_media.viewing.comparison import Curve, curve_of, is_rate, judged, last_scores, with_chance
 from tune_media.viewing.configurations import Configuration
 from tune_media.viewing.inference import Estimate, Scores, estimate
 from tune_media.viewing.statistics import interquartile
@@ -122,7 +122,7 @@ class Curves:
         Raises:
             ValueError: No trial has a hyperparameter of ``by``.
         """
-        scores = [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+        scores = last_scores(trials, metric)
         names = [metric, f"{metric}_low", f"{metric}_high"] if is_rate(metric) and not iqm else [metric]
         curves, *ends = [self.each(trials, name) for name in names]
         ranking = [

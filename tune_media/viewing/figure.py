@@ -54,7 +54,7 @@ def write_figure(
     except ImportError as error:
         told = "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
         raise ImportError(told) from error
-    returns = score.known_returns(name for trial in catalog.trials for name in trial.last_metrics)
+    returns = score.ranking_returns(trial.last_metrics for trial in catalog.trials)
     if metric is None and not returns:
         raise ValueError(
             "No trial reports a mean return: " + remedy("pass " + argument("metric=") + ", the name of a metric.")

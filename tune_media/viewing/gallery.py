@@ -147,7 +147,7 @@ class Gallery:
             yield name, json_content(_published(content) | {"posters": POSTER})
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
-        returns = score.known_returns(name for trial_metrics in metrics for name in trial_metrics)
+        returns = score.ranking_returns(metrics)
         of_returns = {
             name: curves.of(self.trials, name)
             | {"bands": curves.bands(self.trials, self.statuses, name)}
@@ -163,8 +163,8 @@ class Gallery:
 
     def _judged(self, metrics: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         """Return the configurations by each score and its better end; of too many trials, by returns and clips only."""
-        all_names = {name for trial_metrics in metrics for name in trial_metrics}
-        returns = score.known_returns(all_names)
+        all_names = {name for trial_metrics in metrics for name in score.finite_numbers(trial_metrics)}
+        returns = score.ranking_returns(metrics)
         others = sorted(all_names.difference(returns))
         names = [*returns, *(others if len(others) * len(self.trials) <= _MAX_JUDGED else ())]
         sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})

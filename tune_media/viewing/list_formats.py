@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tune_media.experiment.params import UNKNOWN, UNSET, in_quotes, setting_of
+from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import strict_json
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.comparison import success_of
+from tune_media.viewing.comparison import reported, success_of
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.table import state_of
 
@@ -49,22 +50,28 @@ def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterat
 
 
 def _frame(catalog: Catalog, rows: str, shown: Callable[[Any], Any]) -> pd.DataFrame:
-    """Return a table with the hyperparameters of the trials as they are shown, without keys and passwords."""
+    """Return a table with the hyperparameters and metrics of the trials as they are shown."""
     import pandas as pd
 
     own = catalog.to_pandas if rows == MEDIA else catalog.compare
-    frame = _of_trials(catalog) if rows == TRIALS else own()
-    configs = {trial.name: trial.config for trial in catalog.trials}
+    frame = _of_trials(catalog, shown) if rows == TRIALS else own()
+    trials = {trial.name: trial for trial in catalog.trials}
     owners = [names[0] for names in frame["trials"]] if rows == CONFIGURATIONS else list(frame.get("trial", ()))
-    for column in [str(one) for one in frame.columns if str(one).startswith("config/")]:
-        name = column.removeprefix("config/")
-        values = [shown(without_secret(name, setting_of(configs[owner], name))) for owner in owners]
+    for column in [str(one) for one in frame.columns if str(one).startswith(("config/", "last/"))]:
+        values = [shown(_value_of(trials[owner], *column.split("/", 1))) for owner in owners]
         frame[column] = pd.Series(values, frame.index, object)
     return frame
 
 
+def _value_of(trial: TrialFiles, kind: str, name: str) -> Any:
+    """Return a hyperparameter of a trial, without keys and passwords, or the last value of a metric."""
+    if kind == "config":
+        return without_secret(name, setting_of(trial.config, name))
+    return trial.metrics[name].last if name in trial.metrics else UNSET
+
+
 def _as_cell(value: Any) -> Any:
-    """Return a hyperparameter as a cell of a CSV has it, in which nothing stands for one that is not set."""
+    """Return a hyperparameter or metric as a cell of a CSV has it, in which nothing stands for one that is not set."""
     is_number = isinstance(value, (int, float)) and value == value
     return "" if value is UNSET else value if is_number else in_quotes(value) if isinstance(value, str) else str(value)
 
@@ -73,7 +80,7 @@ def _as_json(value: Any) -> Any:
     return value if value is UNSET else {} if value is UNKNOWN else strict_json.told_apart(value)
 
 
-def _of_trials(catalog: Catalog) -> pd.DataFrame:
+def _of_trials(catalog: Catalog, shown: Callable[[Any], Any]) -> pd.DataFrame:
     """Return one row a trial, the highest score first: its hyperparameters that differ, its scores, its best clip."""
     videos, rows = catalog.clips, []
     counts = videos.counts
@@ -82,7 +89,13 @@ def _of_trials(catalog: Catalog) -> pd.DataFrame:
         row: dict[str, Any] = {"trial": trial.name, "status": state_of(trial)}
         row |= {f"config/{name}": setting_of(trial.config, name) for name in catalog.differing_params}
         rate, low, high = success_of(trial)
-        row |= {"score": score, "success_rate": rate, "success_low": low, "success_high": high}
+        told = reported(trial, score, videos.scores.metric)
+        row |= {
+            "score": None if told is None else shown(float(told)),
+            "success_rate": rate,
+            "success_low": low,
+            "success_high": high,
+        }
         row |= {name: known.get(name) for name in ("episode_return", "episode_length", "step")}
         row |= {"clips": counts[trial.name], "lost": len(trial.lost), "best_clip": known.get("file")}
         row |= {"error": trial.status.error or None}

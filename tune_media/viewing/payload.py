@@ -26,7 +26,14 @@ from tune_media.values import score, strict_json
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.secrets import without_secret
-from tune_media.viewing.comparison import clip_scores, importances_of, judged, success_over_runs, verdict_on
+from tune_media.viewing.comparison import (
+    clip_scores,
+    importances_of,
+    judged,
+    last_scores,
+    success_over_runs,
+    verdict_on,
+)
 from tune_media.viewing.configurations import Judged
 from tune_media.viewing.importance import by_importance
 from tune_media.viewing.inference import Estimate
@@ -151,7 +158,7 @@ def first_payload(
     It has the form of ``index_payload``, with the metrics that rank the trials added, and the configurations ranked by
     the first of these; without ``is_judged``, they are not ranked, and the page may come a second earlier.
     """
-    returns = score.known_returns(name for values in metrics for name in values)
+    returns = score.ranking_returns(metrics)
     scores = [{name: values[name] for name in returns if name in values} for values in metrics]
     first = index_payload(trials, title, lambda trial: shown_lines(lines_of(trial)))
     first["metrics"] = metrics_payload(trials, scores, statuses)
@@ -168,7 +175,7 @@ def scores_of(trials: Sequence[TrialFiles], metric: str, section: str) -> list[f
     """Return the score of each trial: a metric of its results, or for ``clip`` its best clip's return in a section."""
     if metric == CLIP:
         return clip_scores(trials, section)
-    return [None if trial.is_abandoned else trial.last_metrics.get(metric) for trial in trials]
+    return last_scores(trials, metric)
 
 
 def configurations_key(metric: str, section: str, sign: int) -> str:
@@ -213,16 +220,20 @@ def metrics_payload(
     rare = {"pending": pending, "unreadable": unreadable}
     return {
         "trials": [trial.id for trial in trials],
-        "metrics": {name: [values.get(name) for values in metrics] for name in names},
-        **(_order_of(trials, names) if trials else {}),
+        "metrics": {name: [_metric(values.get(name)) for values in metrics] for name in names},
+        **(_order_of(trials, names, score.ranking_returns(metrics)) if trials else {}),
         **{name: value for name, value in rare.items() if value},
         **(_state_of(statuses) if statuses else {}),
     }
 
 
-def _order_of(trials: Sequence[TrialFiles], names: Sequence[str]) -> dict[str, Any]:
+def _metric(value: float | None) -> Any:
+    """Return a metric as strict JSON has it."""
+    return value if value is None or math.isfinite(value) else strict_json.told_apart(value)
+
+
+def _order_of(trials: Sequence[TrialFiles], names: Sequence[str], returns: Sequence[str]) -> dict[str, Any]:
     """Return which metrics and hyperparameters matter most, and when the last result was written."""
-    returns = score.known_returns(names)
     main = [*returns, *(name for name in main_metrics(names) if name not in returns)]
     scores = scores_of(trials, main[0], "") if main else clip_scores(trials)
     return {

@@ -22,8 +22,8 @@ from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import counted
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.comparison import importances_of, success_of, success_over_runs
-from tune_media.viewing.configurations import short
+from tune_media.viewing.comparison import importances_of, reported, success_of, success_over_runs
+from tune_media.viewing.configurations import NOT_FINITE, short
 from tune_media.viewing.wording import CLEARLY, standing, with_interval
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def lines_of_trials(catalog: Catalog) -> list[list[str]]:
     rows = []
     for trial, value, best in videos.best_first():
         cells = [setting_text(trial, name) for name in params]
-        cells += [] if ranks_by_clip else ["" if value is None else short(value)]
+        told = reported(trial, value, videos.scores.metric)
+        cells += [] if ranks_by_clip else ["" if told is None else short(told)]
         cells += [_rate(trial)] if tells else []
         clips = str(counts[trial.name])
         name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
@@ -143,6 +144,7 @@ def _remark(row: pd.Series[Any]) -> str:
     """Return whether a configuration is the best one or may be, and how many of its trials do not count."""
     told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_clearly_worse"])
     left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
+    left_out += ": not finite" if row["why"] == NOT_FINITE else ""
     return ", ".join(filter(None, [told, left_out]))
 
 

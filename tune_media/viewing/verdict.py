@@ -119,7 +119,8 @@ def _failed(ranking: Sequence[Judged], label: str, sign: int) -> list[str]:
     best = max((sign * entry.mean.value for entry in ranking[:1] if entry.n), default=-math.inf)
     told = []
     for name, entry in zip(names, ranking, strict=True):
-        led = [run.score for run in entry.runs.values() if run.status == FAILED and sign * (run.score or -best) > best]
+        failed = [run.score for run in entry.runs.values() if run.status == FAILED]
+        led = [score for score in failed if best < sign * (score or -best) < math.inf]
         scores = ", ".join(short(score) for score in sorted(led, key=lambda score: -sign * (score or 0)))
         if led:
             told.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from tensorboardX.summary import hparams
 
 from tune_media.values.foreign import shown
 from tune_media.values.metric_names import RETURN_NAMES, main_metrics
+from tune_media.values.number import as_number
 from tune_media.values.secrets import without_secret
 
 _PREFIX = "ray/tune/"  # of all scalars that Ray's logger writes
@@ -45,7 +47,7 @@ class HparamsTable:
             self._has_begun = True
             self._begin(writer, main_metrics(_with_evaluation(flat, evaluates)))
         for name, value in flat.items():
-            if _is_return(name) and isinstance(value, (int, float)) and value == value:
+            if _is_return(name) and math.isfinite(as_number(value)):
                 self.best[name] = max(float(value), self.best.get(name, float("-inf")))
                 writer.add_scalar(f"{_BEST}{name}", self.best[name], global_step=step)
 

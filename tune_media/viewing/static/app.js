@@ -334,7 +334,7 @@
 
     /** Return the score that a trial's card shows: its last one, or the one at the slider's step, with its own step. */
     scoreAt(trial) {
-      if (!this.isEarlier) return { score: trial.score, scoreStep: null };
+      if (!this.isEarlier) return { score: trial.reported, scoreStep: null };
       const { step, value } = this.curves.of.get(trial.id) || { step: [] };
       const at = model.countUpTo(step, this.state.step) - 1;
       return at < 0 ? { score: null, scoreStep: null } : { score: value[at], scoreStep: step[at] };

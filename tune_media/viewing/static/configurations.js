@@ -48,7 +48,7 @@
       .map((one) => narrowed(one, passing));
     const name = state.sort.startsWith("param:") ? state.sort.slice(6) : null;
     const value = (one) => (state.sort === "score" ? one.mean[0] : name && one.names.includes(name) ? one.params[name]
-      : model.valueOf(one.typical, state.sort, passing.get(one.typical)));
+      : model.orderOf(one.typical, state.sort, passing.get(one.typical)));
     const sign = state.descending ? -1 : 1;
     return found.sort((a, b) => model.compare(value(a), value(b), sign) || (a.rank ?? Infinity) - (b.rank ?? Infinity));
   }
@@ -155,7 +155,7 @@
   /** The line above the cards: which configuration is the best, whether that is sure, and why. */
   function Verdict({ app }) {
     const { data, judged, winner } = app;
-    if (!app.state.score && data.metricNames.length > 0 && data.trials.length > 1)
+    if (!app.state.score && data.scoreNames.length > 0 && data.trials.length > 1)
       return html`<section class="winner-line" aria-label="Verdict"><p><button class="link"
         onClick=${() => app.show(tm.bars.Ranking)}>Choose a metric.</button>
         ${" "}Nobody has said which of them tells how good a run is.</p></section>`;

@@ -18,7 +18,7 @@
     const rows = filteredRows(app, filter)
       .filter(({ trial }) => !box || tm.curves.passes(app.curves.of.get(trial.id), box));
     const sign = state.descending ? -1 : 1;
-    const value = ({ trial, clip }) => model.valueOf(trial, state.sort, clip);
+    const value = ({ trial, clip }) => model.orderOf(trial, state.sort, clip);
     rows.sort((a, b) => model.compare(value(a), value(b), sign) || a.trial.number - b.trial.number);
     const meant = rows.length ? null
       : tm.filter.meantValue(filter, app.data.trials.map((trial) => [trial, clipOf(trial, state)]));

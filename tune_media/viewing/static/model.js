@@ -114,7 +114,7 @@
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
     const model = { title: payload.title, verdicts: payload.verdicts || [], params: payload.params, trials,
-      sections: sectionsOf(trials), metricNames: [], main: [], newest: null, pending: 0, unreadable: [],
+      sections: sectionsOf(trials), metricNames: [], scoreNames: [], main: [], newest: null, pending: 0, unreadable: [],
       judged: payload.judged || null, plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
     model.byId = new Map(trials.map((trial) => [trial.id, trial]));
@@ -210,7 +210,9 @@
       iterations = null } = payload;
     const place = new Map(trials.map((id, at) => [id, at]));
     const metricNames = Object.keys(metrics);
-    Object.assign(model, { metricNames, metricsAt: ++changes, main, newest, pending, unreadable, iterations });
+    const scoreNames = metricNames.filter((name) => metrics[name].some(Number.isFinite));
+    Object.assign(model, { metricNames, scoreNames, main, newest, pending, unreadable, iterations });
+    model.metricsAt = ++changes;
     model.rates = model.metricNames.filter((name) => lastPart(name) === SUCCESS_RATE)
       .sort((a, b) => Number(b.startsWith("evaluation/")) - Number(a.startsWith("evaluation/")));
     const isKnown = new Set(model.params);
@@ -222,7 +224,7 @@
       const at = place.get(trial.id);
       trial.metrics = byName();
       if (at == null) continue;
-      for (const name of model.metricNames) trial.metrics[name] = metrics[name][at];
+      for (const name of model.metricNames) trial.metrics[name] = tm.filter.read(metrics[name][at]);
       if (status) [trial.status, trial.error] = status[at];
     }
   }
@@ -265,25 +267,26 @@
 
   /** Return the scores that can be chosen: the known returns first, then the best clip, then every other metric. */
   function scoresOf(model, section) {
-    const names = new Set(model.metricNames);
+    const names = new Set(model.scoreNames);
     const known = [...labels.keys()].filter((name) => names.has(name));
     if (section === "train")
       known.sort((a, b) => Number(a.startsWith("evaluation")) - Number(b.startsWith("evaluation")));
     const hasReturns = model.trials
       .some((trial) => [...trial.groups.values()].some((clips) => clips.some((clip) => clip.return != null)));
     const clip = hasReturns ? [CLIP_SCORE] : [];
-    return [...new Set([...known, ...clip, ...model.main.filter((name) => names.has(name)), ...model.metricNames])];
+    return [...new Set([...known, ...clip, ...model.main.filter((name) => names.has(name)), ...model.scoreNames])];
   }
 
   const scoreLabel = (name) => (name === CLIP_SCORE ? "best return of a clip" : labels.get(name) || name);
   const isSmallerBetter = (name) => SMALLER_IS_BETTER.test(lastPart(name));
 
-  /** Return a trial's score, or null; an abandoned trial has none. */
+  /** Return a trial's score, or null; an abandoned trial has none, nor has one whose metric is not finite. */
   function scoreOf(trial, name, section) {
     if (!name || trial.abandoned) return null;
-    if (name === CLIP_SCORE) return highestReturn(trial, section);
-    return trial.metrics[name] ?? null;
+    return name === CLIP_SCORE ? highestReturn(trial, section) : finite(trial.metrics[name]);
   }
+
+  const finite = (value) => (Number.isFinite(value) ? value : null);
 
   /** Return the highest return of a trial's clips in a section, under any key; not of rolled back ones if possible. */
   function highestReturn(trial, section) {
@@ -307,7 +310,10 @@
   /** Give each trial its score and rank; of equal ones the first is ahead, and those that failed have no rank. */
   function rank(trials, name, section, smallerIsBetter) {
     const sign = smallerIsBetter ? 1 : -1;
-    for (const trial of trials) trial.score = scoreOf(trial, name, section);
+    for (const trial of trials) {
+      trial.score = scoreOf(trial, name, section);
+      trial.reported = trial.score ?? (trial.abandoned ? null : trial.metrics[name] ?? null); // also NaN and infinity
+    }
     const scored = trials.filter((trial) => trial.score != null && !isFailed(trial))
       .sort((a, b) => sign * (a.score - b.score));
     for (const trial of trials) trial.rank = null;
@@ -316,16 +322,23 @@
 
   /** Return a trial's last success rate, [rate, low, high], if possible of an evaluation; null if it has none. */
   function successOf(trial, { rates = [] }) {
-    const name = trial.abandoned ? null : rates.find((one) => trial.metrics[one] != null);
-    return name ? [name, `${name}_low`, `${name}_high`].map((one) => trial.metrics[one]) : null;
+    const name = trial.abandoned ? null : rates.find((one) => finite(trial.metrics[one]) != null);
+    return name ? [name, `${name}_low`, `${name}_high`].map((one) => finite(trial.metrics[one])) : null;
   }
 
-  /** Return the value by which a trial is sorted or filtered; `clip` is the one that it shows. */
+  /** Return the value by which a trial is filtered, and that the table shows; `clip` is the one that it shows. */
   function valueOf(trial, name, clip) {
     if (name.startsWith("param:")) return trial.params[name.slice(6)];
+    if (name === "score") return trial.reported ?? null;
     if (OWN_NAMES.includes(name)) return trial[name] ?? null;
     if (name.startsWith("clip:")) return clip?.[name.slice(5)] ?? null;
     return trial.metrics[name.replace(/^metric:/, "")] ?? null;
+  }
+
+  /** Return the value by which a trial is sorted: a metric that is not finite ranks nothing. */
+  function orderOf(trial, name, clip) {
+    const value = valueOf(trial, name, clip);
+    return typeof value === "number" && !name.startsWith("param:") ? finite(value) : value;
   }
 
   /** Compare two values of any type; missing ones come last in both directions. */
@@ -389,7 +402,7 @@
   tm.model = {
     memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
     clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rangeOf, roomy, rank, successOf, valueOf,
-    compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText, pairsOf,
-    lastPart, configurationTitle, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
+    orderOf, compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText,
+    pairsOf, lastPart, configurationTitle, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

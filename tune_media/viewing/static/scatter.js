@@ -308,7 +308,7 @@
     return html`<div class="peek" style=${side} role="status">
       ${clip && html`<${PeekClip} key=${clip.url} clip=${clip} />`}
       <p><i class="swatch" style=${{ background: color }}></i><b>${titleOf(trial)}</b></p>
-      <p>${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>
+      <p>${model.scoreLabel(app.state.score)} <b>${number(trial.reported)}</b>
         ${trial.rank && html` <span class="rank">#${trial.rank}</span>`}</p>
       ${model.isFailed(trial) && html`<p class="problem">failed${trial.error && `: ${trial.error}`}</p>`}
     </div>`;

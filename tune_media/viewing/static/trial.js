@@ -158,7 +158,7 @@
           ${trial.rank && trial !== app.winner && html`<span class="rank">#${trial.rank}</span>`}</h2>
         <p class="muted" title=${trial.name}>${trial.shownName}
           ${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}
-          ${trial.score != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.score)}</b>`}
+          ${trial.reported != null && html` · ${model.scoreLabel(app.state.score)} <b>${number(trial.reported)}</b>`}
           ${app.hasClips && ` · ${plural(trial.clipCount, "clip")}`}</p>
         ${model.isFailed(trial) && html`<p class="problem"><b>Failed</b>${trial.error && `: ${trial.error}`}</p>`}
       </div>

@@ -37,6 +37,7 @@
   function number(value) {
     if (value == null) return "–";
     if (typeof value !== "number") return String(value);
+    if (!Number.isFinite(value)) return tm.filter.shown(value);
     if (Number.isInteger(value)) return value.toLocaleString("en-US");
     const size = Math.abs(value);
     if (size >= 1e6 || size < 1e-3) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
@@ -216,7 +217,8 @@
 
     shouldComponentUpdate(props, state) {
       if (Object.keys(state).some((name) => state[name] !== this.state[name])) return true;
-      return Boolean(state.isVisible) && this.constructor.SHOWN.some((name) => props[name] !== this.props[name]);
+      const isOther = (name) => !Object.is(props[name], this.props[name]);
+      return Boolean(state.isVisible) && this.constructor.SHOWN.some(isOther);
     }
 
     /** The card of a trial and the clip that it shows; `facts` returns what is under the clip. */
