@@ -12,7 +12,7 @@ from tests.support.commands import command
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_snapshot
 from tune_media.values.episodes import success_rate
-from tune_media.viewing.comparison import success_over_runs
+from tune_media.viewing.comparison import success_rates
 from tune_media.viewing.table import configuration_table
 
 RETURNS = {0.1: [10.0, 12.0, 11.0, 30.0], 0.2: [20.0, 21.0, 19.0, 22.0]}  # the best run has the worse configuration
@@ -213,7 +213,8 @@ def test_list_has_the_success_rate_of_a_configuration_as_the_page(tmp_path):
     catalog = tm.load(tmp_path)
     head, best, other = configuration_table(catalog, width=200).split("\n")
     assert head.split()[-1] == "success"
-    rate = success_over_runs(catalog.trials[2:])
+    rate = success_rates(catalog.trials, catalog.judged)[0]
+    assert rate.high <= 1
     assert f"{rate.value:.3g} [{rate.low:.3g}, {rate.high:.3g}]  best" in best
     assert "[" not in other
 
@@ -235,7 +236,7 @@ def test_a_success_rate_is_compared_like_any_metric(tmp_path):
     catalog = tm.load(tmp_path / "exp")
     table = catalog.compare(metric="success_rate")
     assert list(table["mean"]) == pytest.approx([1.0, 39 / 40, 61 / 120])
-    assert np.isnan(table["low"][:2]).all()  # three equal runs, of whose episodes nothing is known
+    assert table["low"][0] < table["mean"][0] == table["high"][0] == 1  # three equal runs of 40 episodes each
     assert list(table["not_clearly_worse"]) == [False, True, True]
     assert list(table["why"])[1:] == ["few_equal", "close"]
     truth = tm.load(tmp_path / "exp").compare(metric="evaluation/env_runners/custom_metrics/success_rate")

@@ -86,7 +86,7 @@ def test_the_best_of_those_that_trained_as_long_is_clear():
 
 def test_configurations_of_one_run_beside_others_are_not_judged():
     groups = [Configuration({"lr": lr}, [2 * lr, 2 * lr + 1]) for lr in range(2)] + [Configuration({"lr": 2}, [4])]
-    runs = [Run(9.0), Run(9.1), Run(3.0), Run(3.1), Run(5.0, "running")]
+    runs = [Run(9.0), Run(9.1), Run(3.0), Run(3.1), Run(5.0, status="running")]
     assert (
         said_of(judge(groups, runs)).sentence
         == "Clearly the best of the 2 that can be judged: lr 0. 1 cannot: one run."
@@ -100,7 +100,7 @@ def test_configurations_of_one_run_beside_others_are_not_judged():
 
 def test_failed_runs_that_were_ahead_are_named_with_their_last_score():
     groups = [Configuration({"lr": 0}, [0, 1]), Configuration({"lr": 1}, [2, 3]), Configuration({"lr": 2}, [4])]
-    runs = [Run(7.8), Run(7.9), Run(15.5, "failed"), Run(3.0), Run(1.0, "failed")]
+    runs = [Run(7.8), Run(7.9), Run(15.5, status="failed"), Run(3.0), Run(1.0, status="failed")]
     ranking = judge(groups, runs)
     assert "1 run of lr 1 failed while ahead: its last the return was 15.5." in said_of(ranking).why
     assert [entry.set_apart for entry in ranking] == ["", "one_run", "failed"]

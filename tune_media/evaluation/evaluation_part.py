@@ -21,7 +21,8 @@ from tune_media.experiment import params as hyperparameters
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay import playing
 from tune_media.replay.tape import Tape
-from tune_media.values.episodes import SUCCESS_RATE, success_rate, summarized
+from tune_media.values.episodes import success_rate, summarized
+from tune_media.values.rates import SUCCESS_RATE
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import without_secret
 from tune_media.viewing import inference

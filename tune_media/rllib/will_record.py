@@ -14,7 +14,7 @@ from tune_media.rllib.replies import Unfinished
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.selection import Selector
 from tune_media.values.episode_record import EpisodeRecord
-from tune_media.values.episodes import SUCCESS_RATE
+from tune_media.values.rates import SUCCESS_RATE
 from tune_media.values.secrets import error_text
 
 _NUMBERS = ("episode_return", "episode_length", "env_steps", "training_iteration", "weights_version", "finished_at")

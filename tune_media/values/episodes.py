@@ -18,15 +18,13 @@ from typing_extensions import override
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.histogram import Histogram
 from tune_media.values.medium import Medium, joined, new_id
-from tune_media.values.rates import wilson
+from tune_media.values.rates import SUCCESS_RATE, wilson
 from tune_media.values.strict_json import json_bytes
 
 STATISTICS = ("avg", "sum", "min", "max", "last")
 """The statistics of a running value, in the names of metrics: ``<name>_avg``."""
 UNKNOWN = "unknown"
 """The episode id of values that cannot be assigned to one episode."""
-SUCCESS_RATE = "success_rate"
-"""The metric of a round: the share of its episodes that succeeded."""
 MAX_ROUND_POINTS = 2_000_000
 """The most values that all series of one round hold, on one env runner or in an Algorithm's result: 16 MB."""
 MAX_TAPE_BYTES = 16 * 2**20

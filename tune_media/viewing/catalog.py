@@ -188,7 +188,12 @@ class Catalog(Sequence[CatalogRow]):
 
         ``print(catalog.verdict.sentence)``
         """
-        return comparison.verdict_on(self.trials, self._judged(None, None, "max", None), self.scores.label)
+        return comparison.verdict_on(self.trials, self.judged, self.scores.label)
+
+    @property
+    def judged(self) -> list[Judged]:
+        """The configurations as their scores judge them, the best first; ``compare`` returns them as a table."""
+        return self._judged(None, None, "max", None)
 
     def best(self, by: str | None = None, mode: str = "max") -> CatalogRow | None:
         """Return the best clip of the winner, or the row with the best value of a field; None if there is none.

@@ -14,14 +14,13 @@ from tune_media.experiment import evaluations
 from tune_media.experiment.params import Absent, setting_of
 from tune_media.experiment.status import TRIAL_FAILED, UNENDED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.values import checks, score
-from tune_media.values.episodes import SUCCESS_RATE
+from tune_media.values import checks, rates, score
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.safe_names import full_name
 from tune_media.viewing.configurations import FAILED, NOT_FINITE, RUNNING, Judged, Run, configurations, judge
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
-from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate, estimate
+from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate
 from tune_media.viewing.score_tables import run_scores
 from tune_media.viewing.statistics import interquartile
 from tune_media.viewing.verdict import Verdict, verdict
@@ -140,7 +139,7 @@ def _runs(
     """Return the run of each trial, with what its episodes say of its score if that is a metric."""
     of_status = {TRIAL_FAILED: FAILED, **dict.fromkeys(UNENDED, RUNNING)}
     runs = [
-        Run(reported(trial, score, metric), of_status.get(status.word, ""), number=trial.number)
+        Run(reported(trial, score, metric), status=of_status.get(status.word, ""), number=trial.number)
         for trial, status, score in zip(trials, statuses, scores, strict=True)
     ]
     counting = [run.score if run.counts else None for run in runs]
@@ -176,46 +175,39 @@ def curve_of(trial: TrialFiles, metric: str) -> Curve:
     return [step for step, _ in pairs], [value for _, value in pairs]
 
 
-def is_rate(metric: str) -> bool:
-    """Return whether a metric is a success rate.
-
-    >>> is_rate("evaluation/env_runners/custom_metrics/success_rate"), is_rate("success_rate_low")
-    (True, False)
-    """
-    return metric.rpartition("/")[2] == SUCCESS_RATE
-
-
 def success_of(trial: TrialFiles) -> tuple[float, float, float]:
     """Return the success rate of a trial's last evaluation, or of its training, with its interval; NaN if unknown."""
-    metrics = score.finite_numbers(trial.last_metrics)
-    names = sorted(filter(is_rate, metrics))
-    if not names or trial.is_abandoned:
+    name = None if trial.is_abandoned else _rate_of([trial])
+    if name is None:
         return math.nan, math.nan, math.nan
-    name = next((metric for metric in names if metric.startswith("evaluation/")), names[0])
+    metrics = score.finite_numbers(trial.last_metrics)
     return metrics[name], metrics.get(f"{name}_low", math.nan), metrics.get(f"{name}_high", math.nan)
 
 
-def success_over_runs(trials: Sequence[TrialFiles]) -> Estimate | None:
-    """Return the mean success rate of runs with its interval, see ``with_chance``; of one run Wilson's.
+def _rate_of(trials: Sequence[TrialFiles]) -> str | None:
+    """Return the name of the success rate of the last evaluation, or of the training; None if there is none."""
+    names = {name for trial in trials for name in filter(rates.is_rate, score.finite_numbers(trial.last_metrics))}
+    return min(names, key=lambda name: (not name.startswith("evaluation/"), name), default=None)
 
-    >>> success_over_runs([])
+
+def success_rates(trials: Sequence[TrialFiles], ranking: Sequence[Judged]) -> list[Estimate | None]:
+    """Return the mean success rate over the runs of each configuration that count; of one run Wilson's interval.
+
+    >>> success_rates([], [])
+    []
     """
-    rates = [rate_of_run for trial in trials if not math.isnan((rate_of_run := success_of(trial))[0])]
-    if len(rates) < 2:
-        return Estimate(*rates[0]) if rates else None
-    mean = estimate(np.array([[rate] for rate, *_ in rates]))
-    return mean if any(math.isnan(low) for _, low, _ in rates) else with_chance(mean, rates)[0]
+    counting = {number for entry in ranking for number, run in entry.runs.items() if run.counts}
+    name = _rate_of([trials[number] for number in counting]) or ""
+    scores = [value if n in counting else None for n, value in enumerate(last_scores(trials, name))]
+    runs = [Run(*of_one) for of_one in zip(scores, run_scores(trials, name, scores), strict=True)]
+    by_rate = {id(entry.configuration): entry for entry in judge([entry.configuration for entry in ranking], runs)}
+    return [_mean_rate(trials, by_rate[id(entry.configuration)]) for entry in ranking]
 
 
-def with_chance(mean: Estimate, runs: Sequence[tuple[float, float, float]]) -> tuple[Estimate, float, float]:
-    """Return a mean success rate with room for the chance in the episodes, and how far that reaches down and up.
-
-    Wilson's intervals of the runs are combined by the method of variance estimates recovery, as Newcombe combines two.
-    """
-    down = math.hypot(*(rate - low for rate, low, _ in runs)) / len(runs)
-    up = math.hypot(*(high - rate for rate, _, high in runs)) / len(runs)
-    rate = mean.value
-    return Estimate(rate, max(0.0, min(mean.low, rate - down)), min(1.0, max(mean.high, rate + up))), down, up
+def _mean_rate(trials: Sequence[TrialFiles], entry: Judged) -> Estimate | None:
+    if entry.typical is None:
+        return None
+    return entry.mean if entry.n > 1 else Estimate(*success_of(trials[entry.typical]))
 
 
 def importances_of(

@@ -50,20 +50,20 @@ class Run:
 
     Attributes:
         score: Its last score, also if it failed; None if it has none.
+        episodes: What its episodes say of the score.
         status: ``running`` if it has not ended, ``failed``, or empty.
         step: How long it had trained when it got the score; None if nobody knows.
         number: Its number in Tune's id; None if it has none.
-        episodes: What its episodes say of the score.
 
-    >>> Run(3.0).counts, Run(3.0, FAILED).counts, Run(math.nan).counts
+    >>> Run(3.0).counts, Run(3.0, status=FAILED).counts, Run(math.nan).counts
     (True, False, False)
     """
 
     score: float | None
+    episodes: RunScores | None = None
     status: str = ""
     step: float | None = None
     number: int | None = None
-    episodes: RunScores | None = None
 
     @property
     def counts(self) -> bool:

@@ -13,7 +13,8 @@ import numpy as np
 
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.viewing.comparison import Curve, curve_of, is_rate, judged, last_scores, with_chance
+from tune_media.values import rates
+from tune_media.viewing.comparison import Curve, curve_of, judged, last_scores
 from tune_media.viewing.configurations import Configuration
 from tune_media.viewing.inference import Estimate, Scores, estimate
 from tune_media.viewing.statistics import interquartile
@@ -123,7 +124,7 @@ class Curves:
             ValueError: No trial has a hyperparameter of ``by``.
         """
         scores = last_scores(trials, metric)
-        names = [metric, f"{metric}_low", f"{metric}_high"] if is_rate(metric) and not iqm else [metric]
+        names = [metric, f"{metric}_low", f"{metric}_high"] if rates.is_rate(metric) and not iqm else [metric]
         curves, *ends = [self.each(trials, name) for name in names]
         ranking = [
             (entry.configuration, runs)
@@ -172,9 +173,11 @@ def _mean_curve(
         columns = columns[:1]  # not all runs have the ends
     steps, values = _aligned([curve for column in columns for curve in column], most)
     tables = values.reshape(len(columns), len(runs), -1)
-    means = [interquartile(scores) if iqm else estimate(scores) for scores in tables[0].T]
-    if len(columns) > 1 and len(runs) > 1:
-        means = [with_chance(mean, tables[..., at].T.tolist())[0] for at, mean in enumerate(means)]
+    if len(columns) > 1:
+        totals = [max(1, min(rates.total_of(*ends) for ends in table)) for table in tables.T.tolist()]
+        means = [estimate(row, (0.0, 1.0), total) for row, total in zip(tables[0].T, totals, strict=True)]
+    else:
+        means = [interquartile(scores) if iqm else estimate(scores) for scores in tables[0].T]
     return MeanCurve(configuration, runs, steps.tolist(), means, max(own[-1] for own, _ in columns[0]))
 
 

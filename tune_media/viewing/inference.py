@@ -257,19 +257,21 @@ def _compare(
     return found if found.why or np.all(tells) else found._replace(why=FEW_EQUAL)
 
 
-def estimate(scores: Scores) -> Estimate:
+def estimate(scores: Scores, bounds: tuple[float, float] | None = None, episodes: int = 1) -> Estimate:
     """Return the mean of the scores of some runs, with Student's t interval over the runs.
 
     Args:
         scores: The scores, of shape (runs,) or (runs, tasks). The interval is stratified: tasks of different height do
             not widen it.
+        bounds: See ``infer``.
+        episodes: Of how many each score is the mean, which counts if there are bounds.
 
     >>> estimate(np.array([1.0, 2.0, 3.0])).value, estimate(np.array([1.0])).high
     (2.0, nan)
     """
-    sample = Sample((scores[:, None] if scores.ndim == 1 else scores)[None])
+    sample = Sample((scores[:, None] if scores.ndim == 1 else scores)[None], episodes=episodes)
     with np.errstate(over="ignore", invalid="ignore"):  # of a score near the largest number: it has no interval
-        low, high = _own_interval(sample, None)[:, 0].tolist()
+        low, high = _own_interval(sample, bounds)[:, 0].tolist()
     return Estimate(float(np.mean(scores)), low, high)
 
 

@@ -31,10 +31,9 @@ from tune_media.viewing.comparison import (
     importances_of,
     judged,
     last_scores,
-    success_over_runs,
+    success_rates,
     verdict_on,
 )
-from tune_media.viewing.configurations import Judged
 from tune_media.viewing.importance import by_importance
 from tune_media.viewing.inference import Estimate
 
@@ -282,18 +281,13 @@ def configurations_payload(
                 "typical": None if entry.typical is None else trials[entry.typical].id,
                 "mean": _ends(entry.mean),
                 "behind": entry.ahead and _ends(Estimate(entry.ahead.value, entry.ahead.low, entry.ahead.high)),
-                "success": (rate := success_over_runs(_counting(entry, trials))) and _ends(rate),
+                "success": rate and _ends(rate),
             }
-            for entry in ranking
+            for entry, rate in zip(ranking, success_rates(trials, ranking), strict=True)
         ],
         "verdict": {**vars(said), "sentence": said.sentence},
         "importance": [[entry.name, *_ends(Estimate(entry.share, entry.low, entry.high))] for entry in importance],
     }
-
-
-def _counting(entry: Judged, trials: Sequence[TrialFiles]) -> list[TrialFiles]:
-    """Return the runs of a configuration that count."""
-    return [trials[number] for number in entry.configuration.trials if number not in entry.left_out]
 
 
 def _ends(estimate: Estimate) -> list[float | None]:

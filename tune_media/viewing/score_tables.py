@@ -20,6 +20,7 @@ import numpy as np
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.episode_files import parquet_name
 from tune_media.storage.passed_over import warn_passed_over
+from tune_media.values import rates
 from tune_media.values.metric_names import RETURN_NAMES
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
@@ -57,9 +58,9 @@ class RunScores:
         >>> RunScores.of([(1, 4.0), (1, 6.0), (2, 9.0)], 8.0).by_seed
         {1: 6.0, 2: 10.0}
         """
-        is_binary = bool(values) and all(value in (0.0, 1.0) for _, value in values)
-        if not values or any(seed is None for seed, _ in values):
-            return cls({}, max(1, len(values)), is_binary, step)
+        is_binary = all(value in (0.0, 1.0) for _, value in values)
+        if any(seed is None for seed, _ in values):
+            return cls({}, len(values), is_binary, step)
         by_seed: dict[int, list[float]] = defaultdict(list)
         for seed, value in values:
             by_seed[int(seed or 0)].append(value)
@@ -82,7 +83,17 @@ def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float
     found = next((entry for entry in _candidates(first, metric) if all(_is_mean(run, *entry) for run in runs)), None)
     place, name = found or _by_name(first, metric) or (("", ""), "")
     of_run = iter(runs)
-    return [RunScores({}) if score is None else _scores_of(next(of_run), place, name) for score in scores]
+    return [
+        RunScores({}) if score is None else _scores_of(next(of_run), place, name) or _of_rate(trial, metric)
+        for trial, score in zip(trials, scores, strict=True)
+    ]
+
+
+def _of_rate(trial: TrialFiles, metric: str) -> RunScores:
+    """Return what a rate's own interval says of it: of how many episodes it is, which are not there."""
+    ends = [trial.last_metrics.get(f"{metric}{end}", math.nan) for end in ("", "_low", "_high")]
+    total = rates.total_of(*ends) if rates.is_rate(metric) else 0
+    return RunScores({}, max(1, total), is_binary=total > 0)
 
 
 def _held(trial: TrialFiles) -> _Reports:
@@ -164,10 +175,11 @@ def _is_mean(run: tuple[_Reports, float], place: _Place, name: str) -> bool:
     return bool(values) and math.isclose(float(np.mean(values)), run[1], rel_tol=_EQUAL)
 
 
-def _scores_of(run: tuple[_Reports, float], place: _Place, name: str) -> RunScores:
+def _scores_of(run: tuple[_Reports, float], place: _Place, name: str) -> RunScores | None:
     (step, rows), score = run[0].get(place, (None, [])), run[1]
     values = [(row["seed"], value) for row, value in zip(rows, _values(rows, name), strict=True)]
-    return RunScores.of([pair for pair in values if math.isfinite(pair[1])], score, step)
+    known = [pair for pair in values if math.isfinite(pair[1])]
+    return RunScores.of(known, score, step) if known else None
 
 
 def leads_of(

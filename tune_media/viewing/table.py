@@ -22,7 +22,7 @@ from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import counted
 from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
-from tune_media.viewing.comparison import importances_of, reported, success_of, success_over_runs
+from tune_media.viewing.comparison import importances_of, reported, success_of, success_rates
 from tune_media.viewing.configurations import NOT_FINITE, short
 from tune_media.viewing.wording import CLEARLY, standing, with_interval
 
@@ -120,8 +120,7 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     params = [name for name in table.columns if name.startswith("config/")]
     names = [name.removeprefix("config/") for name in params]
     by_name = {trial.name: trial for trial in catalog.trials}
-    counting = [[by_name[n] for n in row["trials"] if n not in row["left_out"]] for _, row in table.iterrows()]
-    rates = [success_over_runs(trials) for trials in counting]
+    rates = success_rates(catalog.trials, catalog.judged)
     tells = any(rates)
     head = [*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
     lines = [[*head, *(["success"] if tells else []), ""]]

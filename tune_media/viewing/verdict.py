@@ -119,9 +119,9 @@ def _failed(ranking: Sequence[Judged], label: str, sign: int) -> list[str]:
     best = max((sign * entry.mean.value for entry in ranking[:1] if entry.n), default=-math.inf)
     told = []
     for name, entry in zip(names, ranking, strict=True):
-        failed = [run.score for run in entry.runs.values() if run.status == FAILED]
-        led = [score for score in failed if best < sign * (score or -best) < math.inf]
-        scores = ", ".join(short(score) for score in sorted(led, key=lambda score: -sign * (score or 0)))
+        failed = [run.score for run in entry.runs.values() if run.status == FAILED and run.score is not None]
+        led = [score for score in failed if best < sign * score < math.inf]
+        scores = ", ".join(short(score) for score in sorted(led, key=lambda score: -sign * score))
         if led:
             told.append(
                 f"{counted(len(led), 'run')} of {_cut(name)} failed while ahead: its last {label} was {scores}."
