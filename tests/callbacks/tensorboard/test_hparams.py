@@ -46,11 +46,11 @@ def test_returns_are_the_first_columns_the_best_before_the_last(writer):
 
 def test_the_best_return_is_a_curve_that_never_falls_and_outlives_a_restore(writer):
     table = HparamsTable({"lr": 0.1}, {RETURN: 4.0})
-    for step, value in enumerate((3.0, 9.0, float("nan"), 5.0)):
+    for step, value in enumerate((3.0, 9.0, float("nan"), float("inf"), 5.0)):
         table.add(writer, {RETURN: value}, step)
     writer.file_writer.flush()
     events = tensorboard_events(writer.logdir)
-    assert [(event.step, event.value) for event in events.Scalars(f"best/{RETURN}")] == [(0, 4.0), (1, 9.0), (3, 9.0)]
+    assert [(event.step, event.value) for event in events.Scalars(f"best/{RETURN}")] == [(0, 4.0), (1, 9.0), (4, 9.0)]
     assert table.best == {RETURN: 9.0}
 
 
