@@ -15,9 +15,9 @@ from tune_media.values.problems import remedy
 
 @click.command(cls=Command, short_help="Run a real sweep, and see what is recorded.")
 @click.option("--storage", default="~/ray_results", show_default=True, help="Folder for results.")
-@click.option("--iterations", default=8, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
+@click.option("--iterations", default=6, show_default=True, type=click.IntRange(2), help="Iterations of each trial.")
 def demo(storage: str, iterations: int) -> Outcome:
-    """Run a real sweep of four PPO trials on CartPole and say where to look.
+    """Run a real sweep of six PPO trials on CartPole and say where to look.
 
     Example: tune-media demo
     """
@@ -27,9 +27,10 @@ def demo(storage: str, iterations: int) -> Outcome:
     from tune_media.viewing.table import in_lines
 
     text = (
-        "The demo trains four PPO agents on CartPole-v1 (two learning rates, two discount factors), evaluates each of "
-        f"them {iterations // 2} times, and records the best, the worst and the first episode of each evaluation. It "
-        f"takes a minute or two on 2 cores, and needs no GPU and no network. Results go to {storage}."
+        "The demo trains six PPO agents on CartPole-v1 (two learning rates, three seeds each), evaluates each of "
+        f"them {iterations // 2} times on the same seeds, and records the best, the worst and the first episode of "
+        f"each evaluation. It takes a minute or two on 2 cores, and needs no GPU and no network. "
+        f"Results go to {storage}."
     )
     click.echo(f"{in_lines(text)}\n")
 
@@ -51,7 +52,7 @@ def demo(storage: str, iterations: int) -> Outcome:
         problem = "the demo recorded no clip; " + remedy("run `tune-media doctor CartPole-v1`.")
         return Outcome(facts, lines, problem=problem)
     lines.append(f"\n{in_lines(catalog.verdict.sentence)}")
-    lines.append(f"{in_lines('See the four trials side by side, the best first:')}\n")
+    lines.append(f"{in_lines('See the six trials side by side, the best first:')}\n")
     return Outcome(facts, [*lines, f"    {watch}\n"])
 
 
