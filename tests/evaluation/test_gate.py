@@ -276,7 +276,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
     passed = gate("-o", "b", "--margin", "9", "--json", runner=split_runner)
     assert passed.exit_code == 0, passed.output
     found = json.loads(passed.stdout)
-    assert (found["v"], found["verdict"], found["conditions"][0]["lost"]) == (1, "pass", 0)
+    assert (found["v"], found["verdict"], found["conditions"][0]["lost"]) == (2, "pass", 0)
     assert found["conditions"][0]["difference"] == pytest.approx(-3)
     assert gate("-o", "b", "--margin", "9", "--anew").exit_code == 0
     assert gate("--seeds", "0:3", "-o", "c").exit_code == 3

@@ -108,7 +108,7 @@ def _how_played(checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
 
 
 def _about_best(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
-    """Yield which checkpoint is the best, and how sure that is."""
+    """Yield which checkpoint is the best, and whether that is clear."""
     which = f"With {best.condition}, the best" if best.condition else "The best"
     yield f"{which} is {best.trial} ({best.checkpoint}): {value_of(best)}{_how_sure(best, checkpoints)}."
     if not math.isnan(best.success_rate):
@@ -125,7 +125,7 @@ def _others(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint
 
 
 def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
-    """Return how sure it is that the best one is better than the others under its condition."""
+    """Return whether the best one is clearly better than the others under its condition."""
     others = _others(best, checkpoints)
     close = sum(row.is_not_clearly_worse for row in others)
     return f"; on the same seeds, {wording.others_worse(close, len(others))}" if others else ""

@@ -140,7 +140,7 @@ class Gate:
     def facts(self) -> dict[str, Any]:
         """Return what ``gate.json`` has, and ``--json`` prints with ``page``.
 
-        ``v`` (1), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
+        ``v`` (2), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
         ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
         (that it took), means ``base`` and ``candidate``, ``difference`` (how much better the candidate is), ``low``,
         ``high``, ``margin``, ``lost`` and ``won`` (numbers of seeds that differ by more than the margin),

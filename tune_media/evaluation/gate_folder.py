@@ -19,7 +19,7 @@ from tune_media.values import checks, strict_json
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import safe_name
 
-VERSION = 1
+VERSION = 2
 PAGE = "index.html"
 _FILE = "gate.json"
 _EPISODES = re.compile(rf"(base|candidate)(_.*)?|{episode_files.RECIPE_FOLDER}")

@@ -152,7 +152,7 @@
 
   ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "size", "ticked"];
 
-  /** The line above the cards: which configuration is the best, whether that is sure, and why. */
+  /** The line above the cards: which configuration is the best, whether that is clear, and why. */
   function Verdict({ app }) {
     const { data, judged, winner } = app;
     if (!app.state.score && data.scoreNames.length > 0 && data.trials.length > 1)
