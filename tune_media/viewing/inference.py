@@ -447,7 +447,8 @@ def _own_interval(sample: Sample, bounds: tuple[float, float] | None, *, are_pol
     if not has_seeds:
         count = sample.episodes * sample.runs
         apart = _OverSeeds(mean, zero, _wider(zero, count, 1, bounds), zero, count)
-    if sample.runs < 2 and not (are_policies and has_seeds):
+    has_one_seed = sample.has_seeds and np.isfinite(sample.table).any((0, 1)).sum() == 1  # runs share its luck
+    if has_one_seed or (sample.runs < 2 and not (are_policies and has_seeds)):
         return nothing
     variance, freedom = _between_runs(sample)
     of_seeds = apart.wider if bounds else apart.variance
