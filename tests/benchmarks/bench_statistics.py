@@ -1,172 +1,309 @@
-"""Coverage, error and power of what is said of configurations: python -m tests.benchmarks.bench_statistics.
+"""How often «clearly» is wrong, and intervals hold: python -m tests.benchmarks.bench_statistics.
 
-Scores are drawn from configurations whose true means are known. Beside ours stand the percentile bootstrap of the mean,
-which is rliable's, SciPy's Welch test of each pair, and Tukey's test, which is of all pairs.
+Scores of many sweeps are drawn from configurations whose true means are known. *Wrong*: of 100 sweeps, in how many the
+best one is called so clearly although another one is as good: all are equal, or two are and the others far behind.
+*Together*: all printed differences to the best hold, of equal ones, and with one ahead by two deviations. *Found*: one
+that is ahead by 1, 2, 3 deviations of a run's mean is clearly the best (of policies: of the difference of two; of
+success: of a run on the logit). With ``--cells``, each cell has a line; else each group has its worst numbers.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-from collections.abc import Callable, Sequence
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
-from tune_media.viewing.inference import Sample, Scores, estimate, infer
-from tune_media.viewing.verdict import far_runs
+from tune_media.viewing.configurations import Configuration, Run, judge
+from tune_media.viewing.inference import Answer, Sample, Scores, infer
 
-Draw = Callable[[np.random.Generator, tuple[int, ...]], Scores]
-FAR = -99
-
-
-def collapsing(random: np.random.Generator, shape: tuple[int, ...]) -> Scores:
-    """Draw runs of which one in five collapses, ten deviations below the others; their mean is zero."""
-    return np.where(random.random(shape) < 0.2, -10.0, 0.0) + random.standard_normal(shape) + 2
+WRONG, TOGETHER = 6.0, 93.0  # percent: at most, at least
+Random = np.random.Generator
+ALONE, MIXED, SHARED, PLAIN = (1.0, 0.0, 0.0, 0.0), (1.0, 2.0, 1.0, 1.0), (0.3, 2.0, 1.0, 0.5), (1.0, 1.0, 0.0, 1.0)
+POLICY, ODDS, COIN = (0.0, 2.0, 1.0, 1.0), (1.0, 1.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+NOISIER, CAPPED = "noisier", "capped"
 
 
-RETURNS: dict[str, Draw] = {
-    "normal": lambda random, shape: random.standard_normal(shape),
-    "heavy tails (t, 3)": lambda random, shape: random.standard_t(3, shape) / 3**0.5,
-    "skewed (exponential)": lambda random, shape: random.exponential(size=shape) - 1,
-    "skewed (less exponential)": lambda random, shape: 1 - random.exponential(size=shape),
-    "one in five collapses": collapsing,
+@dataclass(frozen=True)
+class Cell:
+    """One kind of sweep.
+
+    Attributes:
+        kind: How runs differ, or a success rate: ``p.8``. ``alike.6``: runs of a configuration solve the same seeds.
+        runs: The number of runs of each configuration.
+        seeds: The number of evaluation seeds that all share; 0: a run has one score.
+        deviations: Of runs, of seeds, of a configuration on a seed, and of the rest; of success on the logit.
+        few: How many of the seeds the last configuration has, if not all.
+    """
+
+    kind: str
+    runs: tuple[int, ...]
+    seeds: int = 0
+    deviations: tuple[float, float, float, float] = ALONE
+    few: int | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.kind[0] == "p" or self.kind.startswith("alike")
+
+    @property
+    def can_be_better(self) -> bool:
+        """Whether a configuration can be ahead of the others."""
+        return not self.kind.startswith("alike") and self.kind != "p1.0"
+
+    @property
+    def deviation(self) -> float:
+        """The deviation that a better one is ahead by."""
+        of_run, _, of_both, rest = self.deviations
+        if self.is_success:
+            return 1.0
+        if max(self.runs) == 1 and self.seeds:
+            return math.sqrt(2 * (of_both**2 + rest**2) / self.seeds)
+        return math.sqrt(of_run**2 + (rest**2 / self.seeds if self.seeds else 0))
+
+    def __str__(self) -> str:
+        runs = f"{len(self.runs)} x {self.runs[0]}" if len(set(self.runs)) == 1 else " + ".join(map(str, self.runs))
+        seeds = f"{self.seeds}, the last one {self.few}" if self.few is not None else self.seeds or "-"
+        return f"{self.kind} | {runs} | {seeds} | {', '.join(f'{own:g}' for own in self.deviations)}"
+
+    def draw(self, random: Random, gaps: Sequence[float], sweeps: int) -> list[Scores]:
+        """Return a table (sweeps, runs, seeds) for each configuration, which is ahead by its gap."""
+        of_run, of_seed, of_both, rest = self.deviations
+        normal, columns = random.standard_normal, max(self.seeds, 1)
+        runs_like, both_like = LIKE.get(self.kind, (normals, normals))
+        shared = of_seed * normal((sweeps, 1, columns))
+        tables = []
+        for number, (count, gap) in enumerate(zip(self.runs, gaps, strict=True)):
+            of_runs = of_run * runs_like(random, (sweeps, count, 1))
+            of_runs *= 3 if self.kind == NOISIER and number == 0 else 1
+            if self.kind == "outlier" and number == len(self.runs) - 1:
+                of_runs[:, 0] += 10 * of_run * random.choice([-1, 1], (sweeps, 1))
+            scores = gap + of_runs + shared + of_both * both_like(random, (sweeps, 1, columns))
+            scores = scores + rest * normal((sweeps, count, columns))
+            if self.kind == CAPPED:
+                scores = np.minimum(scores, 0.3)
+            if self.is_success:
+                scores = self._succeeds(random, scores)
+            if self.few is not None and number == len(self.runs) - 1:
+                scores[..., self.few :] = np.nan
+            tables.append(scores)
+        return tables
+
+    def _succeeds(self, random: Random, odds: Scores) -> Scores:
+        """Return 0 or 1 for each episode."""
+        if self.kind[0] == "p":
+            rate = float(self.kind[1:])
+            odds = np.exp(odds) * rate / (1 - rate) if rate < 1 else np.full(odds.shape, np.inf)
+            return (random.random(odds.shape) < 1 - 1 / (1 + odds)).astype(float)
+        rate, (sweeps, _, columns) = float(self.kind.removeprefix("alike")), odds.shape
+        solved, other = random.random((sweeps, 1, columns)) < rate, random.random(odds.shape) < rate
+        return np.where(random.random(odds.shape) < 0.05, other, solved).astype(float)
+
+    def infer(self, tables: Sequence[Scores]) -> Answer:
+        """Judge the sweeps as the package does."""
+        return infer([Sample(table, self.seeds > 0) for table in tables], (0.0, 1.0) if self.is_success else None)
+
+
+def normals(random: Random, shape: tuple[int, ...]) -> Scores:
+    return random.standard_normal(shape)
+
+
+def skewed(random: Random, shape: tuple[int, ...]) -> Scores:
+    return (random.lognormal(0, 1, shape) - math.exp(0.5)) / math.sqrt((math.e - 1) * math.e)
+
+
+def collapsing(random: Random, shape: tuple[int, ...]) -> Scores:
+    """Draw runs of which one in five collapses."""
+    return np.where(random.random(shape) < 0.2, -2.0, 0.5) + 0.25 * random.standard_normal(shape)
+
+
+LIKE = {"lognormal": (skewed, skewed), "collapse": (collapsing, normals)}  # runs, and a configuration on a seed
+
+
+def _runs_alone() -> Iterator[Cell]:
+    yield from (Cell("normal", (n,) * k) for k in (2, 3, 5, 10) for n in (1, 2, 3, 5, 8))
+
+
+def _odd_runs() -> Iterator[Cell]:
+    kinds = ("lognormal", "collapse", "outlier")
+    yield from (Cell(kind, (n,) * 2) for kind in kinds for n in (2, 3, 5, 8))
+    yield from (Cell(kind, (3,) * 3) for kind in kinds)
+    yield from (Cell(kind, (5,) * 2, s, MIXED) for kind in kinds[:2] for s in (3, 8, 20))
+
+
+def _unequal_runs() -> Iterator[Cell]:
+    counts = ((2, 8), (2, 20), (3, 10), (2, 8, 8))
+    yield from (Cell(kind, n) for n in counts for kind in ("normal", "lognormal", "collapse"))
+    yield from (Cell("normal", n, s, MIXED) for n in counts[:3] for s in (3, 20))
+
+
+def _noisier() -> Iterator[Cell]:
+    yield from (Cell(NOISIER, (n,) * 2) for n in (2, 3, 5, 8))
+    yield from (Cell(NOISIER, n) for n in ((3, 3, 3), (2, 8), (2, 20), (3, 10), (2, 8, 8)))
+
+
+def _capped() -> Iterator[Cell]:
+    yield from (Cell(CAPPED, (n,) * 2) for n in (2, 3, 5, 8))
+    yield Cell(CAPPED, (3,) * 3)
+    yield from (Cell(CAPPED, (5,) * 2, s, MIXED) for s in (3, 8, 20))
+
+
+def _one_or_two_seeds() -> Iterator[Cell]:
+    yield from (cell for cell in _seeds() if cell.seeds < 3)
+
+
+def _more_seeds() -> Iterator[Cell]:
+    yield from (cell for cell in _seeds() if cell.seeds > 2)
+
+
+def _seeds() -> Iterator[Cell]:
+    yield from (Cell("normal", (n,) * 2, s, SHARED) for n in (2, 3, 5, 8) for s in (1, 2, 3, 5, 8, 20, 50))
+    yield from (Cell("normal", (n,) * 2, s, own) for own in (MIXED, PLAIN) for n in (3, 5) for s in (2, 3, 8, 20))
+    counts = ((3,) * 3, (5,) * 3, (5,) * 5, (5,) * 10)
+    yield from (Cell("normal", n, s, SHARED) for n in counts for s in (2, 3, 8, 20))
+
+
+def _policies() -> Iterator[Cell]:
+    yield from (Cell("normal", (1,) * k, s, POLICY) for k in (2, 3, 5, 10) for s in (1, 2, 3, 5, 20, 50))
+    yield from (Cell("normal", (1,) * k, 40, POLICY) for k in (8, 30))
+    own = (0.0, 1.0, 1.0, 0.0)
+    yield from (Cell(kind, (1, 1), s, own) for kind in ("p.5", "p.8", "p.95") for s in (8, 20, 50))
+
+
+def _success() -> Iterator[Cell]:
+    rates = (("p.5", ODDS), ("p.8", ODDS), ("p.95", ODDS), ("p.95", COIN), ("p1.0", COIN), ("alike.6", COIN))
+    yield from (Cell(kind, (n,) * 2, s, own) for kind, own in rates for n in (3, 5) for s in (2, 3, 8, 20, 50))
+    yield from (Cell(kind, (n,) * 3, 20, own) for kind, own in rates for n in (3, 5))
+
+
+def _few_common_seeds() -> Iterator[Cell]:
+    yield from (Cell("normal", (1, 1), 20, POLICY, few) for few in (1, 2, 3))
+    yield from (Cell("normal", (8, 8), 20, SHARED, few) for few in (1, 2, 3))
+
+
+GROUPS: dict[str, Callable[[], Iterator[Cell]]] = {
+    "2 to 10 configurations of 1 to 8 runs": _runs_alone,
+    "skewed or collapsing runs, an outlier": _odd_runs,
+    "2 or 3 runs beside 8 to 20": _unequal_runs,
+    "one configuration three times noisier": _noisier,
+    "returns at a cap": _capped,
+    "2 to 8 runs on one or two shared seeds": _one_or_two_seeds,
+    "2 to 8 runs on 3 to 50 shared seeds": _more_seeds,
+    "policies: one run each, on 1 to 50 seeds": _policies,
+    "success of runs on 2 to 50 shared seeds": _success,
+    "20 seeds, of which the last has 1 to 3": _few_common_seeds,
 }
+NAMED = {NOISIER: (8.0, TOGETHER), CAPPED: (WRONG, 80.0)}
+"""The exceptions that the docs name: how often «clearly» may be wrong there, and how often intervals hold."""
 
 
-def covers_bootstrap(scores: Scores, random: np.random.Generator) -> bool:
-    """Return whether the percentile bootstrap's interval of the mean holds zero."""
-    means = scores[random.integers(0, len(scores), (2000, len(scores)))].mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return bool(low <= 0 <= high)
+@dataclass(frozen=True)
+class Row:
+    """What was seen in a cell, percent of its sweeps; NaN where there is nothing to see."""
 
+    wrong: float
+    wrong_of_two: float  # two equal ones, the others far behind
+    together: float
+    together_ahead: float  # one is ahead by two deviations
+    means: float
+    found: tuple[float, float, float]
 
-def ours(tables: Sequence[Scores]) -> list[bool]:
-    """Return which of the others are clearly worse than the first, which has the highest mean."""
-    _, leads = infer([Sample(table[None, :, None]) for table in tables], best_one=0).of_one_sweep()
-    return [lead.is_clear for lead in leads if lead is not None]
-
-
-def welch(tables: Sequence[Scores]) -> list[bool]:
-    """Return the same by SciPy's Welch test of each pair."""
-    best, *others = tables
-    return [stats.ttest_ind(best, other, equal_var=False).confidence_interval().low > 0 for other in others]
+    def is_as_said(self, cell: Cell) -> bool:
+        most, least = NAMED.get(cell.kind, (WRONG, TOGETHER))
+        is_rarely_wrong = not max(self.wrong, np.nan_to_num(self.wrong_of_two)) > most
+        return is_rarely_wrong and not min(self.together, np.nan_to_num(self.together_ahead, nan=100)) < least
 
 
 @functools.cache
-def tukey_range(count: int, freedom: int) -> float:
-    """Return how many standard errors Tukey's interval of a difference reaches."""
-    return float(stats.studentized_range.ppf(0.95, count, freedom)) / 2**0.5
+def true_mean(cell: Cell, gap: float) -> float:
+    """Return the true mean of a configuration that is ahead by a gap."""
+    if cell.kind.startswith("alike"):
+        return float(cell.kind.removeprefix("alike"))
+    if not cell.is_success and cell.kind != CAPPED:
+        return gap
+    one = Cell(cell.kind, (1,), min(cell.seeds, 1), cell.deviations if cell.seeds else ALONE)
+    return float(np.mean(one.draw(np.random.default_rng(9), [gap], 400_000)[0]))
 
 
-def tukey(tables: Sequence[Scores]) -> list[bool]:
-    """Return the same by Tukey's test of all pairs, which takes one variance for all."""
-    best, *others = tables
-    freedom = len(tables) * (len(best) - 1)
-    error = (2 * np.mean([own.var(ddof=1) for own in tables]) / len(best)) ** 0.5
-    reach = tukey_range(len(tables), freedom) * error
-    return [bool(best.mean() - other.mean() > reach) for other in others]
+def simulate(cell: Cell, number: int, sweeps: int) -> Row:
+    """Draw sweeps of a cell and judge them."""
+    count = len(cell.runs)
+
+    def judged(gaps: Sequence[float]) -> tuple[float, float, float, float]:
+        answer = cell.infer(cell.draw(np.random.default_rng([number, 1]), gaps, sweeps))
+        means = np.array([true_mean(cell, gap) for gap in gaps])
+        ahead, is_best = means[answer.best][:, None] - means, np.arange(count) == answer.best[:, None]
+        together = np.all(_hold(answer.low, answer.high, ahead) | is_best, -1)
+        has_means = np.isfinite(answer.mean_low).any()
+        hold = np.mean(_hold(answer.mean_low, answer.mean_high, means)) if has_means else np.nan
+        is_right = answer.is_clear & (answer.best == 0)
+        return tuple(100 * float(np.mean(seen)) for seen in (answer.is_clear, together, hold, is_right))  # type: ignore[return-value]
+
+    nothing = (math.nan,) * 4
+    equal, steps = judged([0.0] * count), cell.deviation
+    two = judged([0.0, 0.0, *[-4 * steps] * (count - 2)]) if count > 2 and cell.can_be_better else nothing
+    better = [judged([by * steps, *[0.0] * (count - 1)]) if cell.can_be_better else nothing for by in (1, 2, 3)]
+    return Row(equal[0], two[0], equal[1], better[1][1], equal[2], (better[0][3], better[1][3], better[2][3]))
 
 
-def by_seeds(tables: Sequence[Scores]) -> list[bool]:
-    """Return the same over runs and evaluation seeds, for tables of the shape (runs, seeds)."""
-    _, leads = infer([Sample(table[None], has_seeds=True) for table in tables], best_one=0).of_one_sweep()
-    return [lead.is_clear for lead in leads if lead is not None]
+def _hold(low: Scores, high: Scores, true: Scores) -> np.ndarray:
+    return ~((low > true + 1e-9) | (high < true - 1e-9))
 
 
-def over_runs(tables: Sequence[Scores]) -> list[bool]:
-    """Return the same over the runs' means alone."""
-    return ours([own.mean(axis=1) for own in tables])
+def still_training(sweeps: int, runs: int, least: float, most: float) -> float:
+    """Return how often one of two configurations, which only trained longer, is called clearly better, in percent.
 
-
-def shares(
-    draws: Callable[[np.random.Generator], Scores], means: Sequence[float], sweeps: int, how: Sequence[Callable]
-) -> list[str]:
-    """Return of each method how often it is wrong, «best / worse» in percent; of unequal means, how often right."""
-    cells = []
-    for method in how:
-        random, wrong_best, wrong_worse, right = np.random.default_rng(1), 0, 0, 0
-        for _ in range(sweeps):
-            tables = draws(random)
-            order = sorted(range(len(means)), key=lambda at: -tables[at].mean())
-            worse = method([tables[at] for at in order])
-            true = [means[at] for at in order]
-            wrong_worse += any(said and mean >= true[0] for said, mean in zip(worse, true[1:], strict=True))
-            is_best = true[0] > max(true[1:])
-            wrong_best += all(worse) and not is_best
-            right += all(worse) and is_best
-        error = f"{100 * wrong_best / sweeps:.1f} / {100 * wrong_worse / sweeps:.1f}"
-        cells.append(f"{100 * right / sweeps:.0f}" if max(means) > sorted(means)[-2] else error)
-    return cells
+    The first has trained to step 1. The runs of the second are at a step between ``least`` and ``most``, all nearly the
+    same. Their scores rise with the square root of the step, from 0 to 9, with a deviation of 0.5.
+    """
+    random = np.random.default_rng(runs)
+    groups = [Configuration({"lr": n}, range(n * runs, (n + 1) * runs)) for n in range(2)]
+    wrong = 0
+    for _ in range(sweeps):
+        steps = np.concatenate([np.ones(runs), random.uniform(least, most) * random.uniform(0.95, 1, runs)])
+        scores = 9 * np.sqrt(steps) + 0.5 * random.standard_normal(2 * runs)
+        _, other = judge(groups, [Run(score, step=step) for score, step in zip(scores, steps, strict=True)])
+        wrong += not other.is_not_clearly_worse
+    return 100 * wrong / sweeps
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sweeps", type=int, default=1000)
-    sweeps = parser.parse_args().sweeps
-
-    print("\n| coverage of a mean's interval, % | runs | ours (t) | percentile bootstrap | told «two kinds», % |")
-    print("|---|---|---|---|---|")
-    for name, draw in RETURNS.items():
-        for runs in (2, 3, 5, 10):
-            random = np.random.default_rng(runs)
-            scores = draw(random, (sweeps, runs))
-            mean = 100 * np.mean([not (found.low > 0 or found.high < 0) for found in map(estimate, scores)])
-            theirs = 100 * np.mean([covers_bootstrap(own, random) for own in scores])
-            told = 100 * np.mean([far_runs(own) > 0 for own in scores])
-            print(f"| {name} | {runs} | {mean:.1f} | {theirs:.1f} | {told:.1f} |", flush=True)
-
-    print(
-        "\n| false «clearly the best» / any false «clearly worse», or right «best», % | sweep | ours | Welch | Tukey |"
-    )
-    print("|---|---|---|---|---|")
-    cases = [
-        *(("equal", "normal", (count, runs), [0] * count, 1) for count in (2, 4, 8, 20) for runs in (2, 3, 5)),
-        ("equal", "normal", (4, 20), [0] * 4, 1),
-        *(("two equal ones ahead", "normal", (4, runs), [0, 0, FAR, FAR], 1) for runs in (2, 3, 5, 10)),
-        *(("these two 3 times as noisy", "normal", (4, n), [0, 0, FAR, FAR], [3, 3, 1, 1]) for n in (2, 3, 5)),
-        *(("one of these 5 times as noisy", "normal", (4, n), [0, 0, FAR, FAR], [5, 1, 1, 1]) for n in (2, 3, 5)),
-        *(("two equal ones ahead", name, (4, 5), [0, 0, FAR, FAR], 1) for name in list(RETURNS)[1:]),
-        *(
-            (f"{gap} deviations better", "normal", (count, runs), [gap, *[0] * (count - 1)], 1)
-            for count, runs in ((2, 3), (4, 2), (4, 3), (4, 5), (8, 3), (20, 5))
-            for gap in (2, 3)
-        ),
-    ]
-    for what, name, (count, runs), means, spread in cases:
-        scale, middle = np.broadcast_to(spread, count)[:, None], np.array(means, float)[:, None]
-
-        def draw_runs(random, name=name, scale=scale, middle=middle, shape=(count, runs)):
-            return RETURNS[name](random, shape) * scale + middle
-
-        most = sweeps if count < 20 else sweeps // 4
-        cells = " | ".join(shares(draw_runs, means, most, (ours, welch, tukey)))
-        print(f"| {what} | {count} x {runs}, {name} | {cells} |", flush=True)
-
-    print("\n| the same on equal evaluation seeds | runs x seeds | runs and seeds | runs alone |\n|---|---|---|---|")
-    for runs, seeds, of_run, of_both, gap in (
-        *((5, 10, 0.3, 1, 0), (5, 10, 0.3, 0, 0), (3, 5, 0.3, 1, 0), (5, 10, 1, 0, 0), (3, 10, 1, 1, 0)),
-        *((5, 10, 1, 0.3, 2), (5, 40, 1, 0.3, 2), (3, 10, 1, 0.3, 3)),
-    ):
-
-        def draw_seeds(random, runs=runs, seeds=seeds, of_run=of_run, of_both=of_both, gap=gap):
-            luck, own = 2 * random.standard_normal(seeds), random.standard_normal((2, 1, seeds))
-            runs_own, rest = random.standard_normal((2, runs, 1)), random.standard_normal((2, runs, seeds))
-            return luck + of_run * runs_own + of_both * own + rest + np.array([gap, 0])[:, None, None]
-
-        cells = " | ".join(shares(draw_seeds, [gap, 0], sweeps, (by_seeds, over_runs)))
-        what = f"deviations: runs {of_run}, configuration and seed {of_both}, seeds 2, rest 1; {gap} better"
-        print(f"| {what} | {runs} x {seeds} | {cells} |", flush=True)
-
-    print("\n| policies, one run each, on equal seeds: any false «clearly worse», % | seeds | ours |\n|---|---|---|")
-    for count in (2, 4, 8, 30):
-        for seeds in (10, 40):
-
-            def draw_policies(random, count=count, seeds=seeds):
-                return (2 * random.standard_normal(seeds) + random.standard_normal((count, seeds)))[:, None]
-
-            (cell,) = shares(draw_policies, [0] * count, sweeps if count < 30 else sweeps // 2, (by_seeds,))
-            print(f"| {count} equal ones | {seeds} | {cell.partition('/')[2].strip()} |", flush=True)
+    parser.add_argument("--sweeps", type=int, default=10_000)
+    parser.add_argument("--cells", action="store_true", help="a line for each cell")
+    options = parser.parse_args()
+    number, failures, summary = 0, list[str](), list[str]()
+    if options.cells:
+        print("| runs | configurations | seeds | deviations | wrong | of two | together | ahead | means | found |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
+    for name, cells in GROUPS.items():
+        rows = []
+        for cell in cells():
+            number += 1
+            rows.append(row := simulate(cell, number, options.sweeps))
+            parts = [f"{row.wrong:.1f}", f"{row.wrong_of_two:.1f}"]
+            parts += [f"{part:.1f}" for part in (row.together, row.together_ahead, row.means)]
+            line = f"| {cell} | {' | '.join(parts)} | {' '.join(f'{part:.1f}' for part in row.found)} |"
+            if options.cells:
+                print(line.replace("nan", "-"), flush=True)
+            if not row.is_as_said(cell):
+                failures.append(f"{name}: {line.strip('| ')}")
+        wrong = max(max(row.wrong, np.nan_to_num(row.wrong_of_two)) for row in rows)
+        together = min(min(row.together, np.nan_to_num(row.together_ahead, nan=100)) for row in rows)
+        found = np.nanmedian([row.found for row in rows], 0)
+        found_text = " / ".join(f"{part:.0f}" for part in found)
+        summary.append(f"| {name} | {len(rows)} | {wrong:.1f} | {together:.1f} | {found_text} |")
+    print(f"\n| sweeps | cells | wrong, % | together, % | found, % |\n|---|---|---|---|---|\n{chr(10).join(summary)}")
+    print("\n| the same scores after as many steps | runs | called clearly worse, % |\n|---|---|---|")
+    for what, least, most in (("a third of the steps", 1 / 3, 1 / 3), ("runs that still go on", 0.0, 1.0)):
+        for runs in (3, 5):
+            print(f"| {what} | {runs} | {still_training(options.sweeps // 10, runs, least, most):.1f} |", flush=True)
+    print("\n".join(["", *failures]) if failures else "\nAll as said.")
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ BENCHMARKS = (
     Benchmark("viewer", "A thousand trials in the viewer"),
     Benchmark("million", "A million episodes"),
     Benchmark("gate", "How sure a gate is"),
-    Benchmark("statistics", "How sure a comparison of configurations is", ("--sweeps", "300")),
+    Benchmark("statistics", "How often «clearly» is wrong"),
     Benchmark("follow", "Evaluating beside a sweep"),
     Benchmark("importance", "Which hyperparameter matters", ("--sweeps", "200")),
     Benchmark("soak", "A thousand trials in one driver", (str(ROOT / "docs" / "soak.png"),)),
