@@ -1,5 +1,6 @@
 """The writer of a trial's folder outside Tune: everybody reads what it has written as one of Tune's."""
 
+import enum
 import json
 import math
 from dataclasses import replace
@@ -16,6 +17,11 @@ from tune_media.storage.trial_folder import TrialFolder
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
+
+class Algorithm(str, enum.Enum):  # noqa: UP042 - its str() is no content
+    PPO = "ppo"
+
+
 FRAMES = np.zeros((2, 16, 16, 3), np.uint8)
 CONFIG = {
     "clip": math.inf,
@@ -24,8 +30,11 @@ CONFIG = {
     "norm": None,
     "net": (np.int64(3), np.ones(2)),
     "f": len,
+    "algorithm": Algorithm.PPO,
+    "wide": np.array([0.5], np.longdouble),
 }
 READ = {"clip": math.inf, "decay": -math.inf, "norm": None, "net": [3, [1.0, 1.0]], "f": "<built-in function len>"}
+READ |= {"algorithm": "ppo", "wide": [0.5]}
 
 
 @pytest.fixture(params=["here", "elsewhere"])

@@ -1,20 +1,23 @@
-"""Makes a result that every logger can write: text as keys, no value that contains itself or cannot be shown."""
+"""Walks a result; makes it one that loggers can write: text as keys, no value that contains itself or has no text."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tune_media.values.convert import is_of_known_library
-from tune_media.values.foreign import JSON_KEYS, MAX_INT_BITS, UnopenedError, is_a, is_readable, key_text, opened
+from tune_media.values.foreign import JSON_KEYS, MAX_INT_BITS, UnreadableError, is_a, key_text, leaf_text, opened
 from tune_media.values.medium import Medium
 
 _MAX_CONTAINERS = 100_000  # of a result, each counted wherever it is
-_PLAIN = frozenset({str, float, bool, complex, bytes, type(None), *np.sctypeDict.values()} - {np.object_, np.str_})
-_SEQUENCES = (list, tuple, set, frozenset, deque)
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque)  # Ray 2.50 reports a metric that has a window as a deque
+_NUMPY: set[type] = {*np.sctypeDict.values()} - {np.object_, np.str_}
+PLAIN: frozenset[type] = frozenset({str, float, bool, complex, bytes, type(None), *_NUMPY})
+"""Types of values that every logger can write, and that hold no other values."""
 
 
 def clean_result(result: dict[str, Any], report: Callable[[str, str], None] = lambda place, reason: None) -> None:
@@ -29,73 +32,70 @@ def clean_result(result: dict[str, Any], report: Callable[[str, str], None] = la
     >>> result
     {'score': 1.0, 'of': {'(1, 2)': 3, 'null': 4, 'itself': '<contains itself>'}}
     """
-    _Cleaner(report).clean(result, "", ())
+    _Cleaner(report, lambda place, key: f"{place}/{key}" if place else key).walk(result, "")
 
 
-class _Cleaner:
-    """One walk through a result."""
+class ResultWalk(ABC):
+    """One walk through a result, bounded in depth and size, that replaces values in place."""
 
-    def __init__(self, report: Callable[[str, str], None]) -> None:
-        self._report = report
-        self._containers = 0
+    plain: ClassVar[frozenset[type]] = PLAIN  # types of values that stay as they are
+    _containers = 0
 
-    def clean(self, value: Any, place: str, around: tuple[int, ...]) -> Any:
-        """Return a value, changed in place, or what replaces it."""
-        kind = type(value)
-        if kind in _PLAIN or is_a(value, Medium):
-            return value
-        if kind is int:
-            is_large = value.bit_length() > MAX_INT_BITS
-            return self._replaced(value, place, "is too large a number") if is_large else value
-        if not is_a(value, (dict, np.ndarray, *_SEQUENCES)):
-            # Text of a tensor or table takes long; if it cannot be converted, the reader looks at its text.
-            is_text = is_of_known_library(value) or is_readable(value)
-            return value if is_text else self._replaced(value, place, "raises when it is turned into text")
-        if is_a(value, np.ndarray) and not value.dtype.hasobject:
+    def __init__(self, report: Callable[[Any, str], None], inside: Callable[[Any, str], Any]) -> None:
+        self._report = report  # gets the place of a value that is not taken, and the reason
+        self._inside = inside  # makes the place of an item of a dict
+
+    def walk(self, value: Any, place: Any, around: tuple[int, ...] = ()) -> Any:
+        """Return a value, changed in place, or its replacement; ``around`` are the ids of the containers around it."""
+        if type(value) in (plain := self.plain):
             return value
         try:
+            if not (is_a(value, _CONTAINERS) or (is_a(value, np.ndarray) and value.dtype.hasobject)):
+                return self._leaf(value, place)
             items = opened(value, around)
             self._containers += 1
             if self._containers > _MAX_CONTAINERS:
-                raise UnopenedError(f"comes after {_MAX_CONTAINERS} other lists and dicts", "<too many>")
-        except UnopenedError as error:
-            return self._replaced(error.text, place, str(error))
-        clean = self._dict if is_a(value, dict) else self._sequence
-        return clean(value, items, place, (*around, id(value)))
+                raise UnreadableError(f"comes after {_MAX_CONTAINERS} other lists and dicts", "<too many>")
+        except UnreadableError as error:
+            self._report(place, str(error))
+            return error.text
+        around = (*around, id(value))
+        if not is_a(value, dict):
+            return self._sequence(value, items, place, around)
+        for key, item in self._items(value, place):
+            kind = type(item)
+            if kind not in plain and (kind is not int or item.bit_length() > MAX_INT_BITS):  # most are numbers
+                replaced = self.walk(item, self._inside(place, key), around)
+                if replaced is not item:
+                    dict.__setitem__(value, key, replaced)
+        return value
 
-    def _dict(self, mapping: Any, items: Collection[Any], place: str, around: tuple[int, ...]) -> Any:
-        has_other_keys = False
-        for key, value in items:
-            if type(key) is not str or not key.isascii():
-                has_other_keys = True
-            elif type(value) is not float:
-                cleaned = self.clean(value, f"{place}/{key}" if place else key, around)
-                if cleaned is not value:
-                    dict.__setitem__(mapping, key, cleaned)
-        if has_other_keys:
-            cleaned_items = list(dict.items(mapping))
-            dict.clear(mapping)
-            for key, value in cleaned_items:
-                self._put(mapping, key, value, place, around)
-        return mapping
+    def _items(self, mapping: Any, place: Any) -> Collection[tuple[str, Any]]:
+        return dict.items(mapping)
 
-    def _put(self, mapping: Any, key: Any, value: Any, place: str, around: tuple[int, ...]) -> None:
-        text = key_text(key)
-        inner = f"{place}/{text}" if place else text
-        if dict.__contains__(mapping, text):
-            self._report(inner, "is the text of two keys; the first one is kept")
-            return
-        is_same = type(key) is str and text == key
-        if not is_same and type(key) not in JSON_KEYS and not is_a(key, np.integer):
-            self._report(inner, f"is the text of a key of type {type(key).__name__}; keys must be whole text")
-        is_clean = type(key) is str and key.isascii()
-        dict.__setitem__(mapping, text, value if is_clean else self.clean(value, inner, around))
+    @abstractmethod
+    def _leaf(self, value: Any, place: Any) -> Any:
+        """Return a value that is no container, or its replacement. May raise UnreadableError."""
+
+    @abstractmethod
+    def _sequence(self, values: Any, items: Collection[Any], place: Any, around: tuple[int, ...]) -> Any:
+        """Return a list, tuple, set, deque or array of objects with its items walked, or its replacement."""
+
+
+class _Cleaner(ResultWalk):
+    def _leaf(self, value: Any, place: str) -> Any:
+        if type(value) is int and value.bit_length() <= MAX_INT_BITS:
+            return value
+        # Text of a tensor or table takes long; if it cannot be converted, the reader looks at its text.
+        if not (is_a(value, (Medium, np.ndarray)) or is_of_known_library(value)):
+            leaf_text(value)
+        return value
 
     def _sequence(self, values: Any, items: Collection[Any], place: str, around: tuple[int, ...]) -> Any:
         kinds = set(map(type, items))
-        if kinds <= _PLAIN or (kinds == {int} and max(map(int.bit_length, items)) <= MAX_INT_BITS):
+        if kinds <= PLAIN or (kinds == {int} and max(map(int.bit_length, items)) <= MAX_INT_BITS):
             return values
-        cleaned = [self.clean(item, place, around) for item in items]
+        cleaned = [self.walk(item, place, around) for item in items]
         if all(new is item for new, item in zip(cleaned, items, strict=True)):
             return values
         if type(values) is list:
@@ -103,6 +103,20 @@ class _Cleaner:
             return values
         return tuple(cleaned) if is_a(values, tuple) else cleaned
 
-    def _replaced(self, value: Any, place: str, reason: str) -> str:
-        self._report(place, reason)
-        return value if type(value) is str else f"<{type(value).__name__}>"
+    def _items(self, mapping: Any, place: str) -> Collection[tuple[str, Any]]:
+        """Make the keys text, and return the items."""
+        keys, items = dict.keys(mapping), dict.items(mapping)
+        if set(map(type, keys)) <= {str} and "".join(keys).isascii():
+            return items
+        before = list(items)
+        dict.clear(mapping)
+        for key, value in before:
+            text = key_text(key)
+            if dict.__contains__(mapping, text):
+                self._report(self._inside(place, text), "is the text of two keys; the first one is kept")
+                continue
+            if (type(key) is not str or text != key) and type(key) not in JSON_KEYS and not is_a(key, np.integer):
+                reason = f"is the text of a key of type {type(key).__name__}; keys must be whole text"
+                self._report(self._inside(place, text), reason)
+            dict.__setitem__(mapping, text, value)
+        return items

@@ -7,26 +7,24 @@ pictures with three. RLlib may report the same clip bare in one iteration and in
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tune_media.results.clean import PLAIN, ResultWalk
 from tune_media.results.content_ids import ContentIds, Place, place_of
 from tune_media.results.raw_clips import RawVideo, advice, id_parts_of, raw_layout
 from tune_media.results.raw_pictures import raw_pixels
 from tune_media.values.convert import converted
-from tune_media.values.foreign import is_a, is_readable
+from tune_media.values.foreign import is_a, leaf_text
 from tune_media.values.image import Image
 from tune_media.values.medium import Medium
 from tune_media.values.secrets import error_text
 
 _NOT_READ = frozenset({"config"})  # large, and never media
 _LARGE_BYTES = 4_000_000  # an array of this size slows down every logger
-_SCALARS = frozenset({int, float, bool, complex, str, bytes, type(None), *np.sctypeDict.values()})  # hold no media
-_SEQUENCES = (list, tuple, set, frozenset, deque)  # Ray 2.50 reports a metric that has a window as a deque
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,19 @@ def replace_media(
     gets the key of each value that cannot be read, and the remedy. ``windows`` are the places that were a
     window in the trial's results so far, and change. What ``place`` raises is passed on.
     """
-    _ResultWalk(result, place, raw_fps, unread, set() if windows is None else windows).run()
+    walk = _Reader(result, place, raw_fps, unread, set() if windows is None else windows)
+    plain = walk.plain
+    for key, value in list(result.items()):
+        if type(value) not in plain and key not in _NOT_READ:
+            replaced = walk.walk(value, place_of(key, value), (id(result),))
+            if replaced is not value:
+                result[key] = replaced
 
 
-class _ResultWalk:
+class _Reader(ResultWalk):
     """One walk through a result that is clean."""
+
+    plain = PLAIN | {int, np.str_}
 
     def __init__(
         self,
@@ -65,55 +71,20 @@ class _ResultWalk:
         unread: Callable[[str, str], None],
         windows: set[Place],
     ) -> None:
-        self._result, self._place, self._raw_fps, self._unread = result, place, raw_fps, unread
-        self._windows = windows
+        super().__init__(lambda place, reason: unread(place.key, reason), Place.inside)
+        self._place, self._raw_fps, self._windows = place, raw_fps, windows
         # Each sequence met so far with its replacement; it is held so that its id() is not given to another object.
         self._seen: dict[int, tuple[Any, Any]] = {}
         self._ids = ContentIds(result, windows)
 
-    def run(self) -> None:
-        for key, value in list(self._result.items()):
-            if type(value) not in _SCALARS and key not in _NOT_READ:
-                self._entry(self._result, key, value, place_of(key, value))
-
-    def _dict(self, mapping: dict[str, Any], place: Place) -> None:
-        for key, value in list(dict.items(mapping)):  # a subclass may override items()
-            if type(value) not in _SCALARS:
-                self._entry(mapping, key, value, place.inside(key))
-
-    def _entry(self, mapping: dict[str, Any], key: str, value: Any, place: Place) -> None:
-        if is_a(value, dict):
-            self._dict(value, place)
-            return
-        replaced = self._value(value, place)
-        if replaced is not value:
-            mapping[key] = replaced
-
-    def _value(self, value: Any, place: Place) -> Any:
-        """Return the replacement of a value that is not a dict: the value itself if it holds no media."""
-        if type(value) in _SCALARS:
-            return value
-        if is_a(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None:
-            return self._objects(value, place)
-        if not is_a(value, (Medium, np.ndarray, *_SEQUENCES)):
+    def _leaf(self, value: Any, place: Place) -> Any:
+        if not is_a(value, (Medium, np.ndarray)):
             value = self._converted(value, place)
-        if is_a(value, (Medium, np.ndarray)):
-            media = self._media(value, place)
-            if media is None:
-                return value
-            placed = [self._place(FoundMedium(place.section, place.key, medium)) for medium in media]
-            return placed[0] if len(placed) == 1 else tuple(placed)
-        return self._sequence(value, place) if is_a(value, _SEQUENCES) else value
-
-    def _objects(self, array: npt.NDArray[Any], place: Place) -> Any:
-        """Return the replacement of an array of objects."""
-        if id(array) not in self._seen:
-            self._seen[id(array)] = array, array
-            items = tuple(array.ravel().tolist())
-            replaced = self._value(items, place)
-            if replaced is not items:
-                self._seen[id(array)] = array, replaced if array.ndim else replaced[0]
-        return self._seen[id(array)][1]
+        media = self._media(value, place) if is_a(value, (Medium, np.ndarray)) else None
+        if media is None:
+            return value
+        placed = [self._place(FoundMedium(place.section, place.key, medium)) for medium in media]
+        return placed[0] if len(placed) == 1 else tuple(placed)
 
     def _converted(self, value: Any, place: Place) -> Any:
         """Convert a value of another library; a tensor of one number becomes that number."""
@@ -122,37 +93,35 @@ class _ResultWalk:
             if made is not value and isinstance(made, Medium):
                 self._ids.identify(made, place)
         except Exception as error:
-            self._unread(place.key, f"{type(value).__name__} could not be read: {error_text(error)}")
-            return value if is_readable(value) else f"<{type(value).__name__}>"
+            self._report(place, f"{type(value).__name__} could not be read: {error_text(error)}")
+            leaf_text(value)
+            return value
         return made.item() if is_a(made, np.ndarray) and made.ndim == 0 else made
 
-    def _sequence(self, values: Any, place: Place) -> Any:
-        if _SCALARS.issuperset(map(type, values)):
+    def _sequence(self, values: Any, items: Collection[Any], place: Place, around: tuple[int, ...]) -> Any:
+        if self.plain.issuperset(map(type, items)):
             return values
         if id(values) in self._seen:
             return self._seen[id(values)][1]
         self._seen[id(values)] = values, values
         if is_a(values, deque):
             self._windows.add(place)
-        items = list(values)
-        replaced = [self._item(item, index, place) for index, item in enumerate(items)]
+        replaced = []
+        for index, item in enumerate(items):
+            inner = place._replace(path=(*place.path, str(index))) if is_a(item, dict) else place
+            replaced.append(self.walk(item, inner, around))
         if all(new is item for new, item in zip(replaced, items, strict=True)):
             return values
         kept_tuples = any(new is item and is_a(item, tuple) for new, item in zip(replaced, items, strict=True))
         all_placed = all(new is None or is_a(new, (str, tuple)) for new in replaced) and not kept_tuples
-        if not all_placed and type(values) is list:  # in place: the list may hold itself
+        if not all_placed and type(values) is list:  # in place, as in all other lists
             values[:] = replaced
             return values
-        placed = tuple(_flat(replaced)) if all_placed else replaced
+        placed: Any = tuple(_flat(replaced)) if all_placed else replaced
+        if is_a(values, np.ndarray) and not values.ndim:
+            placed = placed[0]
         self._seen[id(values)] = values, placed
         return placed
-
-    def _item(self, item: Any, index: int, place: Place) -> Any:
-        """Return the replacement of an item of a sequence."""
-        if not is_a(item, dict):
-            return self._value(item, place)
-        self._dict(item, place._replace(path=(*place.path, str(index))))
-        return item
 
     def _media(self, value: Any, place: Place) -> list[Medium] | None:
         if isinstance(value, Medium):
@@ -169,10 +138,10 @@ class _ResultWalk:
             return [image]
         instead = advice(value)
         if instead is not None:
-            self._unread(place.key, instead)
+            self._report(place, instead)
         elif value.nbytes > _LARGE_BYTES:
-            self._unread(
-                place.key,
+            self._report(
+                place,
                 f"an array of shape {value.shape} and {value.nbytes / 1e6:.0f} MB is left in the result, and every "
                 "logger handles it; report a tune_media.Video, Image, Histogram or Artifact instead",
             )

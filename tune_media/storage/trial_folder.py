@@ -27,7 +27,7 @@ from tune_media.storage.filesystem import (
     write_once,
 )
 from tune_media.storage.index_lines import INDEX_PATH, MediumLine, content_of
-from tune_media.values.foreign import is_a, shown, walked, whole_characters, without_address
+from tune_media.values.foreign import as_builtin, is_a, shown, walked, whole_characters, without_address
 from tune_media.values.plain import pack
 from tune_media.values.strict_json import json_bytes
 from tune_media.values.video import Video
@@ -176,7 +176,8 @@ def _as_tune(values: Mapping[str, Any]) -> bytes:
 
 
 def _as_json(value: Any) -> Any:
-    return value.tolist() if is_a(value, (np.ndarray, np.generic)) else shown(value, str)
+    own = value.tolist() if is_a(value, np.ndarray) else as_builtin(value)
+    return shown(value, str) if type(own) is type(value) else own
 
 
 def _ordered(values: Mapping[str, Any]) -> str:
@@ -194,7 +195,7 @@ def plain_config(config: Any, chosen: Any = None) -> Any:
 
 def _plain(value: Any, chosen: Any) -> Any:
     if is_a(value, str):
-        text = whole_characters(shown(value, str))
+        text = whole_characters(as_builtin(value))
         return _object_text(text, chosen) if is_object(chosen) else text
     try:
         pack(value)

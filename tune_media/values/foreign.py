@@ -13,6 +13,7 @@ MAX_LEVELS = 32
 """How many containers may lie in each other in a value that is walked."""
 MAX_INT_BITS = 1000
 """Python itself refuses to write or read much larger integers."""
+_BUILTIN: dict[type, Callable[[Any], Any]] = {int: int.__int__, float: float.__float__, str: str.__str__}
 JSON_KEYS = (bool, int, float, type(None))
 """Types of keys that JSON makes text by itself."""
 
@@ -46,14 +47,6 @@ def of_type(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def is_readable(value: Any) -> bool:
-    """Return whether loggers can turn a value into text, as ``str`` and as ``repr``."""
-    try:
-        return str(value) is not None and repr(value) is not None
-    except Exception:
-        return False
-
-
 def whole_characters(text: str) -> str:
     """Return text without halves of characters, which no page, table, terminal or tracker takes."""
     return text if type(text) is str and text.isascii() else str(text).encode("utf-8", "replace").decode()
@@ -68,23 +61,52 @@ def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
     return issubclass(type(value), kinds)
 
 
-class UnopenedError(Exception):
-    """Why a container is not walked, in words that follow its name; ``text`` stands for it."""
+class UnreadableError(ValueError):
+    """Why a value is not taken as it is, in words that follow its name; ``text`` stands for it."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(reason)
         self.text = text
 
 
+def as_builtin(value: Any) -> Any:
+    """Return a number or text of NumPy, or of a subclass, as Python's own; any other value as it is.
+
+    >>> as_builtin(np.longdouble(0.5)), as_builtin(np.str_("x")), as_builtin(None)
+    (0.5, 'x', None)
+    """
+    if is_a(value, np.generic):
+        value = float(value) if is_a(value, np.floating) else value.item()
+    if type(value) is not bool:
+        for kind, own in _BUILTIN.items():
+            if is_a(value, kind):
+                return own(value)
+    return value
+
+
+def leaf_text(value: Any) -> str:
+    """Return a value that is no container as text; the one rule for the leaves of all walks.
+
+    Raises UnreadableError if it is too large an integer, or raises when loggers turn it into text.
+    """
+    if is_a(value, int) and int.bit_length(value) > MAX_INT_BITS:
+        raise UnreadableError("is too large a number", f"<{type(value).__name__}>")
+    try:
+        repr(value)
+        return str(value)
+    except Exception as error:
+        raise UnreadableError("raises when it is turned into text", f"<{type(value).__name__}>") from error
+
+
 def opened(value: Any, around: tuple[int, ...]) -> Collection[Any]:
     """Return the items of a container, pairs for a mapping; ``around`` are the ids of the containers around it.
 
-    Raises UnopenedError if it contains itself, is too deep, or raises when it is read: the one rule for all walks.
+    Raises UnreadableError if it contains itself, is too deep, or raises when it is read: the one rule for all walks.
     """
     if id(value) in around:
-        raise UnopenedError("contains itself", "<contains itself>")
+        raise UnreadableError("contains itself", "<contains itself>")
     if len(around) >= MAX_LEVELS:
-        raise UnopenedError(f"is more than {MAX_LEVELS} levels down", "<too deep>")
+        raise UnreadableError(f"is more than {MAX_LEVELS} levels down", "<too deep>")
     if is_a(value, dict):
         return dict.items(value)  # a subclass may override items()
     if type(value) is list or type(value) is tuple:
@@ -94,7 +116,7 @@ def opened(value: Any, around: tuple[int, ...]) -> Collection[Any]:
             return list(value.flat)
         return list(value.items() if is_a(value, Mapping) else value)
     except Exception as error:
-        raise UnopenedError(f"cannot be read ({type(error).__name__})", f"<{type(value).__name__}>") from error
+        raise UnreadableError(f"cannot be read ({type(error).__name__})", f"<{type(value).__name__}>") from error
 
 
 def walked(
@@ -117,7 +139,7 @@ def walked(
         return leaf(value, place)
     try:
         items = opened(value, around)
-    except UnopenedError as error:
+    except UnreadableError as error:
         return error.text
 
     around = (*around, id(value))

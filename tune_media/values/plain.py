@@ -23,7 +23,7 @@ from tune_media.values.artifact import Artifact
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, Series, Trajectory
 from tune_media.values.file_medium import FileMedium
-from tune_media.values.foreign import MAX_INT_BITS, MAX_LEVELS, is_a, of_type
+from tune_media.values.foreign import MAX_LEVELS, as_builtin, is_a, of_type, opened
 from tune_media.values.histogram import Histogram
 from tune_media.values.image import Image
 from tune_media.values.video import Video
@@ -65,9 +65,7 @@ def pack_each(values: Mapping[str, Any]) -> tuple[bytes, dict[str, Any]]:
     kept, rest = {}, {}
     for name, value in values.items():
         if is_a(value, int) and not is_a(value, bool):
-            kept[name] = (
-                value if abs(value) < 2**63 else float(value) if value.bit_length() <= MAX_INT_BITS else str(value)
-            )
+            kept[name] = number if abs(number := as_builtin(value)) < 2**63 else float(number)
             continue
         try:
             _pack_loosely(value)
@@ -106,22 +104,17 @@ def _extended(value: Any, level: int) -> Any:
         return ExtType(_OBJECT, _packed([_NAMES[type(value)], fields], _extended, level))
     if is_a(value, tuple):
         return ExtType(_TUPLE, _packed(list(value), _extended, level))
-    if is_a(value, np.generic):
-        item = value.item()
-        if not is_a(item, np.generic):
-            return item
     if is_a(value, np.ndarray):
         return ExtType(_ARRAY, _packed_array(value))
-    if is_a(value, int):
-        number = int(value)
-        if -(2**63) <= number < 2**64:
-            return number
-        return ExtType(_LARGE_NUMBER, number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True))
-    for kind in (dict, list, str, float, bytes):  # instances of subclasses
-        if is_a(value, kind):
-            return kind(value)
-    if is_a(value, Mapping):
-        return dict(value)
+    own = as_builtin(value)
+    if type(own) is int and not -(2**63) <= own < 2**64:
+        return ExtType(_LARGE_NUMBER, own.to_bytes(own.bit_length() // 8 + 1, "big", signed=True))
+    if type(own) is not type(value):
+        return own
+    if is_a(value, bytes):  # of a subclass, as what follows
+        return bytes(value)
+    if is_a(value, (list, Mapping)):
+        return (list if is_a(value, list) else dict)(opened(value, ()))
     raise TypeError(f"{of_type(value)} is no plain data")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from tune_media.values.convert import converted
-from tune_media.values.foreign import MAX_INT_BITS, UnopenedError, is_a, of_type, opened, shown
+from tune_media.values.foreign import MAX_INT_BITS, UnreadableError, as_builtin, is_a, leaf_text, of_type, opened, shown
 from tune_media.values.secrets import error_text
 
 _MAX_NAME = 100
@@ -81,18 +81,18 @@ def _plain(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
         return value if name is not None or math.isfinite(value) else None
     if kind in _PLAIN or (kind is int and value.bit_length() <= MAX_INT_BITS):
         return value
-    if kind in _CONTAINERS or is_a(value, (np.ndarray, Mapping, list, tuple, set, frozenset)):
-        return _container(value, name, around)
-    if is_a(value, np.generic):
-        value = value.item()
-    if is_a(value, float) and name is None and not math.isfinite(value):
-        return None
-    if value is None or is_a(value, (bool, float, str)) or (is_a(value, int) and value.bit_length() <= MAX_INT_BITS):
-        return value
-    if name is None:
-        return shown(value, str)
-    if is_a(value, int):
-        raise TypeError(f"{name} is too large a number")
+    try:
+        if kind in _CONTAINERS or is_a(value, (np.ndarray, Mapping, list, tuple, set, frozenset)):
+            return _container(value, name, around)
+        own = as_builtin(value)
+        if type(own) is not kind:
+            return _plain(own, name, around)
+        if name is None or kind is int:
+            return leaf_text(value)
+    except UnreadableError as error:
+        if name is None:
+            return error.text
+        raise TypeError(f"{name if len(name) <= _MAX_NAME else f'{name[:_MAX_NAME]}...'} {error}") from error
     try:
         array = converted(value)
     except Exception as error:
@@ -107,12 +107,7 @@ def _container(value: Any, name: str | None, around: tuple[int, ...]) -> Any:
     if is_array and not value.dtype.hasobject:
         is_plain = name is not None and value.dtype.kind in "biufUS"
         return value.tolist() if is_plain else _plain(value.tolist(), name, around)
-    try:
-        items = opened(value, around)
-    except UnopenedError as error:
-        if name is None:
-            return error.text
-        raise TypeError(f"{name if len(name) <= _MAX_NAME else f'{name[:_MAX_NAME]}...'} {error}") from error
+    items = opened(value, around)
     inside = (*around, id(value))
     if is_array:
         return _plain(value.tolist(), name, inside)
