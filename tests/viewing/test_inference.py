@@ -85,10 +85,23 @@ def test_copies_of_an_episode_count_once_and_keep_their_weight():
     first, second = [dict(enumerate([5.0, 6.1, 6.1, 6.1, 7.0]))], [dict(enumerate([4.0, 5.2, 5.2, 5.2, 5.5]))]
     _, plain = on_seeds(first, second)
     _, lead = on_seeds(first, second, copies=np.array([[0, 1, 1, 1, 2]]))
-    assert lead.value == plain.value and lead.seeds == 3 and lead.remark == "copies"
+    assert lead.value == plain.value and (lead.seeds, lead.all_seeds) == (3, 5) and lead.remark == "copies"
     assert lead.high - lead.value > plain.high - plain.value
     _, lead = on_seeds(first, second, copies=np.zeros((1, 5), int))
-    assert not lead.is_clear and lead.why == "one_seed"
+    assert not lead.is_clear and lead.why == "one_seed" and (lead.seeds, lead.all_seeds) == (0, 5)
+
+
+@pytest.mark.parametrize("starts", [2, 3, 4, 6, 12, [0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3]])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_equal_ones_on_seeds_that_few_starts_decide_are_told_apart_as_rarely(runs, starts):
+    start_of = np.arange(12) % starts if isinstance(starts, int) else np.array(starts)
+    random, count = np.random.default_rng(runs), int(start_of.max()) + 1
+    luck = 2 * random.standard_normal((SWEEPS, 1, count))
+    tables = [luck + random.standard_normal((SWEEPS, 1, count)) for _ in range(3)]
+    tables = [table + random.standard_normal((SWEEPS, runs, 1)) * (runs > 1) for table in tables]
+    copies = np.tile(start_of, (runs, 1))
+    answer = infer([Sample(table[..., start_of], True, count, copies) for table in tables])
+    assert 100 * np.mean(answer.is_clear) < 6.5
 
 
 def test_two_or_three_equal_runs_tell_nothing_and_four_do():

@@ -210,7 +210,8 @@ def _compare(evaluation: Evaluation, parts: Sequence[EvaluationPart], success: s
     returns, successes = [part.returns() for part in parts], [part.successes() for part in parts]
     if success is not None and any(returns) and not any(successes):
         evaluation.problems.append(f"success={success!r} tells of no episode whether it succeeded")
-    evaluation.checkpoints = compared([part.line() for part in parts], returns, successes)
+    copies = [part.copies() for part in parts]
+    evaluation.checkpoints = compared([part.line() for part in parts], returns, successes, copies)
 
 
 @dataclass(frozen=True)

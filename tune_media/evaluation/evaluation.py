@@ -31,17 +31,18 @@ class EvaluatedCheckpoint:
         training_iteration: The iteration after which it was saved.
         episodes: The number of episodes that were played.
         return_mean: The mean of their returns; NaN if there are none.
-        return_low, return_high: The 95 % interval of the mean, Student's t over the episodes.
+        return_low, return_high: The 95 % interval of the mean, Student's t over the episodes, copies once.
         explored: Whether the policy explored. None: no episode was played.
         connectors: Whose connectors were used: ``evaluation`` or ``training``. None: the policy has none of RLlib's.
-        note: Why the trial's own numbers, or the policy as it was trained, may differ, or None.
+        note: Why the trial's own numbers, or the policy as it was trained, may differ, or that episodes are copies; or
+            None.
         error: Why episodes are missing, or None.
         params: The hyperparameters of the trial that differ between the evaluated trials.
         behind: How much lower its mean return is than that of the best checkpoint under the same condition, on the
             seeds that both have played; NaN for the best one, and for one without such a seed.
         behind_low, behind_high: The 95 % interval of this difference over the seeds; those of all checkpoints under a
             condition hold together. NaN if nothing is known.
-        seeds_compared: The number of these seeds.
+        seeds_compared: The number of these seeds; those with copies of an episode count once.
         why: Why it is not clearly worse than the best one: ``close``, ``equal``, ``one_seed``, ``few_common_seeds`` or
             ``few_equal``; None if it is, of the best one, and of one without episodes.
         success_rate: The share of its episodes that succeeded; NaN if that is not known.
@@ -146,10 +147,11 @@ def compared(
     checkpoints: Sequence[EvaluatedCheckpoint],
     returns: Sequence[Mapping[int, float]],
     successes: Sequence[Mapping[int, bool]],
+    copies: Sequence[Mapping[int, int]] = (),
 ) -> list[EvaluatedCheckpoint]:
     """Return the lines with their differences to the best one under the same condition, on equal seeds.
 
-    ``returns`` and ``successes`` have a mapping by seed for each line.
+    ``returns``, ``successes`` and ``copies`` (see ``copies_of``) have a mapping by seed for each line.
 
         >>> means = {"a": 5.0, "b": 3.0}
         >>> lines = [EvaluatedCheckpoint(name, "", "checkpoint_000000", 1, 2, mean) for name, mean in means.items()]
@@ -161,7 +163,7 @@ def compared(
     for condition in dict.fromkeys(row.condition for row in checkpoints):
         played = [n for n, row in enumerate(rows) if row.condition == condition and returns[n]]
         played.sort(key=lambda number: -rows[number].return_mean)
-        for number, lead in _leads(played, returns).items():
+        for number, lead in _leads(played, returns, copies).items():
             rows[number] = replace(
                 rows[number],
                 behind=lead.value,
@@ -171,7 +173,7 @@ def compared(
                 why=lead.why,
             )
         known = [n for n in played if successes[n]]
-        for number, lead in _leads(known, successes).items() if known[:1] == played[:1] else ():
+        for number, lead in _leads(known, successes, copies).items() if known[:1] == played[:1] else ():
             rows[number] = replace(
                 rows[number],
                 success_behind=lead.value,
@@ -182,11 +184,14 @@ def compared(
     return rows
 
 
-def _leads(played: Sequence[int], values: Sequence[Mapping[int, float]]) -> dict[int, inference.Lead]:
+def _leads(
+    played: Sequence[int], values: Sequence[Mapping[int, float]], copies: Sequence[Mapping[int, int]]
+) -> dict[int, inference.Lead]:
     """Return how far the first of some lines is ahead of each other one, by their values on each seed."""
     means = [float(np.mean(list(values[number].values()))) for number in played]
     runs = [
-        [score_tables.RunScores.of(list(values[line].items()), mean)] for line, mean in zip(played, means, strict=True)
+        [score_tables.RunScores.of(list(values[line].items()), mean, copies=copies[line] if copies else None)]
+        for line, mean in zip(played, means, strict=True)
     ]
     _, leads = (
         score_tables.leads_of([np.array([[mean]]) for mean in means], runs, best_one=0) if len(played) > 1 else ([], [])

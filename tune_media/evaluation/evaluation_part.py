@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import posixpath
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,12 +21,12 @@ from tune_media.evaluation.request import ALL, EnvCondition, Request
 from tune_media.experiment import params as hyperparameters
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay import playing
-from tune_media.replay.tape import Tape
 from tune_media.values.episodes import success_rate, summarized
 from tune_media.values.rates import SUCCESS_RATE
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import without_secret
-from tune_media.viewing import inference
+from tune_media.viewing import inference, wording
+from tune_media.viewing.copies import copies_of
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 _LACKS_CLIPS = "lacks_clips"  # in a result: the next evaluation of this name makes them
@@ -43,6 +44,7 @@ class EvaluationPart:
     added: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that are stored besides those of the trial
     facts: Mapping[str, Any] = field(default_factory=dict)  # further facts for its result
     error: str | None = None  # why episodes are missing
+    _copies: tuple[int, dict[int, int]] = (0, {})  # of so many episodes
 
     def __post_init__(self) -> None:
         self.played_as = self.store.played_as(self.checkpoint.training_iteration)
@@ -71,12 +73,30 @@ class EvaluationPart:
         """Return for each seed whether its episode succeeded; unknown ones are left out."""
         return {row["seed"]: row["success"] for row in self.rows() if row["success"] is not None}
 
+    def copies(self) -> dict[int, int]:
+        """Return a number for each seed, equal for those whose episodes are copies; empty if none are."""
+        rows = self.rows()
+        if self._copies[0] != len(rows):
+            self._copies = len(rows), self._copies_of(rows)
+        return self._copies[1]
+
+    def _copies_of(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+        trial = self._files()
+        return copies_of(trial, trial.report_files, rows)
+
+    def _files(self) -> TrialFiles:
+        return TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder).read()
+
     def line(self) -> EvaluatedCheckpoint:
         """Return its line of the table, without the comparison to others."""
-        returns = list(self.returns().values())
-        mean = inference.estimate(np.array(returns)) if returns else inference.Estimate(math.nan)
+        returns, copies = self.returns(), self.copies()
+        numbers = np.array([copies.get(seed, -1 - place) for place, seed in enumerate(returns)])
+        mean = inference.Estimate(math.nan)
+        if returns:
+            mean = inference.estimate(np.array(list(returns.values())), copies=numbers if copies else None)
         played_as = self.played_as or playing.PlayedAs(None, None)
-        rate = success_rate(self.successes().values())
+        rate = self._success_rate()
+        notes = [played_as.note, wording.copied(len(returns), len(set(copies.values()))) if copies else None]
         return EvaluatedCheckpoint(
             self.trial.name,
             self.condition.label,
@@ -88,7 +108,7 @@ class EvaluationPart:
             mean.high,
             played_as.explore,
             played_as.connectors,
-            played_as.note,
+            "; ".join(filter(None, notes)) or None,
             self.error,
             self.params,
             success_rate=rate.get(SUCCESS_RATE, math.nan),
@@ -137,21 +157,17 @@ class EvaluationPart:
 
     def taped(self) -> list[TapedEpisode]:
         """Return the episodes that have tapes."""
-        trial = TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder).read()
         iteration = self.checkpoint.training_iteration
-        return [episode for episode in TapedEpisode.of_trial(trial) if episode.row["training_iteration"] == iteration]
+        return [
+            episode
+            for episode in TapedEpisode.of_trial(self._files())
+            if episode.row["training_iteration"] == iteration
+        ]
 
     def are_same(self, seeds: Sequence[int]) -> bool:
-        """Return whether the env returned the same at each step on all these seeds; false if an episode has no tape."""
-        taped = {episode.row["seed"]: episode for episode in self.taped()}
-        if not taped.keys() >= set(seeds):
-            return False
-        try:
-            checks = (Tape.unpacked(taped[seed].tape()).checks[-1] for seed in seeds)
-            first = next(checks)
-            return all(check == first for check in checks)
-        except ValueError:  # of another version of the format
-            return False
+        """Return whether the episodes on all these seeds are copies of one."""
+        copies = self._copies_of([row for row in self.rows() if row["seed"] in seeds])
+        return copies.keys() >= set(seeds) and len(set(copies.values())) == 1
 
     def add_clips(self, renderer: ClipRenderer, *, with_notes: bool = False) -> None:
         """Make the clips that are missing, ``with_notes`` of their episodes if that is wanted."""
@@ -168,8 +184,15 @@ class EvaluationPart:
                 clip = clip.of_episode(clip.episode, notes.get(clip.episode.episode_id))
             self.store.add_clip(clip, SECTION, f"{RECORDER}/{name}", self.checkpoint.step, iteration)
 
+    def _success_rate(self) -> dict[str, float]:
+        """Return the share of episodes that succeeded and the ends of its interval, in which copies count once."""
+        outcomes, copies = self.successes(), self.copies()
+        sizes = list(Counter(copies[seed] for seed in outcomes).values()) if copies else []
+        count = len(outcomes) ** 2 / sum(size**2 for size in sizes) if len(sizes) > 1 else 0.0
+        return success_rate(outcomes.values(), count if copies else None)
+
     def _summary(self) -> dict[str, Any]:
-        rows, line, rate = self.rows(), self.line(), success_rate(self.successes().values())
+        rows, line, rate = self.rows(), self.line(), self._success_rate()
         returns = [row["episode_return"] for row in rows]
         return {
             "episode_return_mean": line.return_mean,

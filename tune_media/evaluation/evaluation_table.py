@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint, Evaluation
 from tune_media.experiment import params as hyperparameters
 from tune_media.values.number import counted
-from tune_media.viewing import wording
+from tune_media.viewing import table, wording
 from tune_media.viewing.configurations import short
-from tune_media.viewing.table import laid_out, printable
 
 
 def checkpoint_line(row: EvaluatedCheckpoint) -> str:
@@ -24,7 +23,7 @@ def checkpoint_line(row: EvaluatedCheckpoint) -> str:
         how += ", exploring" if row.explored else ", not exploring"
     parts = [row.trial, row.condition, row.checkpoint, f"{value_of(row)} ({how})"]
     text = "  ".join(part for part in parts if part)
-    return printable(text if row.error is None else f"{text}: {row.error}")
+    return table.printable(text if row.error is None else f"{text}: {row.error}")
 
 
 def tables(evaluation: Evaluation) -> str:
@@ -41,7 +40,7 @@ def tables(evaluation: Evaluation) -> str:
         columns.append([condition or "mean return", *cells])
     counts = ["episodes", *("/".join(dict.fromkeys(str(row.episodes) for row in line.values())) for line in lines)]
     columns += _compared(firsts, counts, evaluation.best) if len(conditions) == 1 else [counts]
-    return laid_out([list(cells) for cells in zip(*columns, strict=True)])
+    return table.laid_out([list(cells) for cells in zip(*columns, strict=True)])
 
 
 def _by_condition(checkpoints: Sequence[EvaluatedCheckpoint]) -> list[dict[str, EvaluatedCheckpoint]]:
@@ -93,7 +92,7 @@ def remarks(evaluation: Evaluation) -> list[str]:
     if best is not None:
         lines += _about_best(best, checkpoints)
     lines += [f"{row.trial}, {row.checkpoint}: {row.error}" for row in checkpoints if row.error]
-    return [printable(line) for line in [*lines, *evaluation.problems]]
+    return [table.printable(line) for line in [*lines, *evaluation.problems]]
 
 
 def _how_played(checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:

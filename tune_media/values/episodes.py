@@ -230,13 +230,17 @@ def summarized(metrics: Iterable[Mapping[str, float]]) -> dict[str, float]:
     }
 
 
-def success_rate(successes: Iterable[bool | None]) -> dict[str, float]:
-    """Return the share of episodes that succeeded and the ends of Wilson's 95 % interval; nothing if none is known."""
+def success_rate(successes: Iterable[bool | None], count: float | None = None) -> dict[str, float]:
+    """Return the share of episodes that succeeded and the ends of Wilson's 95 % interval; nothing if none is known.
+
+    ``count`` is how many episodes would tell as much, if some are copies of others; 0: there is no interval.
+    """
     outcomes = [success for success in successes if success is not None]
     if not outcomes:
         return {}
-    low, high = wilson(sum(outcomes), len(outcomes))
-    return {SUCCESS_RATE: sum(outcomes) / len(outcomes), f"{SUCCESS_RATE}_low": low, f"{SUCCESS_RATE}_high": high}
+    rate, count = sum(outcomes) / len(outcomes), len(outcomes) if count is None else count
+    low, high = wilson(rate * count, count)
+    return {SUCCESS_RATE: rate, f"{SUCCESS_RATE}_low": low, f"{SUCCESS_RATE}_high": high}
 
 
 def thinned(episodes: Sequence[EpisodeData], most: int = MAX_ROUND_POINTS) -> list[EpisodeData]:

@@ -9,7 +9,7 @@ SUCCESS_RATE = "success_rate"
 _Z = 1.959963984540054  # how many standard errors wide half a 95 % interval is
 
 
-def wilson(count: int, total: int, errors: float = _Z) -> tuple[float, float]:
+def wilson(count: float, total: float, errors: float = _Z) -> tuple[float, float]:
     """Return the ends of Wilson's interval of a rate; NaN of nothing.
 
     Args:

@@ -7,6 +7,7 @@ evaluation, and needs no running Ray.
 __all__ = [
     "catalog",
     "configurations",
+    "copies",
     "demo",
     "doctor",
     "episode_details",

@@ -43,7 +43,7 @@ class Sample:
         table: The scores (sweeps, runs, columns). Columns are evaluation seeds, the same ones for all samples that have
             seeds, with NaN for those not played; or tasks; or there is one.
         has_seeds: Whether the columns are evaluation seeds.
-        episodes: How many episodes each run's score is the mean of, which counts if scores have bounds.
+        episodes: How many episodes each run's score is the mean of, copies once; it counts if scores have bounds.
         copies: Numbers (runs, columns), equal for the episodes of a run that are copies of each other.
     """
 
@@ -83,6 +83,7 @@ class Lead:
         over: The sample: ``runs``, ``seeds`` or ``both``.
         remark: ``no_seeds`` if only one of the two has evaluation seeds, ``copies`` if episodes are copies, or empty.
         seeds: The number of evaluation seeds that all runs of both have, copies once; 0 if they are no sample.
+        all_seeds: The number of these with copies, which is at least one if there are any.
     """
 
     value: float
@@ -94,6 +95,7 @@ class Lead:
     over: str
     remark: str
     seeds: int
+    all_seeds: int = 0
 
 
 def not_judged(value: float, why: str) -> Lead:
@@ -112,6 +114,7 @@ class Pair(NamedTuple):
     remark: str
     why: str  # nothing can be known for this reason, or ""
     seeds: int
+    all_seeds: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class Answer:
             value, is_clear = float(self.lead[0, number]), bool(self.is_worse[0, number])
             why = None if is_clear else EQUAL if value == 0 else pair.why or CLOSE
             ends = float(self.low[0, number]), float(self.high[0, number]), float(self.half_runs[0, number])
-            leads.append(Lead(value, *ends, is_clear, why, pair.over, pair.remark, pair.seeds))
+            leads.append(Lead(value, *ends, is_clear, why, pair.over, pair.remark, pair.seeds, pair.all_seeds))
         means = zip(self.mean[0].tolist(), self.mean_low[0].tolist(), self.mean_high[0].tolist(), strict=True)
         return [Estimate(*ends) for ends in means], leads
 
@@ -257,7 +260,12 @@ def _compare(
     return found if found.why or np.all(tells) else found._replace(why=FEW_EQUAL)
 
 
-def estimate(scores: Scores, bounds: tuple[float, float] | None = None, episodes: int = 1) -> Estimate:
+def estimate(
+    scores: Scores,
+    bounds: tuple[float, float] | None = None,
+    episodes: int = 1,
+    copies: npt.NDArray[np.int64] | None = None,
+) -> Estimate:
     """Return the mean of the scores of some runs, with Student's t interval over the runs.
 
     Args:
@@ -265,13 +273,16 @@ def estimate(scores: Scores, bounds: tuple[float, float] | None = None, episodes
             not widen it.
         bounds: See ``infer``.
         episodes: Of how many each score is the mean, which counts if there are bounds.
+        copies: Numbers (runs,), if the scores are those of episodes: equal for copies, which count once.
 
     >>> estimate(np.array([1.0, 2.0, 3.0])).value, estimate(np.array([1.0])).high
     (2.0, nan)
     """
     sample = Sample((scores[:, None] if scores.ndim == 1 else scores)[None], episodes=episodes)
+    if copies is not None:
+        sample = Sample(scores[None, None], True, episodes, copies[None])
     with np.errstate(over="ignore", invalid="ignore"):  # of a score near the largest number: it has no interval
-        low, high = _own_interval(sample, bounds)[:, 0].tolist()
+        low, high = _own_interval(sample, bounds, are_policies=copies is not None)[:, 0].tolist()
     return Estimate(float(np.mean(scores)), low, high)
 
 
@@ -355,12 +366,12 @@ def _apart(
     full, over, why = first.full & other.full, SEEDS if are_policies else BOTH, "" if are_policies else of_one
     if full.sum() < 2:
         few = ONE_SEED if np.count_nonzero(times) == 1 else FEW_COMMON_SEEDS
-        return alone, Pair(over, "", why or few, int(full.sum()))
+        return alone, Pair(over, "", why or few, int(full.sum()), int(full.sum()))
     apart, has_copies = _over_seeds([first, other], full, bounds)
     remark = COPIES if has_copies else ""
     if apart.seeds == 1:  # all episodes are copies of one: runs alone tell
-        return alone, Pair(RUNS, remark, ONE_SEED if are_policies else of_one, 0)
-    return apart, Pair(over, remark, why, apart.seeds)
+        return alone, Pair(RUNS, remark, ONE_SEED if are_policies else of_one, 0, int(full.sum()))
+    return apart, Pair(over, remark, why, apart.seeds, int(full.sum()))
 
 
 def _of_runs_alone(first: Sample, other: Sample, bounds: tuple[float, float] | None) -> _OverSeeds:

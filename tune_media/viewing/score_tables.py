@@ -12,8 +12,8 @@ import posixpath
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,14 +24,26 @@ from tune_media.values import rates
 from tune_media.values.metric_names import RETURN_NAMES
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
+from tune_media.viewing.copies import COLUMNS, copies_of
 from tune_media.viewing.inference import Estimate, Lead, Sample, Scores, infer
 
-_COLUMNS = ["section", "recorder", "seed", "episode_return", "success", "late", "metrics"]
+_COLUMNS = [*COLUMNS, "section", "recorder", "success", "late", "metrics"]
 _EQUAL = 1e-6  # relative: a metric that is the mean of some values of episodes
 _RETURN, _SUCCESS = "return", "success"
 _Episodes = list[Mapping[str, Any]]
 _Place = tuple[str, str]  # section and recorder
-_Reports = Mapping[_Place, tuple[float | None, _Episodes]]  # the step and the episodes of the newest one of each place
+
+
+class _Report(NamedTuple):
+    """The newest episodes of a section and recorder, their step, and which of their seeds have copies."""
+
+    step: float | None
+    episodes: _Episodes
+    copies: Mapping[int, int]
+
+
+_NO_REPORT = _Report(None, [], {})
+_Reports = Mapping[_Place, _Report]
 _HELD: weakref.WeakKeyDictionary[TrialFiles, tuple[Any, _Reports]] = weakref.WeakKeyDictionary()
 
 
@@ -41,18 +53,26 @@ class RunScores:
 
     Attributes:
         by_seed: The score on each evaluation seed, shifted so that their mean is the metric; empty if one has none.
-        episodes: How many there are.
+        episodes: How many there are, copies once.
         is_binary: Whether all their values are 0 or 1.
         step: The step of their report; None if there is none.
+        copies: A number for each seed, equal for those whose episodes are copies; empty if none are.
     """
 
     by_seed: Mapping[int, float]
     episodes: int = 1
     is_binary: bool = False
     step: float | None = None
+    copies: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Sequence[tuple[int | None, float]], score: float, step: float | None = None) -> RunScores:
+    def of(
+        cls,
+        values: Sequence[tuple[int | None, float]],
+        score: float,
+        step: float | None = None,
+        copies: Mapping[int, int] | None = None,
+    ) -> RunScores:
         """Return what the values of episodes, each with its seed, say of a score.
 
         >>> RunScores.of([(1, 4.0), (1, 6.0), (2, 9.0)], 8.0).by_seed
@@ -66,7 +86,8 @@ class RunScores:
             by_seed[int(seed or 0)].append(value)
         means = {seed: float(np.mean(on_seed)) for seed, on_seed in by_seed.items()}
         shift = score - float(np.mean(list(means.values())))
-        return cls({seed: value + shift for seed, value in means.items()}, len(values), is_binary, step)
+        count = len(set(copies.values())) if copies else len(values)
+        return cls({seed: value + shift for seed, value in means.items()}, count, is_binary, step, copies or {})
 
 
 def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float | None]) -> list[RunScores]:
@@ -106,14 +127,26 @@ def _held(trial: TrialFiles) -> _Reports:
 
 
 def _newest_reports(trial: TrialFiles) -> _Reports:
-    """Return the step and the episodes of the newest report of each section and recorder, evaluations first."""
-    loop = trial.loop_episodes()
-    if loop is not None:
-        return {
-            (section, ""): _with_steps(loop.last(section).to_pylist())
-            for section in sorted(set(loop.table["section"].to_pylist()), key=lambda section: section != "evaluation")
-        }
-    newest: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    """Return the newest report of each section and recorder, evaluations first."""
+    reports = _of_loop(trial) or _of_lines(trial)
+    return dict(sorted(reports.items(), key=lambda item: item[0][0] != "evaluation"))
+
+
+def _of_loop(trial: TrialFiles) -> _Reports:
+    """Return the last episodes of a loop, and the env steps of training at which the last of them was played."""
+    loop, found = trial.loop_episodes(), dict[_Place, _Report]()
+    if loop is None:
+        return found
+    for section in loop.table["section"].unique().to_pylist():
+        rows = loop.last(section).to_pylist()
+        step = max((as_number(row["env_steps"]) for row in rows if row["env_steps"] is not None), default=None)
+        found[section, ""] = _Report(step, rows, {})  # without tapes
+    return found
+
+
+def _of_lines(trial: TrialFiles) -> _Reports:
+    found: dict[_Place, _Report] = {}
+    newest: dict[_Place, list[Mapping[str, Any]]] = {}
     for line in trial.report_lines:
         if line.get("rolled_back"):
             continue
@@ -123,18 +156,15 @@ def _newest_reports(trial: TrialFiles) -> _Reports:
             newest[place] = [line]
         elif as_number(line.get("step")) == as_number(held[0].get("step")):
             held.append(line)
-    found: dict[_Place, tuple[float | None, _Episodes]] = {}
     for (section, _), lines in newest.items():
+        of_recorder: dict[str, _Episodes] = defaultdict(list)
         for row in _rows(trial, lines):
             if row["section"] == section and not row["late"]:
-                place = section, str(row["recorder"])
-                found.setdefault(place, (as_number(lines[0].get("step")), []))[1].append(row)
-    return dict(sorted(found.items(), key=lambda item: item[0][0] != "evaluation"))
-
-
-def _with_steps(rows: _Episodes) -> tuple[float | None, _Episodes]:
-    """Return episodes of a loop, and the env steps of training at which the last of them was played."""
-    return max((as_number(row["env_steps"]) for row in rows if row["env_steps"] is not None), default=None), rows
+                of_recorder[str(row["recorder"])].append(row)
+        for recorder, rows in of_recorder.items():
+            copies = copies_of(trial, [line["path"] for line in lines], rows)
+            found[section, recorder] = _Report(as_number(lines[0].get("step")), rows, copies)
+    return found
 
 
 def _rows(trial: TrialFiles, lines: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -149,9 +179,9 @@ def _rows(trial: TrialFiles, lines: Sequence[Mapping[str, Any]]) -> Iterator[Map
 def _candidates(reports: _Reports, metric: str) -> Iterator[tuple[_Place, str]]:
     """Yield the places, and the values of episodes there, that a metric may be the mean of: the return comes first."""
     sections = {"evaluation": ("evaluation",), "env_runners": ("train",)}.get(metric.partition("/")[0])
-    for place, (_, rows) in reports.items():
+    for place, report in reports.items():
         if sections is None or place[0] in sections:
-            others = dict.fromkeys(name for row in rows for name, _ in row["metrics"] or ())
+            others = dict.fromkeys(name for row in report.episodes for name, _ in row["metrics"] or ())
             yield from ((place, name) for name in (_RETURN, _SUCCESS, *others))
 
 
@@ -171,15 +201,15 @@ def _values(rows: _Episodes, name: str) -> list[float]:
 
 
 def _is_mean(run: tuple[_Reports, float], place: _Place, name: str) -> bool:
-    values = _values(run[0].get(place, (None, []))[1], name)
+    values = _values(run[0].get(place, _NO_REPORT).episodes, name)
     return bool(values) and math.isclose(float(np.mean(values)), run[1], rel_tol=_EQUAL)
 
 
 def _scores_of(run: tuple[_Reports, float], place: _Place, name: str) -> RunScores | None:
-    (step, rows), score = run[0].get(place, (None, [])), run[1]
+    (step, rows, copies), score = run[0].get(place, _NO_REPORT), run[1]
     values = [(row["seed"], value) for row, value in zip(rows, _values(rows, name), strict=True)]
     known = [pair for pair in values if math.isfinite(pair[1])]
-    return RunScores.of(known, score, step) if known else None
+    return RunScores.of(known, score, step, copies) if known else None
 
 
 def leads_of(
@@ -203,7 +233,9 @@ def leads_of(
 
 def _sample(runs: Sequence[RunScores], table: Scores, seeds: Sequence[int], sign: int) -> Sample:
     """Return a configuration on evaluation seeds if all its runs have some."""
-    has_seeds = bool(runs) and all(run.by_seed for run in runs)
+    has_seeds, copies = bool(runs) and all(run.by_seed for run in runs), None
     if has_seeds:
         table = sign * np.array([[run.by_seed.get(seed, math.nan) for seed in seeds] for run in runs])
-    return Sample(table[None], has_seeds, min((run.episodes for run in runs), default=1))
+        if any(run.copies for run in runs):
+            copies = np.array([[run.copies.get(seed, -1 - n) for n, seed in enumerate(seeds)] for run in runs])
+    return Sample(table[None], has_seeds, min((run.episodes for run in runs), default=1), copies)

@@ -11,7 +11,17 @@ import numpy as np
 from tune_media.values.number import counted
 from tune_media.viewing import wording
 from tune_media.viewing.configurations import FAILED, RUNNING, Judged, masked, short, titles
-from tune_media.viewing.inference import CLOSE, EQUAL, ONE_RUN, SEEDS, UNEQUAL_TRAINING, Estimate, Scores
+from tune_media.viewing.inference import (
+    CLOSE,
+    COPIES,
+    EQUAL,
+    ONE_RUN,
+    ONE_SEED,
+    SEEDS,
+    UNEQUAL_TRAINING,
+    Estimate,
+    Scores,
+)
 
 _FAR = 3.0  # times the range of the other runs
 _FEWEST_OTHERS = 3
@@ -69,8 +79,7 @@ def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: 
     close = [place for place, entry in enumerate(judged, 1) if entry.is_not_clearly_worse]
     is_clear = len(judged) > 1 and not close
     noun, title = _of_policies(judged, names[0], is_clear=is_clear)
-    rest = [wording.doubt(*_why_unclear(judged, close))] if close else []
-    rest += _one_run_each(judged) if noun else []
+    rest = [*_doubts(judged, close), *(_one_run_each(judged) if noun else [])]
     title += wording.under(condition)
     others, told = _set_apart(scored, len(judged), is_clear=is_clear)
     unended = _unended(judged)
@@ -92,8 +101,19 @@ def _of_policies(judged: Sequence[Judged], title: str, *, is_clear: bool) -> tup
         return "", title
     number = next(run.number for run in judged[0].runs.values() if run.counts)
     which = f"{title} (trial {number})" if is_clear and number is not None else title
-    on_seeds = f"on {counted(max(lead.seeds for lead in leads), 'evaluation seed')}"
+    on_seeds = f"on {counted(max(max(lead.seeds, lead.all_seeds) for lead in leads), 'evaluation seed')}"
     return "policy", f"{'' if is_clear else 'the policy of '}{which}, {on_seeds}"
+
+
+def _doubts(judged: Sequence[Judged], close: Sequence[int]) -> Iterator[str]:
+    """Yield why the best one is not clearly so, and how many different episodes there are, if fewer than seeds."""
+    leads = [lead for entry in judged if (lead := entry.ahead) and lead.remark == COPIES]
+    copied = wording.copied(leads[0].all_seeds, leads[0].seeds or 1) if leads else ""
+    reason, count = _why_unclear(judged, close)
+    if close and not (copied and reason == ONE_SEED):
+        yield wording.doubt(reason, count)
+    if copied:
+        yield f"{copied}."
 
 
 def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tuple[str, list[str]]:

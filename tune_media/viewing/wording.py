@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tune_media.values.number import counted
 from tune_media.viewing.inference import CLOSE, EQUAL, FEW_COMMON_SEEDS, FEW_EQUAL, ONE_RUN, ONE_SEED, Estimate, Lead
 
 CLEAR, CLEARLY = "clear", "clearly"
@@ -18,6 +19,8 @@ ERRS = (
 )
 NOT_CLEARLY_WORSE = f"not {CLEARLY} worse"
 ONE_RUN_EACH = "one_run_each"
+_ONE_EPISODE = "one episode: the env ignores its seed"
+_MOSTLY = 0.9  # so many of the episodes are different: nothing is said of copies
 _DOUBTS = {  # of one other, and of several
     CLOSE: ("Another one may be as good.", "{} others may be as good."),
     EQUAL: ("Another one has the same score.", "{} others have the same score."),
@@ -141,5 +144,21 @@ def decided(answer: bool | None, yes: str, no: str) -> str:
 
 def over_what(lead: Lead) -> str:
     """Return the sample that a lead is over, as the end of a sentence; empty if it has no interval."""
-    seeds = f"{lead.seeds} evaluation seeds"
+    seeds = seeds_of(lead)
     return {"both": f", over runs and {seeds}", "seeds": f", on {seeds}", "runs": ", over runs"}[lead.over]
+
+
+def seeds_of(lead: Lead) -> str:
+    """Return the evaluation seeds that a lead is over, copies once."""
+    return counted(lead.seeds, "different episode" if lead.seeds < lead.all_seeds else "evaluation seed")
+
+
+def copied(seeds: int, episodes: int) -> str:
+    """Return how many different episodes were played on some seeds, if clearly fewer.
+
+    >>> copied(12, 1), copied(120, 3), copied(12, 11)
+    ('12 seeds, one episode: the env ignores its seed', '120 seeds, 3 different episodes', '')
+    """
+    if episodes >= _MOSTLY * seeds:
+        return ""
+    return f"{seeds} seeds, " + (f"{episodes} different episodes" if episodes > 1 else _ONE_EPISODE)

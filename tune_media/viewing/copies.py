@@ -1,0 +1,60 @@
+"""Copies: episodes of a run that are the same though their evaluation seeds differ, as their tapes tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.replay.tape import Tape
+
+COLUMNS = ["episode_id", "seed", "episode_return", "episode_length"]
+"""The columns of episodes that ``copies_of`` takes."""
+
+_Episode = tuple[int, int]  # its last checksum, and their number
+
+
+def copies_of(trial: TrialFiles, paths: Iterable[str], episodes: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Return a number for each seed, equal for those whose episodes are copies; empty if none are known to be.
+
+    Two episodes are copies if the last checksums and the lengths of their tapes are equal, and if nothing but the start
+    decides an episode: each reset that came twice led to the same one. Tapes are read only if two episodes have equal
+    returns and lengths; if one has no tape or no seed, nothing is a copy.
+
+    Args:
+        paths: The reports that have the episodes, by their paths in the index.
+        episodes: Rows of one run, with ``COLUMNS``.
+    """
+    looks = {(row["episode_return"], row["episode_length"]) for row in episodes}
+    if len(looks) == len(episodes) or any(row["seed"] is None for row in episodes):
+        return {}
+    of_start: dict[int, _Episode] = {}
+    of_seed: dict[int, set[_Episode]] = defaultdict(set)
+    ends = _ends(trial, paths, {row["episode_id"] for row in episodes})
+    for row in episodes:
+        start, episode = ends.get(row["episode_id"], (None, None))
+        if start is None or episode is None or of_start.setdefault(start, episode) != episode:
+            return {}
+        of_seed[row["seed"]].add(episode)
+    kinds = [frozenset(own) for own in of_seed.values()]
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+    are_there = len(numbers) < len(kinds)
+    return {seed: numbers[kind] for seed, kind in zip(of_seed, kinds, strict=True)} if are_there else {}
+
+
+def _ends(trial: TrialFiles, paths: Iterable[str], ids: set[str]) -> dict[str, tuple[int, _Episode]]:
+    """Return of episodes that have tapes the checksum of the reset, and the last one with their number."""
+    found: dict[str, tuple[int, _Episode]] = {}
+    for path in paths:
+        try:
+            rows = trial.episodes(path, ["episode_id", "tape"])
+            for row in rows.filter(pc.is_in(rows["episode_id"], pa.array(list(ids)))).drop_null().to_pylist():
+                checks = Tape.unpacked(row["tape"]).checks
+                found[row["episode_id"]] = checks[0], (checks[-1], len(checks))
+        except Exception:  # of one file: it is gone, broken, or of another version
+            break
+    return found
