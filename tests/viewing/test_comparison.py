@@ -33,7 +33,7 @@ def test_configurations_are_ranked_by_the_mean_over_their_seeds(sweep):
     catalog = tm.load(sweep)
     assert catalog.best()["trial"] == catalog.winner.name == "lr=0.2_0"  # nearest to its mean; a lucky run is no winner
     assert catalog.verdict.sentence == "Best so far: lr 0.2. Another one may be as good."
-    assert "The highest single run is one of #2, lr 0.1, with 30; their mean is 15.75." in catalog.verdict.why
+    assert "The highest single run is one of #2, lr 0.1, with 30; their mean is 15.75." in catalog.verdict.why[1]
     table = catalog.compare()
     assert list(table["config/lr"]) == [0.2, 0.1]
     assert list(table["n"]) == [4, 4]
@@ -59,7 +59,7 @@ def test_a_failed_trial_never_wins(tmp_path):
     assert catalog.best()["trial"] == catalog.winner.name == "lr=0.3"
     assert [trial.name for trial, *_ in catalog.best_first()] == ["lr=0.3", "lr=0.1", "lr=0.2"]
     assert catalog.verdict.sentence == "Best so far: lr 0.3. One run each cannot tell."
-    assert "1 run has not ended and may change it." in catalog.verdict.why
+    assert catalog.verdict.why[1].endswith(" was 99. 1 run has not ended and may change it.")
     shown = command("list", folder)
     assert "Best so far: lr 0.3. One run each cannot tell." in shown
 
@@ -118,9 +118,9 @@ def test_runs_of_two_kinds_are_told(tmp_path):
     for lr, values in runs.items():
         for seed, value in enumerate(values):
             make_trial(tmp_path / "exp" / f"{lr}_{seed}", {"lr": lr, "seed": seed}, {10: float(value)})
-    said = [line for line in tm.load(tmp_path / "exp").verdict.why if "far from the others" in line]
+    said = tm.load(tmp_path / "exp").verdict.why[1]
     rest = "lies far from the others: the mean describes neither kind, and its interval may miss."
-    assert said == [f"1 of the 5 runs of #{place} {rest}" for place in (2, 3)]
+    assert said.endswith(f"1 of the 5 runs of #2 {rest}")
 
 
 def test_the_grouping_and_the_metric_can_be_chosen(sweep):

@@ -159,8 +159,10 @@ def test_wide_intervals_leave_room_for_the_dots_and_do_not_look_like_four_number
     with served("watch", tmp_path / "exp", tmp_path) as url, viewer_page(browser, "watch") as viewer:
         viewer.open(url)
         viewer.wait("document.querySelectorAll('.card.configuration .ends').length === 2")
-        (low, high), _ = viewer.all(".dots", "[...e.querySelectorAll('.dot')].map((dot) => parseFloat(dot.style.left))")
-        assert 0 < low < high - 30 < 70  # percent of the axis; Student's interval is 13 times as wide as the runs
+        (low, high), _ = viewer.all(
+            "li.verdict-row", "[...e.querySelectorAll('.dot svg')].map((dot) => parseFloat(dot.getAttribute('x')))"
+        )
+        assert 0 < low < high - 29 < 70  # percent of the axis; Student's interval is 13 times as wide as the runs
         assert viewer.all(".card.configuration .ends")[0] == "[-1102, 1312]"
         first, second = viewer.all(".card.configuration .swatch", "e.style.background")
         assert (first, second) == ("rgb(66, 105, 208)", "rgb(224, 139, 29)")  # not those of the first trial of each

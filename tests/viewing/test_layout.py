@@ -47,12 +47,12 @@ def viewer(viewer):
 
 
 @pytest.mark.parametrize("cards", ["configurations", "trials"])
-def test_the_figures_of_the_first_cards_are_above_the_player_below_the_curves(viewer, cards):
+def test_the_picture_and_the_curves_are_above_the_player_and_cards_are_no_towers(viewer, cards):
     viewer.open(viewer.url, f"cards={cards}")
     viewer.wait("document.querySelector('.curves .u-over') && document.querySelector('.card video')?.readyState >= 2")
     (dock,) = viewer.all(".dock", BOX)
-    figures = viewer.all(".card .facts dl", BOX)[:4]
-    assert max(figure["bottom"] for figure in figures) <= dock["top"]
+    (picture,), (curves,) = (viewer.all(name, BOX) for name in (".verdict-picture", ".curves"))
+    assert picture["bottom"] <= curves["top"] < curves["bottom"] <= dock["top"]
     assert max(card["height"] for card in viewer.all(".card", BOX)) < 450
     assert viewer.all(".card video", BOX)[0]["height"] >= 180
     viewer.frame.evaluate("tuneMedia.app.instance.set({ size: 640 })")
@@ -62,13 +62,14 @@ def test_the_figures_of_the_first_cards_are_above_the_player_below_the_curves(vi
 
 CONTROLS = """() => [...document.querySelectorAll("button, input, select, summary, a")].filter((e) => {
   const { width, height, top, bottom } = e.getBoundingClientRect();
-  return !e.closest(".card") && e.checkVisibility() && Math.min(width, height) > 1 && bottom > 0 && top < innerHeight;
+  const isContent = e.closest(".card, .verdict-row");
+  return !isContent && e.checkVisibility() && Math.min(width, height) > 1 && bottom > 0 && top < innerHeight;
 }).map((e) => e.className || e.innerText || e.tagName)"""
 
 
 def test_the_first_screen_has_few_controls_beside_the_cards(viewer):
     viewer.open(viewer.url)
-    viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.card .dot').length >= 16")
+    viewer.wait("document.querySelector('.curves .u-over') && document.querySelectorAll('.dot').length === 20")
     controls = viewer.frame.evaluate(CONTROLS)
     assert "clip-choice" in controls and "score-choice" in controls
     assert len(controls) <= 16, controls
@@ -77,8 +78,8 @@ def test_the_first_screen_has_few_controls_beside_the_cards(viewer):
     assert len(viewer.frame.evaluate(CONTROLS)) >= len(controls) + 10
 
 
-# Which dots of a card are on top at their centres.
-ON_TOP = """(card) => [...document.querySelectorAll(`${card} .dot`)].map((dot) => {
+# Which dots of a row are on top at their centres.
+ON_TOP = """(row) => [...document.querySelectorAll(`${row} .dot circle`)].map((dot) => {
   const { left, top, width, height } = dot.getBoundingClientRect();
   return dot.contains(document.elementFromPoint(left + width / 2, top + height / 2));
 })"""
@@ -88,36 +89,29 @@ ON_TOP = """(card) => [...document.querySelectorAll(`${card} .dot`)].map((dot) =
 def test_each_dot_can_be_seen_and_opens_its_run(viewer, width):
     """Runs that are nearly equal have dots that would cover each other. Where there is least room, each is clicked."""
     viewer.page.set_viewport_size({"width": width, "height": 800})
-    for size in (280, 180):
-        viewer.open(viewer.url)
-        viewer.wait("document.querySelector('.card .success')")
-        viewer.frame.evaluate(f"tuneMedia.app.instance.set({{ size: {size}, step: 'best' }})")
-        seen = []
-        for place in range(5):
-            card = f".configuration:nth-child({place + 1})"
-            viewer.frame.locator(card).scroll_into_view_if_needed()
-            viewer.wait("(card) => document.querySelectorAll(`${card} .dot`).length === 4", card)
-            (facts,) = viewer.all(f"{card} .facts", BOX)
-            dots = viewer.all(f"{card} .dot", BOX)
-            for at, dot in enumerate(dots):
-                assert facts["left"] <= dot["left"] and dot["right"] <= facts["right"]
-                assert facts["top"] <= dot["top"] and dot["bottom"] <= facts["bottom"]
-                assert all(distance(dot, other) > 10 for other in dots[:at])
-            assert viewer.frame.evaluate(ON_TOP, card) == [True] * 4
-            if (width, size) != (390, 180):  # there the room is least
-                continue
-            for at in range(4):
-                dot = viewer.frame.locator(f"{card} .dot").nth(at)
-                title = dot.get_attribute("title")
-                dot.click()
-                viewer.wait("document.querySelector('.trial-view')")
-                trial = viewer.frame.evaluate("tuneMedia.app.instance.state.trial")
-                assert title.startswith(f"seed {int(trial[1:]) % 4}: ")
-                seen.append(trial)
-                viewer.page.go_back()
-                viewer.wait("(card) => document.querySelectorAll(`${card} .dot`).length === 4", card)
-    if width == 390:
-        assert sorted(seen) == [f"t{number:02d}" for number in range(20)]
+    viewer.open(viewer.url)
+    viewer.wait("document.querySelectorAll('.dot').length === 20")
+    seen = []
+    for place in range(5):
+        row = f"li.verdict-row:nth-child({place + 1})"
+        viewer.frame.locator(row).scroll_into_view_if_needed()
+        (box,), dots = viewer.all(f"{row} .drawn", BOX)[:1], viewer.all(f"{row} .dot circle", BOX)
+        for at, dot in enumerate(dots):
+            assert box["left"] <= dot["left"] and dot["right"] <= box["right"]
+            assert all(distance(dot, other) > 7 for other in dots[:at])
+        assert viewer.frame.evaluate(ON_TOP, row) == [True] * 4
+        for at in range(4 if width == 390 else 0):
+            viewer.frame.locator(row).scroll_into_view_if_needed()
+            dot = viewer.frame.locator(f"{row} .dot").nth(at)
+            title = dot.get_attribute("aria-label")
+            dot.locator("circle").click()
+            viewer.wait("document.querySelector('.trial-view')")
+            trial = viewer.frame.evaluate("tuneMedia.app.instance.state.trial")
+            assert title.startswith(f"seed {int(trial[1:]) % 4}: ")
+            seen.append(trial)
+            viewer.page.go_back()
+            viewer.wait("document.querySelectorAll('.dot').length === 20")
+    assert width > 390 or sorted(seen) == [f"t{number:02d}" for number in range(20)]
 
 
 def distance(one, other):

@@ -261,8 +261,8 @@ def test_configurations_are_judged_over_their_seeds(browser, seeds, tmp_path):
         (told,) = viewer.all(".winner-line")
         assert "ahead of #2, lr 0.1, by " in told
         assert "The highest single run is one of #2, lr 0.1, with 30; their mean is 15.75." in told
-        assert len(viewer.all(".card:first-child .dot", "1")) == 4
-        viewer.frame.click(".card:first-child .dot[title*='seed 3']")
+        assert len(viewer.all("li.verdict-row:first-child .dot", "1")) == 5  # one of them failed
+        viewer.frame.click("li.verdict-row:first-child .dot[aria-label^='seed 3'] circle")
         viewer.wait("document.querySelector('.trial-view')?.innerText.includes('lr=0.2_3')")
         viewer.page.go_back()
         viewer.wait("document.querySelector('.grid-view')")
@@ -279,8 +279,8 @@ def test_a_configuration_whose_runs_are_filtered_is_of_those_left(browser, seeds
     with opened(browser, seeds, tmp_path, "filter=lr=0.2 seed=3") as viewer:
         viewer.wait("document.querySelectorAll('.card.configuration').length === 1")
         assert viewer.all(".card", facts) == [["1 of 4 runs, by the filter", f"{RETURNS[0.2][3]}"]]
-        assert len(viewer.all(".card .dot", "1")) == 1
-        assert viewer.all(".card .rank, .card .interval, .card .success, .card .best-worst", "1") == []
+        assert viewer.all("li.verdict-row", "e.classList.contains('outside')") == [False, True]
+        assert viewer.all(".card .rank, .card .ends, .card .success, .card .best-worst", "1") == []
         viewer.frame.fill(".filter", "seed>1")  # two of each: the mean of two, the better first
         viewer.wait("document.querySelectorAll('.card.configuration').length === 2")
         of_two = [[f"{sum(RETURNS[lr][2:]) / 2:g}", lr] for lr in RETURNS]

@@ -26,6 +26,7 @@ from tune_media.values import score, strict_json
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.number import as_number
 from tune_media.values.secrets import without_secret
+from tune_media.viewing import verdict_picture
 from tune_media.viewing.comparison import (
     clip_scores,
     importances_of,
@@ -259,9 +260,11 @@ def configurations_payload(
 ) -> dict[str, Any]:
     """Return the configurations, the best first: their hyperparameters, trials, and statistics as [value, low, high].
 
-    ``importance`` has the same of each hyperparameter, after its name, see ``Catalog.importance``. ``verdict`` has the
-    parts of the sentence on the best one, see ``Verdict``. The score is a metric of the results, or ``clip`` for the
-    best return of a clip in ``section``; ``sign`` is -1 if the lowest is the best.
+    ``ahead`` has half of its part over runs at its end, ``runs`` are [trial, score, status, step], and ``axes`` those
+    of the first rows of the picture, and of all, see ``verdict_picture``. ``importance`` has the same of each
+    hyperparameter, after its name, see ``Catalog.importance``. ``verdict`` has the parts of the sentence on the best
+    one, see ``Verdict``. The score is a metric of the results, or ``clip`` for the best return of a clip in
+    ``section``; ``sign`` is -1 if the lowest is the best.
     """
     all_statuses, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
     ranking = judged(trials, all_statuses, scores, sign=sign, metric=metric) if trials else []
@@ -270,6 +273,7 @@ def configurations_payload(
     param = ShownParams()
     label = score.CLIP_LABEL if metric == CLIP else score.RETURNS.get(metric, metric)
     said = verdict_on(trials, ranking, label, sign=sign)
+    rows = verdict_picture.rows(ranking, statuses, has_verdict=metric != CLIP)
     return {
         "names": names,
         "configurations": [
@@ -280,18 +284,34 @@ def configurations_payload(
                 "n": entry.n,
                 "typical": None if entry.typical is None else trials[entry.typical].id,
                 "mean": _ends(entry.mean),
-                "behind": entry.ahead and _ends(Estimate(entry.ahead.value, entry.ahead.low, entry.ahead.high)),
                 "success": rate and _ends(rate),
+                **_drawn(row, trials),
             }
-            for entry, rate in zip(ranking, success_rates(trials, ranking), strict=True)
+            for entry, row, rate in zip(ranking, rows, success_rates(trials, ranking), strict=True)
         ],
+        "axes": [verdict_picture.axes(rows[: verdict_picture.FIRST]), verdict_picture.axes(rows)],
         "verdict": {**vars(said), "sentence": said.sentence},
         "importance": [[entry.name, *_ends(Estimate(entry.share, entry.low, entry.high))] for entry in importance],
     }
 
 
+def _drawn(row: verdict_picture.Row, trials: Sequence[TrialFiles]) -> dict[str, Any]:
+    """Return what the picture of the verdict has more of a configuration."""
+    lead = row.lead
+    return {
+        "runs": [[trials[number].id, run.score, run.status, run.step] for number, run in row.runs.items()],
+        "ahead": lead and [*_ends(Estimate(lead.value, lead.low, lead.high)), *_finite([lead.half_runs])],
+        "clear": lead is not None and lead.is_clear,
+        "words": row.words,
+    }
+
+
 def _ends(estimate: Estimate) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in (estimate.value, estimate.low, estimate.high)]
+    return _finite([estimate.value, estimate.low, estimate.high])
+
+
+def _finite(values: Sequence[float]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values]
 
 
 def column(values: Sequence[Any]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from tune_media.viewing.inference import (
 _FAR = 3.0  # times the range of the other runs
 _FEWEST_OTHERS = 3
 _MAX_TITLE = 60
-_MOST_OF_TWO_KINDS = 3
 _MOST_NAMES = 3
+_MOST_REMARKS = 2
 _DIGITS = 4
 
 
@@ -36,10 +36,10 @@ class Verdict:
     """Which configuration is the best.
 
     Attributes:
-        lead: What is claimed of it, such as ``Clearly the best``.
+        lead: What is claimed of it, such as ``Clearly the best:``.
         title: Its hyperparameters.
-        rest: Why that is not clear, in a sentence; empty if it is.
-        why: The numbers, in sentences.
+        rest: The end of the sentence, and why that is not clear.
+        why: The numbers, what may make it wrong, and how often it is: a line each.
         is_clear: Whether it is clearly the best of these runs.
     """
 
@@ -53,10 +53,10 @@ class Verdict:
     def sentence(self) -> str:
         """All but the numbers.
 
-        >>> Verdict("Best so far", "lr 0.01", "One run each cannot tell.", [], False).sentence
+        >>> Verdict("Best so far:", "lr 0.01", ". One run each cannot tell.", [], False).sentence
         'Best so far: lr 0.01. One run each cannot tell.'
         """
-        return f"{self.lead}: {self.title}. {self.rest}".rstrip()
+        return f"{self.lead} {self.title}{self.rest}"
 
 
 def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: str | None = None) -> Verdict:
@@ -73,36 +73,37 @@ def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: 
     """
     scored, failed = [entry for entry in ranking if entry.n], _failed(ranking, label, sign)
     if len(scored) < 2:
-        return Verdict("One configuration" if scored else "No score", "nothing to compare", "", failed, False)
+        return Verdict("One configuration:" if scored else "No score:", "nothing to compare", ".", failed[:1], False)
     judged = [entry for entry in scored if not entry.set_apart]
     names = [_cut(title) for title in titles([masked(entry.configuration) for entry in judged])]
     close = [place for place, entry in enumerate(judged, 1) if entry.is_not_clearly_worse]
     is_clear = len(judged) > 1 and not close
-    noun, title = _of_policies(judged, names[0], is_clear=is_clear)
-    rest = [*_doubts(judged, close), *(_one_run_each(judged) if noun else [])]
-    title += wording.under(condition)
+    lead, end = _claim(scored, judged, close, condition, is_clear=is_clear)
+    why = _why(judged, names, label, sign, [*failed, *_going_on(judged)])
+    return Verdict(lead, names[0], end, why, is_clear)
+
+
+def _claim(
+    scored: Sequence[Judged], judged: Sequence[Judged], close: Sequence[int], condition: str | None, *, is_clear: bool
+) -> tuple[str, str]:
+    """Return what stands before the title of the best one, and after it."""
+    noun, on_seeds = _of_policies(judged, is_clear=is_clear)
     others, told = _set_apart(scored, len(judged), is_clear=is_clear)
-    unended = _unended(judged)
-    claim = wording.claim(is_clear=is_clear, is_final=not unended, noun=others or noun)
-    why = [*_why(judged, names, close, label, sign, unended), *failed, wording.ERRS]
-    return Verdict(claim, title, " ".join([*rest, *told]), why, is_clear)
+    claim = wording.claim(is_clear=is_clear, is_final=not _going_on(judged), noun=others or noun)
+    doubts = [*_doubts(judged, close), *(_one_run_each(judged) if noun else ())]
+    end = [f"{on_seeds}{wording.under(condition)}.", *doubts, *told]
+    return f"{claim}:{'' if is_clear or not noun else ' the policy of'}", " ".join(end)
 
 
-def _unended(judged: Sequence[Judged]) -> int:
-    """Return how many of the runs that count have not ended."""
-    runs = [run for entry in judged for run in entry.runs.values() if run.counts]
-    return sum(run.status == RUNNING for run in runs)
-
-
-def _of_policies(judged: Sequence[Judged], title: str, *, is_clear: bool) -> tuple[str, str]:
-    """Return the word for configurations of one run each, and the best one's title; of others no word."""
+def _of_policies(judged: Sequence[Judged], *, is_clear: bool) -> tuple[str, str]:
+    """Return the word for configurations of one run each, and what follows the best one's title; of others nothing."""
     leads = [lead for entry in judged if (lead := entry.ahead) and lead.over == SEEDS]
     if not leads:
-        return "", title
+        return "", ""
     number = next(run.number for run in judged[0].runs.values() if run.counts)
-    which = f"{title} (trial {number})" if is_clear and number is not None else title
-    on_seeds = f"on {counted(max(max(lead.seeds, lead.all_seeds) for lead in leads), 'evaluation seed')}"
-    return "policy", f"{'' if is_clear else 'the policy of '}{which}, {on_seeds}"
+    which = f" (trial {number})" if is_clear and number is not None else ""
+    seeds = max(max(lead.seeds, lead.all_seeds) for lead in leads)
+    return "policy", f"{which}, on {counted(seeds, 'evaluation seed')}"
 
 
 def _doubts(judged: Sequence[Judged], close: Sequence[int]) -> Iterator[str]:
@@ -146,21 +147,24 @@ def _failed(ranking: Sequence[Judged], label: str, sign: int) -> list[str]:
             told.append(
                 f"{counted(len(led), 'run')} of {_cut(name)} failed while ahead: its last {label} was {scores}."
             )
-    return told[:_MOST_NAMES]
+    return told
 
 
-def _why(
-    scored: Sequence[Judged], names: Sequence[str], close: Sequence[int], label: str, sign: int, unended: int
-) -> list[str]:
-    """Return the numbers behind a verdict, in sentences."""
+def _why(scored: Sequence[Judged], names: Sequence[str], label: str, sign: int, remarks: Sequence[str]) -> list[str]:
+    """Return the numbers behind a verdict, what may make it wrong, and how often it is, in a line each."""
     mean, runs = scored[0].mean, counted(scored[0].n, "run")
-    why = [f"Its {label} is {wording.with_interval(mean.value, mean.low, mean.high, _DIGITS)} over {runs}."]
-    why += _second(scored[1], f"#2, {names[1]},") if len(scored) > 1 else []
-    if len(close) > 1:
-        why.append(wording.places_of_close(close))
-    if unended:
-        why.append(f"{counted(unended, 'run')} {'has' if unended == 1 else 'have'} not ended and may change it.")
-    return [*why, *_of_two_kinds(scored), *_best_run(scored, names, sign)]
+    own = f"Its {label} is {wording.with_interval(mean.value, mean.low, mean.high, _DIGITS)} over {runs}."
+    numbers = [own, *(_second(scored[1], f"#2, {names[1]},") if len(scored) > 1 else ())]
+    remarks = [*remarks, *_best_run(scored, names, sign), *_of_two_kinds(scored)][:_MOST_REMARKS]
+    return [" ".join(numbers), *filter(None, [" ".join(remarks)]), wording.ERRS]
+
+
+def _going_on(judged: Sequence[Judged]) -> list[str]:
+    """Return how many of the runs that count have not ended, in a sentence; none if all have."""
+    runs = [run for entry in judged for run in entry.runs.values() if run.counts]
+    count = sum(run.status == RUNNING for run in runs)
+    has = f"{counted(count, 'run')} {'has' if count == 1 else 'have'}"
+    return [f"{has} not ended and may change it."] if count else []
 
 
 def _one_run_each(scored: Sequence[Judged]) -> list[str]:
@@ -212,14 +216,12 @@ def far_runs(scores: Scores) -> int:
     return 0
 
 
-def _of_two_kinds(scored: Sequence[Judged]) -> list[str]:
-    lines: list[str] = []
+def _of_two_kinds(scored: Sequence[Judged]) -> Iterator[str]:
     for place, entry in enumerate(scored, 1):
-        may_win = (place == 1 or entry.is_not_clearly_worse) and len(lines) < _MOST_OF_TWO_KINDS
+        may_win = place == 1 or entry.is_not_clearly_worse
         if may_win and entry.scores.shape[1] == 1 and (far := far_runs(entry.scores)):
             runs = f"{far} of the {entry.n} runs of #{place} {'lies' if far == 1 else 'lie'} far from the others"
-            lines.append(f"{runs}: the mean describes neither kind, and its interval may miss.")
-    return lines
+            yield f"{runs}: the mean describes neither kind, and its interval may miss."
 
 
 def _best_run(scored: Sequence[Judged], names: Sequence[str], sign: int) -> list[str]:

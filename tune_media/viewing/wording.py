@@ -6,10 +6,19 @@ A difference has one sign everywhere: above zero, the best one is ahead, or the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from tune_media.values.number import counted
-from tune_media.viewing.inference import CLOSE, EQUAL, FEW_COMMON_SEEDS, FEW_EQUAL, ONE_RUN, ONE_SEED, Estimate, Lead
+from tune_media.viewing.inference import (
+    CLOSE,
+    EQUAL,
+    FEW_COMMON_SEEDS,
+    FEW_EQUAL,
+    ONE_RUN,
+    ONE_SEED,
+    UNEQUAL_TRAINING,
+    Estimate,
+    Lead,
+)
 
 CLEAR, CLEARLY = "clear", "clearly"
 AHEAD_BY = "ahead by"
@@ -32,6 +41,15 @@ _DOUBTS = {  # of one other, and of several
     ONE_RUN: ("One run cannot tell.",) * 2,
     ONE_RUN_EACH: ("One run each cannot tell.",) * 2,
     ONE_SEED: ("One evaluation seed cannot tell.",) * 2,
+}
+
+_ROW_DOUBTS = {
+    CLOSE: "chance may explain it",
+    EQUAL: "the same score",
+    FEW_EQUAL: "all its runs are equal",
+    FEW_COMMON_SEEDS: "fewer than two evaluation seeds in common",
+    ONE_RUN: "one run",
+    ONE_SEED: "one evaluation seed",
 }
 
 
@@ -99,15 +117,6 @@ def standing(*, is_best: bool, is_close: bool) -> str:
     return "best" if is_best else NOT_CLEARLY_WORSE if is_close else ""
 
 
-def places_of_close(places: Sequence[int]) -> str:
-    """Return which places of a ranking may be as good as the first.
-
-    >>> places_of_close([2, 3])
-    'Not clearly worse are #2, #3.'
-    """
-    return f"{NOT_CLEARLY_WORSE.capitalize()} are #{', #'.join(map(str, places))}."
-
-
 def others_worse(close: int, others: int) -> str:
     """Return how many of the others are worse than the best one, ``close`` of which may be as good.
 
@@ -162,3 +171,32 @@ def copied(seeds: int, episodes: int) -> str:
     if episodes >= _MOSTLY * seeds:
         return ""
     return f"{seeds} seeds, " + (f"{episodes} different episodes" if episodes > 1 else _ONE_EPISODE)
+
+
+def beside_best(lead: Lead) -> str:
+    """Return what the best one's lead over another means, as a row of the picture says it.
+
+    >>> beside_best(Lead(2.0, -1.0, 5.0, 1.0, False, CLOSE, "runs", "", 0))
+    'not clear: chance may explain it'
+    """
+    return f"{CLEARLY} worse" if lead.is_clear else f"not {CLEAR}: {_ROW_DOUBTS.get(lead.why or '', lead.why)}"
+
+
+def apart(why: str, step: str, *, led: bool = False) -> str:
+    """Return why a configuration that has a score is not judged, as a row of the picture says it.
+
+    >>> apart("unequal_training", "step 100", led=True), apart(ONE_RUN, "step 100")
+    ('set apart: stopped at step 100, where it led', 'set apart: one run')
+    """
+    if why == UNEQUAL_TRAINING:
+        return f"set apart: stopped {f'at {step}' if step else 'earlier'}{', where it led' if led else ''}"
+    return f"set apart: {_ROW_DOUBTS.get(why, why)}"
+
+
+def without_score(failed: int, error: str) -> str:
+    """Return why a configuration has no score, if ``failed`` of its runs have failed, one of them with ``error``.
+
+    >>> without_score(0, ""), without_score(1, "ValueError: x"), without_score(3, "")
+    ('no score', 'failed: ValueError: x', '3 runs failed')
+    """
+    return f"{f'{failed} runs ' if failed > 1 else ''}failed{error and f': {error}'}" if failed else "no score"

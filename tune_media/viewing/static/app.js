@@ -34,7 +34,7 @@
       this.state = { ...DEFAULTS, size: this.settings.size || DEFAULTS.size, menu: false, more: false,
         dialog: null, toast: "" };
       this.touched = false;
-      const held = ["axis", "scale", "steps", "ranked", "asked", "curves", "isToldApart"];
+      const held = ["scale", "steps", "ranked", "asked", "curves", "isToldApart"];
       this.held = Object.fromEntries(held.map((name) => [name, model.memo()]));
       this.curves = null; // the score of all trials over training
       this.judged = null; // the configurations, see model.decodeConfigurations
@@ -148,7 +148,7 @@
         const clip = state.view === "clip" ? this.clip
           : state.view === "compare" ? tm.compare.rowsOf(this).rows[0]?.clip : null;
         if (state.frame && clip) this.group.time = state.frame / (clip.fps || 30);
-        else if (!isCalm()) tm.ui.allLoad.then(() => setTimeout(() => this.group.play())); // all clips start together
+        else if (!tm.ui.isCalm()) tm.ui.allLoad.then(() => setTimeout(() => this.group.play())); // all together
       });
     }
 
@@ -241,10 +241,9 @@
       const place = isGrid ? this.scrolled || 0 : 0;
       scrollTo(0, place);
       if (isGrid) requestAnimationFrame(() => scrollTo(0, place)); // the chart may have grown in between
-      const [name, clip] = [left.trial, left.clip].map((text) => JSON.stringify(text));
-      const former = isGrid ? document.querySelector(`:is(.card[data-trial=${name}], [data-trial=${name}] .name)`)
-        || document.querySelectorAll(LEFT_FROM)[this.leftFrom]
-        : this.state.view === "trial" && document.querySelector(`.film[data-clip=${clip}] .film-facts`);
+      const former = isGrid ? tm.ui.cardOf(left.trial) || document.querySelectorAll(LEFT_FROM)[this.leftFrom]
+        : this.state.view === "trial"
+          && document.querySelector(`.film[data-clip=${JSON.stringify(left.clip)}] .film-facts`);
       (former || document.querySelector("main h2"))?.focus({ preventScroll: true });
     }
 
@@ -346,11 +345,6 @@
       const found = one.counting.map((trial) => this.scoreAt(trial)).filter(({ score }) => score != null);
       if (!found.length) return { score: null, scoreStep: this.state.step };
       return { score: found.reduce((sum, { score }) => sum + score, 0) / found.length, scoreStep: this.state.step };
-    }
-
-    /** The scale of the dots of all configurations. */
-    get axis() {
-      return this.held.axis([this.judged], () => tm.configurations.axisOf(this.judged));
     }
 
     /** The range of steps and returns of the clips of all trials, for their sparklines. */
@@ -571,7 +565,6 @@
   }
 
   const readText = ([done, all]) => `${tm.ui.number(done)} of ${tm.ui.plural(all, "trial")}`;
-  const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
   function parse(name, text) {

@@ -100,14 +100,21 @@
     return [...new Map(clips.filter((clip) => clip.step === newest).map((clip) => [clip.path, clip])).values()];
   }
 
+  /** Return the number of the newest clips of a configuration's runs, and its worst, its median and its best. */
+  function kindsOf(app, one) {
+    const clips = one.counting.flatMap((trial) => newestOf(app, trial)).sort((a, b) => a.return - b.return);
+    const [worst, median, best] = [clips[0], clips[(clips.length - 1) >> 1], clips[clips.length - 1]];
+    return { count: clips.length, ...(clips.length > 1 && { worst }), ...(clips.length > 2 && { median }),
+      ...(clips.length && { best }) };
+  }
+
   /** The link on a configuration's card to its worst, its median and its best clip: of the newest of all its runs. */
   function BestAndWorst({ app, one }) {
-    const clips = one.counting.flatMap((trial) => newestOf(app, trial)).sort((a, b) => a.return - b.return);
-    if (one.counting.length < 2 || clips.length < 2) return null;
-    const [worst, median, best] = [clips[0], clips[(clips.length - 1) >> 1], clips[clips.length - 1]];
-    const shown = [[worst, "worst"], ...(clips.length > 2 ? [[median, "median"]] : []), [best, "best"]];
+    const { count, ...kinds } = kindsOf(app, one);
+    if (one.counting.length < 2 || count < 2) return null;
+    const shown = Object.entries(kinds).map(([label, clip]) => [clip, label]);
     return html`<button class="link best-worst" tabindex="-1"
-      title=${`The worst, the median and the best of the ${clips.length} newest clips of its runs, side by side (m)`}
+      title=${`The worst, the median and the best of the ${count} newest clips of its runs, side by side (m)`}
       onClick=${() => show(app, shown.map(([clip, label]) => [clip.trial, clip.path, label]))}>worst … best</button>`;
   }
 
@@ -399,6 +406,6 @@
       "keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
   }
 
-  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, Tray, isTicked, toggleFocused, open,
-    rowsOf, picksOf, isFixed, tickedOf };
+  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, kindsOf, Tray, isTicked, toggleFocused,
+    open, rowsOf, picksOf, isFixed, tickedOf };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -5,8 +5,6 @@
   const { html, number, plural, lastPart, Card } = tm.ui;
   const model = tm.model;
   const TABLE = "table";
-  const DOT = 11; // pixels
-  const DOT_ROWS = [11, 0, 22]; // their upper ends
   const [CARD_EDGE, CHARACTER, BETWEEN] = [72, 8, 5]; // of a title: pixels; characters between hyperparameters
 
   /**
@@ -20,6 +18,10 @@
       { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: false });
     return [value, low, high].map(text);
   }
+
+  /** What stands on the best one, and on no other trial. */
+  const badgeOf = ({ judged, winner }, trial = winner) =>
+    trial === winner && (judged.verdict.is_clear ? "Winner" : "best so far");
 
   /** A success rate on a card, in percent: [rate, low, high], or nothing. */
   function Success({ rate, title }) {
@@ -53,52 +55,6 @@
     return found.sort((a, b) => model.compare(value(a), value(b), sign) || (a.rank ?? Infinity) - (b.rank ?? Infinity));
   }
 
-  /** The range of the scores of all runs, so that the dots of all cards have one scale, and as much of intervals. */
-  function axisOf({ all }) {
-    const { rangeOf } = model;
-    const [low, high] = model.roomy(rangeOf(all.flatMap(({ counting }) => counting.map(({ score }) => score))),
-      rangeOf(all.flatMap(({ counting, mean }) => [...mean, ...counting.map(({ score }) => score)])));
-    return { low, span: high - low || 1 };
-  }
-
-  /**
-   * Return where the dots of some runs are, in pixels: [[run, x, row], ...]. A dot that would cover another one is in
-   * another row; if all three are full there, it moves aside.
-   */
-  function placesOf(trials, xOf, width) {
-    const ends = DOT_ROWS.map(() => -Infinity); // of each row, where it has room
-    const places = [...trials].sort((a, b) => a.score - b.score).map((trial) => {
-      const free = ends.map((end) => Math.max(end, xOf(trial)));
-      const row = free.indexOf(Math.min(...free));
-      ends[row] = free[row] + DOT;
-      return [trial, free[row], row];
-    });
-    const limits = DOT_ROWS.map(() => width);
-    for (const place of [...places].reverse()) {
-      place[1] = Math.min(place[1], limits[place[2]]);
-      limits[place[2]] = place[1] - DOT;
-    }
-    return places;
-  }
-
-  /** The score of each run as a dot, the mean as a line, its interval as a bar. A click on a dot opens its run. */
-  function Dots({ one, axis, typical, color, width, onOpen }) {
-    const at = (value) => `${Math.min(100, Math.max(0, 3 + (94 * (value - axis.low)) / axis.span)).toFixed(2)}%`;
-    const [mean, low, high] = one.mean;
-    if (mean == null) return html`<div class="dots"></div>`;
-    const inside = 0.94 * width; // what is left to its sides has room for half a dot
-    const places = placesOf(one.counting, (trial) => (inside * (trial.score - axis.low)) / axis.span, inside);
-    return html`<div class="dots">
-      ${low != null && html`<i class="interval" style=${{ left: at(low), right: `calc(100% - ${at(high)})` }}></i>`}
-      <i class="mean" style=${{ left: at(mean) }}></i>
-      ${places.map(([trial, x, row]) => html`<button class="dot" tabindex="-1" key=${trial.id}
-        aria-current=${trial === typical} style=${{ left: `${(3 + (94 * x) / inside).toFixed(2)}%`,
-          top: `${DOT_ROWS[row]}px`, "--color": color }}
-        title=${`${seedText(trial, one)}: ${number(trial.score)}. Click to open it.`}
-        aria-label=${`${seedText(trial, one)}: ${number(trial.score)}`} onClick=${() => onOpen(trial)}></button>`)}
-    </div>`;
-  }
-
   /** Return what tells a run from the others of its configuration: its seed, or its number. */
   function seedText(trial, one) {
     const own = Object.keys(trial.params).filter((name) => !one.names.includes(name)
@@ -109,7 +65,7 @@
 
   /** A configuration: the clip of its most typical run, and its score over all of them. */
   class ConfigurationCard extends Card {
-    render({ app, one, clipOf, axis, score, scoreStep, color }) {
+    render({ app, one, clipOf, score, scoreStep, color }) {
       const trial = one.typical;
       const clip = clipOf(trial);
       const { rank } = one;
@@ -120,9 +76,9 @@
       const whole = model.configurationTitle(one, Infinity);
       const [mean, low, high] = estimateTexts(one.mean, 2);
       const failed = one.leftOut.filter(model.isFailed).length;
-      const label = `${rank === 1 ? "Best configuration. " : ""}${whole}: ${plural(one.n, "run")}`;
+      const label = `${rank === 1 ? `${badgeOf(app)}. ` : ""}${whole}: ${plural(one.n, "run")}`;
       const runs = one.of ? `${number(one.n)} of ${plural(one.of, "run")}, by the filter` : plural(one.n, "run");
-      return this.frame({ trial, clip, kind: " configuration", ribbon: rank === 1 && "Winner", label }, () => html`
+      return this.frame({ trial, clip, kind: " configuration", ribbon: rank === 1 && badgeOf(app), label }, () => html`
           <h2><button class="name" tabindex="-1" title=${whole} onClick=${() => app.open(trial)}>
             <i class="swatch" style=${{ background: color }}></i>${title}</button>
             ${rank && html`<span class="rank">#${rank}</span>`}</h2>
@@ -135,8 +91,6 @@
               ${one.leftOut.length - failed} without a score</span>`}
             ${one.trials.length > 1 && html`<span class="muted clip-of"
               title=${`${trial.name} is the nearest to the mean`}>clip: ${seedText(trial, one)}</span>`}</p>
-          <${Dots} one=${one} axis=${axis} typical=${trial} color=${color}
-            width=${app.state.size - CARD_EDGE / 2} onOpen=${(own) => app.open(own)} />
           <dl>
             <div class="score"><dt title=${app.state.score}>${model.scoreLabel(app.state.score)}
               ${scoreStep != null ? ` at step ${number(scoreStep)}` : low == null ? "" : ", 95 %"}</dt>
@@ -150,7 +104,7 @@
     }
   }
 
-  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "axis", "color", "size", "ticked"];
+  ConfigurationCard.SHOWN = ["one", "clip", "clips", "rank", "score", "scoreStep", "color", "size", "ticked"];
 
   /** The line above the cards: which configuration is the best, whether that is clear, and why. */
   function Verdict({ app }) {
@@ -166,9 +120,9 @@
     return html`<section class="winner-line" aria-label="Verdict">
       <${tm.ui.BestClip} app=${app} trial=${winner} />
       <div>
-        <p><b class=${verdict.is_clear ? "sure" : "unsure"}>${verdict.lead}:</b>${" "}
-          <${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS}
-            title=${winner.name} onClick=${open} />${verdict.rest && `. ${verdict.rest}`}</p>
+        <p><b class=${verdict.is_clear ? "sure" : ""}>${verdict.lead}</b>${" "}${judged.all.length > 1
+          ? html`<${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS}
+            title=${winner.name} onClick=${open} />` : verdict.title}${verdict.rest}</p>
         <details><summary>why?</summary><ul>${verdict.why.map((line) => html`<li>${line}</li>`)}</ul></details>
       </div>
       <button class="primary" onClick=${open}>${app.hasClips ? "Watch it learn" : "Open it"}</button>
@@ -205,5 +159,6 @@
         value=${shown} names=${names} onChange=${(cards) => app.set({ cards })} /></span>`;
   }
 
-  tm.configurations = { ConfigurationCard, Verdict, CardsChoice, Success, configurationRows, axisOf };
+  tm.configurations = { ConfigurationCard, Verdict, CardsChoice, Success, badgeOf, configurationRows, estimateTexts,
+    seedText };
 })((window.tuneMedia = window.tuneMedia || {}));

@@ -244,19 +244,20 @@
         </div>
         <div class="curves-place">
           <div ref=${(place) => { this.place = place || this.place; }} role="img" aria-label=${label}></div>
-          ${peek && html`<${Peek} peek=${peek} width=${this.place.clientWidth} />`}</div>
+          ${peek && html`<${Peek} ...${peek.line} clip=${peek.clip} side=${peek.left > this.place.clientWidth / 2
+            ? { right: `${this.place.clientWidth - peek.left - 36}px` } : { left: `${peek.left + 84}px` }}>
+            <p>step ${number(peek.step)}: <b>${number(peek.value)}</b></p><//>`}</div>
       </section>`;
     }
   }
 
-  /** What the pointer is on: the line's name, its value, and the clip of that point, which plays. */
-  function Peek({ peek: { line, step, value, left, clip }, width }) {
-    const side = left > width / 2 ? { right: `${width - left - 36}px` } : { left: `${left + 84}px` };
+  /** What the pointer is on: its name, more of it, and a clip, which plays. */
+  function Peek({ label, color, clip, side, children }) {
     return html`<div class="peek" style=${side}>
       ${clip && html`<${tm.ui.PeekClip} key=${clip.url} clip=${clip} />`}
-      <p><i class="swatch" style=${{ background: line.color }}></i><b>${line.label}</b></p>
-      <p>step ${number(step)}: <b>${number(value)}</b></p>
-      ${clip && html`<p class="muted">clip of ${lastPart(clip.trial.shownName)} at step ${number(clip.step)}</p>`}
+      <p><i class="swatch" style=${{ background: color }}></i><b>${label}</b></p>
+      ${children}
+      ${clip && html`<p class="muted">clip of ${lastPart(clip.trial.shownName)} at ${tm.ui.placeOf(clip)}</p>`}
     </div>`;
   }
 
@@ -278,5 +279,5 @@
     return html`<${AllCurves} app=${app} lines=${lines} count=${all.length} />`;
   }
 
-  tm.curves = { CurvesPanel, passes, MOST_COLORED };
+  tm.curves = { CurvesPanel, Peek, passes, MOST_COLORED };
 })((window.tuneMedia = window.tuneMedia || {}));

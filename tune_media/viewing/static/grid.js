@@ -42,15 +42,15 @@
 
   /** A trial and the clip that it shows. */
   class TrialCard extends Card {
-    render({ trial, clip, isWinner }, { isVisible }) {
-      const label = isVisible ? (isWinner ? "Winner. " : "") + (model.isFailed(trial) ? "Failed. " : "")
+    render({ trial, clip, ribbon }, { isVisible }) {
+      const label = isVisible ? (ribbon ? `${ribbon}. ` : "") + (model.isFailed(trial) ? "Failed. " : "")
         + (clip ? captionOf(clip) : titleOf(trial)) : trial.name;
-      return this.frame({ trial, clip, kind: "", ribbon: isWinner && "Winner", label },
+      return this.frame({ trial, clip, kind: "", ribbon, label },
         () => html`<${Facts} ...${this.props} />`);
     }
   }
 
-  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "isWinner", "score", "color", "scoreName", "scoreStep", "scale",
+  TrialCard.SHOWN = ["clip", "trial", "step", "rank", "ribbon", "score", "color", "scoreName", "scoreStep", "scale",
     "status", "ticked", "size", "params"];
 
   /** The facts under a clip: the trial's name, hyperparameters and score, the clip's facts, and all returns. */
@@ -110,7 +110,8 @@
       ${!app.hasClips && html`<${tm.table.NoClips} app=${app} />`}
       <${tm.configurations.Verdict} app=${app} />
       <${tm.failures.Failures} app=${app} />
-      ${(!app.isTable || !app.hasClips) && html`<${tm.curves.CurvesPanel} app=${app} />
+      ${(!app.isTable || !app.hasClips) && html`<${tm.verdict.Picture} app=${app} rows=${rows} />
+        <${tm.curves.CurvesPanel} app=${app} />
         <${tm.scatter.ScatterPanel} app=${app} rows=${rows} />`}
       <div class="above-cards">
         <p class="count" role="status">${problem ? html`<span class="problem">${problem}</span>` : hidden
@@ -128,19 +129,18 @@
         ${app.configurations ? html`<${Configurations} app=${app} rows=${rows} />`
           : rows.slice(0, app.hasPicture ? rows.length : FIRST_DRAWN).map(({ trial, clip }, place) => html`<${TrialCard}
             key=${trial.id} app=${app} trial=${trial} clip=${clip} step=${step} place=${place} scale=${app.scale}
-            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} isWinner=${trial === app.winner}
-            size=${state.size} params=${data.params} ...${app.scoreAt(trial)} color=${app.colorOf(trial)}
-            scoreName=${state.score} />`)}
+            status=${trial.status} ticked=${state.ticked} rank=${trial.rank} size=${state.size}
+            ribbon=${tm.configurations.badgeOf(app, trial)} params=${data.params} ...${app.scoreAt(trial)}
+            color=${app.colorOf(trial)} scoreName=${state.score} />`)}
       </div>`}
     </main>`;
   }
 
   /** The cards of configurations. */
   function Configurations({ app, rows }) {
-    const axis = app.axis;
     return tm.configurations.configurationRows(app, rows).slice(0, app.hasPicture ? Infinity : FIRST_DRAWN)
       .map((one, place) => html`
-        <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place} axis=${axis}
+        <${tm.configurations.ConfigurationCard} key=${one.id} app=${app} one=${one} place=${place}
           clip=${clipOf(one.typical, app.state)} clips=${`${app.state.section}|${app.state.key}|${app.state.step}`}
           clipOf=${(trial) => clipOf(trial, app.state)} size=${app.state.size} ticked=${app.state.ticked}
           ...${app.meanAt(one)} color=${app.colorOf(one.trials[0], one.color)} />`);

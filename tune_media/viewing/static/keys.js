@@ -31,7 +31,7 @@
     [["]"], "larger cards", (app) => tm.bars.resize(app, 1)],
     [["x"], "tick a trial or a clip for comparing", (app) => tm.compare.toggleFocused(app)],
     [["v"], "compare what is ticked", (app) => tm.compare.open(app)],
-    [["o"], "the next run, or dot, of a configuration; Enter opens it", nextDot],
+    [["o"], "the next run, or dot, of the row; Enter opens it", nextDot],
     [["e"], "a card for each run of a configuration", () => pressOnCard(".runs .link:not(.best-worst)")],
     [["m"], "worst, median and best clip of a configuration", () => pressOnCard(".best-worst")],
     [["n"], "next moment of the episode", (app) => app.timeline?.jump(1)],
@@ -54,10 +54,10 @@
   /** Press a button of the card that has the focus. */
   const pressOnCard = (button) => document.activeElement.closest(".card")?.querySelector(button)?.click();
 
-  /** Give the focus to the next dot of the card that has it; after the last one to the first. */
+  /** Give the focus to the next dot of the row that has it; after the last one to the first. */
   function nextDot() {
     const { activeElement } = document;
-    const dots = [...(activeElement.closest(".card")?.querySelectorAll(".dot") || [])];
+    const dots = [...(activeElement.closest(".verdict-row")?.querySelectorAll(".dot") || [])];
     dots[(dots.indexOf(activeElement) + 1) % dots.length]?.focus();
   }
 
@@ -74,7 +74,7 @@
     const pressing = target.matches("button, a") && event.key === " ";
     const scrolling = event.key.startsWith("Arrow")
       && ((app.state.view === "grid" && SCROLLING.includes(event.key)) || target.closest?.(".table-place"));
-    const action = ACTIONS.get(event.key);
+    const action = tm.verdict.actionOf(event.key) || ACTIONS.get(event.key);
     if (!action || typing || choosing || pressing || scrolling) return;
     event.preventDefault();
     action(app);

@@ -230,7 +230,7 @@
   }
 
   /** Decode the configurations. Each shows a clip of the trial nearest to the mean: no lucky seed stands for all. */
-  function decodeConfigurations({ names: found, configurations: given, verdict, importance }, model) {
+  function decodeConfigurations({ names: found, configurations: given, verdict, axes, importance }, model) {
     const configurations = given.map((one) => ({ ...one, params: tm.filter.readAll(one.params) }));
     const names = [...found].sort((a, b) => model.params.indexOf(a) - model.params.indexOf(b));
     const texts = new Map(names.map((name) => [name, textsOf(configurations.map(({ params }) => params[name]))]));
@@ -243,12 +243,14 @@
         ...one, rank: one.n ? place + 1 : null, id: one.trials.join(), names,
         texts: names.map((name) => texts.get(name)[place]),
         trials: own, counting, leftOut: own.filter((trial) => leftOut.has(trial.id)), typical,
+        runs: one.runs.map(([id, score, state, step]) => ({ trial: model.byId.get(id), score, state, step }))
+          .filter(({ trial }) => trial),
       };
     });
     const inOrder = all.filter(({ typical }) => typical).sort((a, b) => a.trials[0].number - b.trials[0].number);
     inOrder.forEach((one, place) => { one.color = COLORS[place % COLORS.length]; });
     const hasLongTitles = all.some((one) => configurationTitle(one).length > LONG_TITLE);
-    return { names, all: all.filter(({ typical }) => typical), verdict, importance, hasLongTitles,
+    return { names, all: all.filter(({ typical }) => typical), verdict, axes, importance, hasLongTitles,
       hasRuns: configurations.some(({ trials }) => trials.length > 1) };
   }
 
@@ -403,6 +405,6 @@
     memo, listed, namesOf, toggled, reader, decode, addMetrics, stepsOf, scaleOf, countUpTo, clipAt, bestClip, clipsOf,
     clipNamed, firstScore, scoresOf, scoreOf, scoreLabel, isSmallerBetter, rangeOf, roomy, rank, successOf, valueOf,
     orderOf, compare, knownScores: () => [...labels.keys()], parseFilter, isFailed, decodeConfigurations, titleText,
-    pairsOf, lastPart, configurationTitle, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
+    pairsOf, lastPart, configurationTitle, textsOf, SHOWN_PARAMS, ALL_TRIALS, CLIP_SCORE, ABANDONED, COLORS,
   };
 })((window.tuneMedia = window.tuneMedia || {}));

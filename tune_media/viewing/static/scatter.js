@@ -330,5 +330,5 @@
       onChange=${(axes) => app.set({ axes: axes.join("\n") })} />`;
   }
 
-  tm.scatter = { ScatterPanel, ScatterSwitch, Axes };
+  tm.scatter = { ScatterPanel, ScatterSwitch, Axes, percent, roundNumbers };
 })((window.tuneMedia = window.tuneMedia || {}));

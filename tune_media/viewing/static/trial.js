@@ -154,7 +154,7 @@
       <div class="heading-title">
         <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
           <${tm.config.TrialTitle} trial=${trial} />
-          ${trial === app.winner && html`<span class="badge">★ Winner</span>`}
+          ${trial === app.winner && html`<span class="badge">★ ${tm.configurations.badgeOf(app)}</span>`}
           ${trial.rank && trial !== app.winner && html`<span class="rank">#${trial.rank}</span>`}</h2>
         <p class="muted" title=${trial.name}>${trial.shownName}
           ${trial.abandoned && html` <em class="abandoned" title=${model.ABANDONED}>abandoned</em>`}

@@ -45,6 +45,7 @@
     return value.toLocaleString("en-US", { maximumFractionDigits: size >= 100 ? 1 : 2 });
   }
 
+  const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
   const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
   const { lastPart } = tm.model;
 
@@ -244,6 +245,10 @@
     }
   }
 
+  /** Return the card of a trial, or its name in the table. */
+  const cardOf = (name, at = `[data-trial=${JSON.stringify(name)}]`) =>
+    document.querySelector(`:is(.card${at}, ${at} .name)`);
+
   /** A star; on a screen on which the best card comes only further down, the clip that it shows. */
   function BestClip({ app, trial }) {
     const clip = tm.grid.clipOf(trial, app.state);
@@ -266,7 +271,7 @@
     render({ clip }, { isLoaded }) {
       if (!isLoaded) return null;
       return clip.isPicture ? html`<img src=${clip.url} alt="" />`
-        : html`<video src=${clip.url} muted autoplay loop playsinline></video>`;
+        : html`<video src=${clip.url} muted autoplay=${!isCalm()} loop playsinline></video>`;
     }
   }
 
@@ -388,6 +393,7 @@
     }
   }
 
-  tm.ui = { html, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, placeOf, captionOf,
-    downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad, FEW_PIXELS };
+  tm.ui = { html, isCalm, cardOf, Dialog, Checks, Picker, PeekClip, number, plural, lastPart, titleOf, fitting, placeOf,
+    captionOf, downloadName, Player, Card, BestClip, Sparkline, Choice, SortHead, save, sight, firstPicture, allLoad,
+    FEW_PIXELS };
 })((window.tuneMedia = window.tuneMedia || {}));
