@@ -49,9 +49,12 @@ def loaded(path):
     return lambda observation: action
 
 
+def scaled(config):
+    return Scaled(config.get("scale", 1))
+
+
 def evaluated(sweep, **env_config):
-    env = lambda config: Scaled(config.get("scale", 1))  # noqa: E731
-    return tm.evaluate(sweep, env=env, policy=loaded, env_config=env_config, seeds=20, clips=None, name="both")
+    return tm.evaluate(sweep, env=scaled, policy=loaded, env_config=env_config, seeds=20, clips=None, name="both")
 
 
 def test_conditions_are_no_configurations(sweep):
@@ -79,3 +82,12 @@ def test_the_env_of_the_training_is_the_first_condition(sweep):
     assert evaluated(sweep).catalog.verdict.sentence.startswith(
         "Clearly the best policy: lr 1 (trial 1), on 20 evaluation seeds, in the env of the training."
     )
+
+
+def test_the_command_ends_with_the_sentence_of_list_and_calls_its_lines_policies(sweep):
+    functions = ("--policy", f"{__name__}:loaded", "--env", f"{__name__}:scaled")
+    shown = " ".join(command("evaluate", sweep, "--seeds", "0:20", "--no-clips", *functions).split())
+    said = tm.load(next((sweep / "evaluations").iterdir())).verdict.sentence
+    assert said.startswith("Clearly the best policy: lr 1 (trial 1), on 20 evaluation seeds. One run per")
+    assert f"{said} See the episodes:" in shown
+    assert "The best policy is t1 (checkpoint_000000)" in shown

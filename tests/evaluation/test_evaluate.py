@@ -174,7 +174,7 @@ def test_the_command_prints_intervals_the_winner_and_a_table_of_conditions(exper
     assert result.exit_code == 0, result.output
     assert "max_episode_steps=5  max_episode_steps=8" in result.output
     assert "The policies did not explore" in result.output
-    assert "the best is PPO_CartPole" in result.output
+    assert "the best policy is PPO_CartPole" in result.output
     (folder,) = (experiment / "evaluations").iterdir()
     episodes = tm.load(folder).episodes()
     limits = episodes["config/env_config/max_episode_steps"]

@@ -105,7 +105,7 @@ def test_of_several_conditions_the_first_one_says_which_is_best():
     first, second = planted()
     found = evaluation(first, second, condition="wind=0")
     found.checkpoints += evaluation(second, condition="wind=5").checkpoints
-    assert remarks(found)[-1].startswith("With wind=0, the best is t0 (checkpoint_000001): ")
+    assert remarks(found)[-1].startswith("With wind=0, the best policy is t0 (checkpoint_000001): ")
 
 
 def test_without_others_nothing_is_said_of_differences():

@@ -81,7 +81,7 @@ def test_the_best_of_those_that_trained_as_long_is_clear():
     assert said == "Clearly the best of the 2 that trained to step 480: lr 0. 1 stopped earlier."
     assert [entry.ahead and entry.ahead.why for entry in ranking] == [None, None, "unequal_training"]
     ranking[2] = replace(ranking[2], led=True)
-    assert said_of(ranking).sentence.endswith("lr 0. 1 stopped earlier; 1 of them led there.")
+    assert said_of(ranking).sentence.endswith("lr 0. 1 stopped earlier; it led there.")
 
 
 def test_configurations_of_one_run_beside_others_are_not_judged():

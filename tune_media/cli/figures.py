@@ -151,6 +151,7 @@ def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...]
     """
     from tune_media.viewing.catalog import load
     from tune_media.viewing.figure import FORMATS, write_figure
+    from tune_media.viewing.table import in_lines, printable
 
     path = file_to_write(output, *FORMATS)
     names = [name.strip() for text in by for name in text.split(",")] or None
@@ -168,4 +169,5 @@ def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...]
         for line in made.lines
     ]
     facts = {"path": str(path), "metric": made.metric, "configurations": configurations, "problems": made.lacking}
-    return Outcome(facts, [made.shown])
+    is_of_score = made.metric == catalog.scores.metric and names is None
+    return Outcome(facts, [made.shown, *([in_lines(printable(catalog.verdict.sentence))] if is_of_score else [])])

@@ -67,6 +67,7 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
     from tune_media.evaluation.evaluate import evaluate as play
     from tune_media.evaluation.evaluation_table import remarks, tables
     from tune_media.evaluation.request import parsed_env_config
+    from tune_media.viewing.table import in_lines, printable
 
     sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
     try:
@@ -80,7 +81,10 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
     except KeyboardInterrupt as error:
         raise Failure(error) from error
     watch = f"tune-media watch --open {shell_word(evaluation.path, experiment)}"
-    lines = [f"\n{tables(evaluation)}\n", *remarks(evaluation), f"\nSee the episodes:\n\n    {watch}\n"]
+    lines = [f"\n{tables(evaluation)}\n", *remarks(evaluation)]
+    if len({row.trial for row in evaluation.checkpoints}) > 1:
+        lines.append(in_lines(printable(evaluation.catalog.verdict.sentence)))
+    lines.append(f"\nSee the episodes:\n\n    {watch}\n")
     failed = sum(bool(row.error) for row in evaluation.checkpoints)
     problem = f"{failed} of {len(evaluation.checkpoints)} checkpoints lack episodes." if failed else ""
     return Outcome({"v": 2, **evaluation.facts()}, lines, problem=problem)  # 2: not_clearly_worse, why

@@ -108,7 +108,7 @@ def _how_played(checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
 
 def _about_best(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
     """Yield which checkpoint is the best, and whether that is clear."""
-    which = f"With {best.condition}, the best" if best.condition else "The best"
+    which = f"With {best.condition}, the best policy" if best.condition else "The best policy"
     yield f"{which} is {best.trial} ({best.checkpoint}): {value_of(best)}{_how_sure(best, checkpoints)}."
     if not math.isnan(best.success_rate):
         yield f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){_success_of(best, checkpoints)}."

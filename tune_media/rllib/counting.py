@@ -79,7 +79,7 @@ class FetchedEpisodes:
     def choosing_from_each(self, selector: Selector) -> Selector:
         """Return a selector that also chooses among fewer episodes, so that a winner is held whatever RLlib counts.
 
-        It chooses among the episodes that RLlib surely counts, and among those of each fetch that it may drop.
+        It chooses among the episodes that RLlib counts in any case, and among those of each fetch that it may drop.
         """
 
         def choose(records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:

@@ -124,7 +124,8 @@ def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tupl
     told = []
     if early:
         stopped = "No other has trained as long" if judged == 1 else f"{len(early)} stopped earlier"
-        told.append(f"{stopped}{f'; {led} of them led there' if led else ''}.")
+        there = "it led there" if len(early) == 1 else f"{led} of them led there"
+        told.append(f"{stopped}; {there}." if led else f"{stopped}.")
     if alone:
         told.append(
             f"{alone} cannot{'' if is_clear else ' be judged'}: one run." if judged > 1 else wording.doubt(ONE_RUN)

@@ -1,0 +1,131 @@
+"""All places say the same sentence of a sweep, on twelve sweeps: page, tab, gallery, list, catalog, figure."""
+
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from werkzeug.test import Client
+
+import tune_media as tm
+from tests.support.commands import command
+from tests.support.recorded import make_trial
+from tests.support.viewing import write_snapshot
+from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.viewing.web import ViewerApp
+
+pytestmark = pytest.mark.any_ray
+WORSE, BETTER = [1.0, 2.0, 3.0, 2.0], [10.0, 11.0, 12.0, 11.0]
+ONE_EACH = "One run per configuration is not enough to tell about lr."
+
+
+def runs(folder, scores, iterations=(), **statuses):
+    """Write trials that have these scores by lr, the last of so many iterations."""
+    for lr, own in enumerate(scores):
+        steps = iterations[lr] if iterations else 1
+        for seed, value in enumerate(own):
+            returns = {10 * step: value for step in range(1, steps + 1)}
+            make_trial(folder / f"lr{lr}_{seed}", {"lr": lr, "seed": seed}, returns, frames=1)
+    if statuses:
+        write_snapshot(folder, **statuses)
+
+
+class Known(gym.Env):
+    """Its return on each seed is known; an episode succeeds if it is 1."""
+
+    observation_space, action_space = gym.spaces.Box(-1, 1, (1,)), gym.spaces.Discrete(2)
+
+    def __init__(self, by_seed):
+        self.by_seed, self.render_mode = by_seed, None
+
+    def reset(self, *, seed=None, options=None):
+        self.value = float(self.by_seed[seed])
+        return self.observation_space.low, {}
+
+    def step(self, action):
+        return self.observation_space.low, self.value, True, False, {"is_success": self.value == 1}
+
+
+def loops(folder, scores):
+    """Write runs of loops outside Tune, each evaluated on some seeds: arrays (runs, seeds) by lr."""
+    for lr, own in enumerate(scores):
+        for run, by_seed in enumerate(own):
+            params = {"lr": lr, "seed": run}
+            env = tm.gym.RecordEpisodes(
+                Known(by_seed), folder / f"lr{lr}_{run}", params=params, name_prefix="eval", video=None
+            )
+            for seed in range(len(by_seed)):
+                env.reset(seed=seed)
+                env.step(0)
+            env.close()
+
+
+def policies(apart):
+    seeds = np.random.default_rng(0).normal(size=(3, 1, 12))
+    return seeds + np.array([0, apart, 0])[:, None, None]
+
+
+def rates(share):
+    random = np.random.default_rng(1)
+    return [random.random((4, 20)) < one for one in share]
+
+
+SWEEPS = {
+    "clear": (runs, ([WORSE, BETTER],), "Clearly the best: lr 1."),
+    "close": (runs, ([WORSE, [2.0, 3.0, 3.0, 1.0]],), "Best so far: lr 1. Another one may be as good."),
+    "one run each": (runs, ([[1.0], [2.0], [3.0]],), "Best so far: lr 2. One run each cannot tell."),
+    "equal": (runs, ([WORSE, WORSE],), "Best so far: lr 0. Another one has the same score."),
+    "one configuration": (runs, ([WORSE],), "One configuration: nothing to compare."),
+    "one run beside": (
+        runs,
+        ([WORSE, BETTER, [4.0]],),
+        "Clearly the best of the 2 that can be judged: lr 1. 1 cannot: one run.",
+    ),
+    "stopped early": (
+        runs,
+        ([WORSE, BETTER, BETTER], (4, 4, 1)),
+        "Clearly the best of the 2 that trained to step 4: lr 1. 1 stopped earlier.",
+    ),
+    "policies": (loops, (policies(9),), "Clearly the best policy: lr 1, on 12 evaluation seeds. " + ONE_EACH),
+    "close policies": (
+        loops,
+        (policies(0.01),),
+        "Best so far: the policy of lr 0, on 12 evaluation seeds. 2 others may be as good. " + ONE_EACH,
+    ),
+    "shared seeds": (loops, (np.repeat(policies(9), 3, 1),), "Clearly the best: lr 1."),
+    "successes": (loops, (rates([0.1, 0.9]),), "Clearly the best: lr 1."),
+    "close successes": (loops, (rates([0.5, 0.5]),), "Best so far: lr 1. Another one may be as good."),
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_all_places_say_the_same_sentence(tmp_path, name):
+    write, given, said = SWEEPS[name]
+    folder = tmp_path / "sweep"
+    write(folder, *given)
+    catalog = tm.load(folder)
+    assert catalog.verdict.sentence == said
+    assert catalog.verdict.is_clear == said.startswith("Clearly")
+
+    metric = catalog.scores.metric
+    for is_tab in (False, True):
+        client = Client(ViewerApp(Trials([LogDirectory.of(str(folder))]), "sweep", is_tab=is_tab))
+        answer = client.get("/data/configurations.json", query_string={"metric": metric, "mode": "max"}).json
+        assert answer["verdict"]["sentence"] == said
+    if len(catalog):
+        command("gallery", folder, "-o", tmp_path / "gallery")
+        delivered = (tmp_path / "gallery" / "data" / "configurations.js").read_text()
+        judged = json.loads(delivered[delivered.index("{") : delivered.rindex("}") + 1])
+        assert judged[f"{metric}||max"]["verdict"] == answer["verdict"]
+
+    shown = " ".join(command("list", folder).split())
+    assert said in shown
+    table = catalog.compare()
+    assert table["not_clearly_worse"].any() == (said.startswith("Best so far") or "cannot" in said or "earlier" in said)
+    assert f" lr {table['config/lr'][0]}" in said if len(table) > 1 else "config/lr" not in table
+
+
+def test_figure_says_it_too(tmp_path):
+    pytest.importorskip("matplotlib")
+    runs(tmp_path / "sweep", [WORSE, BETTER])
+    assert command("figure", tmp_path / "sweep", "-o", tmp_path / "a.svg").splitlines()[-1] == "Clearly the best: lr 1."
