@@ -97,10 +97,9 @@ class Process:
     ("flags", "is_live"),
     [
         pytest.param(["--load_fast=true"], True, marks=NEEDS_DATA_SERVER),
-        (["--load_fast=false", "--reload_multifile=true"], True),
         (["--load_fast=false"], False),
     ],
-    ids=["fast", "multifile", "slow"],
+    ids=["fast", "slow"],
 )
 def test_scalars_and_clips_are_shown_once_a_step(tmp_path, monkeypatch, flags, is_live):
     """Of two files of a trial, TensorBoard without its fast loader follows the one whose name sorts last."""

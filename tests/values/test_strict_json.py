@@ -1,15 +1,8 @@
-import json
 import math
 
-import numpy as np
 import pytest
 
-from tune_media.values.strict_json import json_bytes, parse_json
-
-
-def test_json_is_valid_whatever_the_numbers():
-    content = json_bytes({"a": np.float32(1.5), "b": [math.nan, np.inf], "c": np.arange(3), 4: (np.int64(2), None)})
-    assert json.loads(content) == {"a": 1.5, "b": [None, None], "c": [0, 1, 2], "4": [2, None]}
+from tune_media.values.strict_json import parse_json
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,6 @@ def test_a_good_env_is_described(name):
     ("name", "config", "words"),
     [
         ("CartPole-v1", {}, "render_mode='rgb_array'"),
-        ("NoSuchEnv-v0", {}, "cannot be made"),
-        ("no.such.module:Env", {}, "No module named"),
         ("tests.viewing.test_doctor:Buggy", {}, "a bug of its own"),
     ],
 )
@@ -78,12 +76,9 @@ def test_a_window_that_draws_only_after_the_reset_is_told():
     ("picture", "words"),
     [
         (np.zeros((32, 32, 3), np.uint8), "every frame is black"),
-        (np.full((32, 32, 3), 7, np.uint8), "of one colour"),
         (np.random.default_rng(0).integers(0, 255, (32, 32, 3), np.uint8), "are the same"),
-        (np.zeros((32, 32, 3)), "uint8"),
         ([np.zeros((32, 32, 3), np.uint8)] * 2, "not 'rgb_array_list'|one frame"),
         (RuntimeError("gladLoadGL error"), "MUJOCO_GL"),
-        (ModuleNotFoundError("No module named 'pygame'", name="pygame"), "classic-control"),
     ],
 )
 def test_frames_that_would_make_no_clip(picture, words):
@@ -91,22 +86,9 @@ def test_frames_that_would_make_no_clip(picture, words):
     assert re.search(words, problem)
 
 
-def test_an_env_that_does_not_draw_with_mujoco_gets_no_advice_on_it(monkeypatch):
-    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
-    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
-    (problem,) = examine(lambda: Picture(np.zeros((32, 32, 3), np.uint8))).problems
-    assert "MUJOCO_GL" not in problem
-
-
 def test_a_process_that_dies_is_told(ray_session):
     (problem,) = examine_in_actor("tests.viewing.test_doctor:Dies", {}).problems
     assert "SDL_VIDEODRIVER" in problem
-
-
-def test_an_old_ray_is_a_problem(monkeypatch):
-    monkeypatch.setattr("ray.__version__", "2.9.3")
-    (problem,) = examine_in_actor("CartPole-v1", {}).problems
-    assert "pip install -U 'ray[tune]>=2.50.1'" in problem
 
 
 def test_an_env_without_gymnasium_needs_none_and_an_id_names_the_extra(monkeypatch):
@@ -234,7 +216,6 @@ def test_a_replay_is_tried(make, words):
     [
         ("nowhere", "there is no env 'nowhere' in Gymnasium: pass an id such as CartPole-v1"),
         ("NoSuchEnv-v0", "there is no env 'NoSuchEnv-v0' in Gymnasium ("),
-        ("CartPole-v99", "`v1`"),
         ("no.such.module:Env", "there is no module 'no' here"),
     ],
 )

@@ -157,9 +157,6 @@ def test_a_new_report_is_read_and_a_rolled_back_one_is_left_out(tmp_path):
     ("column", "wrong"),
     [
         ("seed", pa.array(["many"])),
-        ("section", pa.array([[3]])),
-        ("episode_id", pa.array([{"a": 1}])),
-        ("clips", pa.array([1.5])),
         ("metrics", pa.array(["x"])),
     ],
 )

@@ -146,11 +146,3 @@ def test_the_home_is_expanded_in_the_name_of_a_gallery(experiment, tmp_path, mon
     command("gallery", experiment, "-o", "~/folder")
     assert (tmp_path / "home" / "folder" / "index.html").exists()
     assert not (tmp_path / "~").exists()
-
-
-def test_a_gallery_without_media_is_not_written(experiment, tmp_path):
-    (tmp_path / "none" / "trial").mkdir(parents=True)
-    (tmp_path / "none" / "trial" / "result.json").write_text('{"training_iteration": 1}\n')
-    for source, *only in ((tmp_path / "none",), (experiment, "--only", "bets")):
-        command("gallery", source, *only, "-o", tmp_path / "x", code=1)
-    assert not (tmp_path / "x").exists()

@@ -37,11 +37,6 @@ def test_one_trial_over_its_training(catalog, tmp_path, monkeypatch):
     assert [tile.row["step"] for tile in tiles] == [0, 3, 6]
 
 
-def test_a_step_before_the_first_clip_is_named_as_the_cause(catalog):
-    with pytest.raises(ValueError, match=r"with key 'episodes/best' up to step 5; they are at the steps 10 to 30"):
-        choose_tiles(catalog, step=5)
-
-
 def test_a_folder_without_clips_is_named(tmp_path):
     (tmp_path / "tuner.pkl").touch()
     with pytest.raises(ValueError, match=f"no clip in {tmp_path}: nothing was recorded"):

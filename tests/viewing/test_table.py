@@ -2,7 +2,6 @@ import re
 
 import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
-from tests.support.viewing import write_snapshot
 from tune_media.viewing.table import cell_width, configuration_table, media_table, trial_table
 
 
@@ -51,15 +50,6 @@ def test_columns_that_a_terminal_has_no_room_for_are_named(tmp_path):
     for table in (trial_table(catalog, width=80), configuration_table(catalog, width=80, always=True)):
         assert max(map(len, table.split("\n"))) <= 80
         assert "a_long_parameter_h'" in table and " ".join(table.split()).endswith("`| cat` shows all.")
-
-
-def test_a_failed_trial_says_so_and_why(tmp_path):
-    experiment = make_experiment(tmp_path / "exp")
-    write_snapshot(experiment, trial_a="ERROR", trial_b="TERMINATED")
-    (experiment / "trial_a" / "error.txt").write_text("Traceback ...\nValueError: stuck\n")
-    *lines, error = trial_table(tm.load(experiment), width=200).split("\n")
-    assert [line.split()[0] for line in lines if "(failed)" in line] == ["trial_a"]
-    assert error == "failed: trial_a: ValueError: stuck"
 
 
 def test_emoji_and_wide_characters_keep_the_columns(tmp_path):
