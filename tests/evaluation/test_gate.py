@@ -132,13 +132,6 @@ def test_sys_exit_in_the_users_code_is_an_error_and_no_end_of_the_caller(policie
     assert f"called sys.exit({code!r})" in found.verdicts[0].error
 
 
-def test_sys_exit_in_a_module_is_an_error_and_no_end_of_the_caller(policies, tmp_path, monkeypatch):
-    (tmp_path / "exits_at_import.py").write_text("import sys\nsys.exit(0)")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=r"called sys\.exit\(0\)"):
-        tm.gate(policies[1], policies[0], policy="exits_at_import:load", env=aim.make_env)
-
-
 def edited_env(folder, monkeypatch, bonus):
     """Return what makes an env of a module that is edited so."""
     module = folder / "edited_env.py"

@@ -86,12 +86,6 @@ def test_without_a_folder_each_gate_has_a_new_one(gate, tmp_path, monkeypatch):
     assert paths == [str(Path("gates", f"{name}{end}").resolve()) for end in ("", "_2", "_3")]
 
 
-def test_a_folder_with_files_of_no_gate_is_refused_anew_too(gate, tmp_path):
-    (tmp_path / "other" / "base").mkdir(parents=True)
-    with pytest.raises(ValueError, match="has files of no gate"):
-        gate(anew=True, output=str(tmp_path / "other"))
-
-
 def test_only_what_is_needed_to_play_tells_checkpoints_apart(tmp_path):
     files = ("learner_group/learner/rl_module/net.pkl", "env_runner/state.pkl", "learner_group/learner/optimizer.pkl")
     for number, name in enumerate(files):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,18 @@ def make_trial(
     lines = []
     for number, (step, episode_return) in enumerate(returns.items(), 1):
         record = tm.EpisodeRecord("episode", episode_return, frames - 1, metrics={"speed": -episode_return})
-        shades = (min(255, 10 * number + index) for index in range(frames))
-        clip = tm.Video([np.full((32, 48, 3), shade, np.uint8) for shade in shades], fps=fps, episode=record)
+        clip = tm.Video.from_encoded(_grey_clip(number, frames, fps), episode=record)
         store.add(clip, step=step, iteration=number)
         lines.append({"training_iteration": number, "env_runners": {"episode_return_mean": episode_return}, "lr": 1})
     (folder / "result.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     store.finish()
     return folder
+
+
+@functools.cache
+def _grey_clip(number: int, frames: int, fps: float) -> tm.Video:
+    shades = (min(255, 10 * number + index) for index in range(frames))
+    return tm.Video([np.full((32, 48, 3), shade, np.uint8) for shade in shades], fps=fps)
 
 
 def make_experiment(folder: Path) -> Path:
