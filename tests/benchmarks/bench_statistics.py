@@ -13,7 +13,7 @@ import argparse
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,78 +124,47 @@ def collapsing(random: Random, shape: tuple[int, ...]) -> Scores:
 LIKE = {"lognormal": (skewed, skewed), "collapse": (collapsing, normals)}  # runs, and a configuration on a seed
 
 
-def _runs_alone() -> Iterator[Cell]:
-    yield from (Cell("normal", (n,) * k) for k in (2, 3, 5, 10) for n in (1, 2, 3, 5, 8))
-
-
-def _odd_runs() -> Iterator[Cell]:
-    kinds = ("lognormal", "collapse", "outlier")
-    yield from (Cell(kind, (n,) * 2) for kind in kinds for n in (2, 3, 5, 8))
-    yield from (Cell(kind, (3,) * 3) for kind in kinds)
-    yield from (Cell(kind, (5,) * 2, s, MIXED) for kind in kinds[:2] for s in (3, 8, 20))
-
-
-def _unequal_runs() -> Iterator[Cell]:
-    counts = ((2, 8), (2, 20), (3, 10), (2, 8, 8))
-    yield from (Cell(kind, n) for n in counts for kind in ("normal", "lognormal", "collapse"))
-    yield from (Cell("normal", n, s, MIXED) for n in counts[:3] for s in (3, 20))
-
-
-def _noisier() -> Iterator[Cell]:
-    yield from (Cell(NOISIER, (n,) * 2) for n in (2, 3, 5, 8))
-    yield from (Cell(NOISIER, n) for n in ((3, 3, 3), (2, 8), (2, 20), (3, 10), (2, 8, 8)))
-
-
-def _capped() -> Iterator[Cell]:
-    yield from (Cell(CAPPED, (n,) * 2) for n in (2, 3, 5, 8))
-    yield Cell(CAPPED, (3,) * 3)
-    yield from (Cell(CAPPED, (5,) * 2, s, MIXED) for s in (3, 8, 20))
-
-
-def _one_or_two_seeds() -> Iterator[Cell]:
-    yield from (cell for cell in _seeds() if cell.seeds < 3)
-
-
-def _more_seeds() -> Iterator[Cell]:
-    yield from (cell for cell in _seeds() if cell.seeds > 2)
-
-
-def _seeds() -> Iterator[Cell]:
-    yield from (Cell("normal", (n,) * 2, s, SHARED) for n in (2, 3, 5, 8) for s in (1, 2, 3, 5, 8, 20, 50))
-    yield from (Cell("normal", (n,) * 2, s, own) for own in (MIXED, PLAIN) for n in (3, 5) for s in (2, 3, 8, 20))
-    counts = ((3,) * 3, (5,) * 3, (5,) * 5, (5,) * 10)
-    yield from (Cell("normal", n, s, SHARED) for n in counts for s in (2, 3, 8, 20))
-
-
-def _policies() -> Iterator[Cell]:
-    yield from (Cell("normal", (1,) * k, s, POLICY) for k in (2, 3, 5, 10) for s in (1, 2, 3, 5, 20, 50))
-    yield from (Cell("normal", (1,) * k, 40, POLICY) for k in (8, 30))
-    own = (0.0, 1.0, 1.0, 0.0)
-    yield from (Cell(kind, (1, 1), s, own) for kind in ("p.5", "p.8", "p.95") for s in (8, 20, 50))
-
-
-def _success() -> Iterator[Cell]:
-    rates = (("p.5", ODDS), ("p.8", ODDS), ("p.95", ODDS), ("p.95", COIN), ("p1.0", COIN), ("alike.6", COIN))
-    yield from (Cell(kind, (n,) * 2, s, own) for kind, own in rates for n in (3, 5) for s in (2, 3, 8, 20, 50))
-    yield from (Cell(kind, (n,) * 3, 20, own) for kind, own in rates for n in (3, 5))
-
-
-def _few_common_seeds() -> Iterator[Cell]:
-    yield from (Cell("normal", (1, 1), 20, POLICY, few) for few in (1, 2, 3))
-    yield from (Cell("normal", (8, 8), 20, SHARED, few) for few in (1, 2, 3))
-
-
-GROUPS: dict[str, Callable[[], Iterator[Cell]]] = {
-    "2 to 10 configurations of 1 to 8 runs": _runs_alone,
-    "skewed or collapsing runs, an outlier": _odd_runs,
-    "2 or 3 runs beside 8 to 20": _unequal_runs,
-    "one configuration three times noisier": _noisier,
-    "returns at a cap": _capped,
-    "2 to 8 runs on one or two shared seeds": _one_or_two_seeds,
-    "2 to 8 runs on 3 to 50 shared seeds": _more_seeds,
-    "policies: one run each, on 1 to 50 seeds": _policies,
-    "success of runs on 2 to 50 shared seeds": _success,
-    "20 seeds, of which the last has 1 to 3": _few_common_seeds,
+SHARED_SEEDS = [
+    *(Cell("normal", (n,) * 2, s, SHARED) for n in (2, 3, 5, 8) for s in (1, 2, 3, 5, 8, 20, 50)),
+    *(Cell("normal", (n,) * 2, s, own) for own in (MIXED, PLAIN) for n in (3, 5) for s in (2, 3, 8, 20)),
+    *(Cell("normal", n, s, SHARED) for n in ((3,) * 3, (5,) * 3, (5,) * 5, (5,) * 10) for s in (2, 3, 8, 20)),
+]
+COUNTS = ((2, 8), (2, 20), (3, 10), (2, 8, 8))
+RATES = (("p.5", ODDS), ("p.8", ODDS), ("p.95", ODDS), ("p.95", COIN), ("p1.0", COIN), ("alike.6", COIN))
+GROUPS: dict[str, list[Cell]] = {
+    "2 to 10 configurations of 1 to 8 runs": [Cell("normal", (n,) * k) for k in (2, 3, 5, 10) for n in (1, 2, 3, 5, 8)],
+    "skewed or collapsing runs, an outlier": [
+        *(Cell(kind, (n,) * 2) for kind in ("lognormal", "collapse", "outlier") for n in (2, 3, 5, 8)),
+        *(Cell(kind, (3,) * 3) for kind in ("lognormal", "collapse", "outlier")),
+        *(Cell(kind, (5,) * 2, s, MIXED) for kind in ("lognormal", "collapse") for s in (3, 8, 20)),
+    ],
+    "2 or 3 runs beside 8 to 20": [
+        *(Cell(kind, n) for n in COUNTS for kind in ("normal", "lognormal", "collapse")),
+        *(Cell("normal", n, s, MIXED) for n in COUNTS[:3] for s in (3, 20)),
+    ],
+    "one configuration three times noisier": [
+        *(Cell(NOISIER, (n,) * 2) for n in (2, 3, 5, 8)),
+        *(Cell(NOISIER, n) for n in ((3, 3, 3), *COUNTS)),
+    ],
+    "returns at a cap": [
+        *(Cell(CAPPED, (n,) * 2) for n in (2, 3, 5, 8)),
+        Cell(CAPPED, (3,) * 3),
+        *(Cell(CAPPED, (5,) * 2, s, MIXED) for s in (3, 8, 20)),
+    ],
+    "2 to 8 runs on one or two shared seeds": [cell for cell in SHARED_SEEDS if cell.seeds < 3],
+    "2 to 8 runs on 3 to 50 shared seeds": [cell for cell in SHARED_SEEDS if cell.seeds > 2],
+    "policies: one run each, on 1 to 50 seeds": [
+        *(Cell("normal", (1,) * k, s, POLICY) for k in (2, 3, 5, 10) for s in (1, 2, 3, 5, 20, 50)),
+        *(Cell("normal", (1,) * k, 40, POLICY) for k in (8, 30)),
+        *(Cell(kind, (1, 1), s, (0.0, 1.0, 1.0, 0.0)) for kind in ("p.5", "p.8", "p.95") for s in (8, 20, 50)),
+    ],
+    "success of runs on 2 to 50 shared seeds": [
+        *(Cell(kind, (n,) * 2, s, own) for kind, own in RATES for n in (3, 5) for s in (2, 3, 8, 20, 50)),
+        *(Cell(kind, (n,) * 3, 20, own) for kind, own in RATES for n in (3, 5)),
+    ],
+    "20 seeds, of which the last has 1 to 3": [
+        Cell("normal", (n,) * 2, 20, own, few) for n, own in ((1, POLICY), (8, SHARED)) for few in (1, 2, 3)
+    ],
 }
 NAMED = {NOISIER: (8.0, TOGETHER), CAPPED: (WRONG, 80.0)}
 """The exceptions that the docs name: how often «clearly» may be wrong there, and how often intervals hold."""
@@ -282,7 +251,7 @@ def main() -> None:
         print("|---|---|---|---|---|---|---|---|---|---|")
     for name, cells in GROUPS.items():
         rows = []
-        for cell in cells():
+        for cell in cells:
             number += 1
             rows.append(row := simulate(cell, number, options.sweeps))
             parts = [f"{row.wrong:.1f}", f"{row.wrong_of_two:.1f}"]

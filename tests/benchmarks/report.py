@@ -232,7 +232,7 @@ in the env runner; then fewer frames help (`every=`, a trigger).
 
 {table}
 
-Medians of times and of ratios, on two cores without a GPU, which depend on the machine. [The
+Medians of times and of ratios, on two cores without a GPU. [The
 tables](../tests/benchmarks/tables.md) have all, with dates.
 
 {pictures}

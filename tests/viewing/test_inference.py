@@ -49,7 +49,7 @@ def test_two_equally_spread_configurations_have_students_interval():
     assert lead.over == "runs" and lead.half_runs == pytest.approx(lead.high - 4)
 
 
-CELLS = [cell for cells in bench_statistics.GROUPS.values() for cell in list(cells())[2::8]]
+CELLS = [cell for cells in bench_statistics.GROUPS.values() for cell in cells[2::8]]
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: str(cell).replace(" | ", "; "))
