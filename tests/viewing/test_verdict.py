@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from tune_media.viewing.configurations import Configuration, Run, judge
@@ -122,3 +123,12 @@ def test_a_clearly_best_policy_has_the_number_of_its_trial_and_the_condition():
 def test_without_two_configurations_it_says_why_there_is_nothing_to_compare(scores, said):
     ranking = judge([Configuration({}, list(range(len(scores))))] if scores else [], list(map(Run, scores)))
     assert said_of(ranking).sentence == f"{said}: nothing to compare."
+
+
+def test_the_best_of_thirty_policies_is_found():
+    """From 21 on, none was."""
+    groups = [Configuration({"lr": lr}, [lr]) for lr in range(30)]
+    luck = np.random.default_rng(0).normal(size=(30, 40))
+    luck[7] += 3
+    runs = [Run(own.mean(), RunScores.of(list(enumerate(own)), own.mean())) for own in luck]
+    assert said_of(judge(groups, runs)).sentence.startswith("Clearly the best policy: lr 7, on 40 evaluation seeds.")

@@ -120,7 +120,7 @@
     return html`<section class="winner-line" aria-label="Verdict">
       <${tm.ui.BestClip} app=${app} trial=${winner} />
       <div>
-        <p><b class=${verdict.is_clear ? "sure" : ""}>${verdict.lead}</b>${" "}${judged.all.length > 1
+        <p><b class=${verdict.is_clear ? "sure" : ""}>${verdict.lead}</b>${" "}${judged.all[1]?.n
           ? html`<${tm.config.Title} key=${best.id} pairs=${model.pairsOf(best)} other=${model.ALL_TRIALS}
             title=${winner.name} onClick=${open} />` : verdict.title}${verdict.rest}</p>
         <details><summary>why?</summary><ul>${verdict.why.map((line) => html`<li>${line}</li>`)}</ul></details>
