@@ -1,11 +1,16 @@
 """The verdict on scores of which some are missing: what it says is never more than what is known."""
 
+import json
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+import tune_media as tm
+from tests.support.recorded import make_trial
+from tests.support.stores import StoredTrial
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.configurations import Configuration, Run, judge
 from tune_media.viewing.score_tables import RunScores
 from tune_media.viewing.verdict import verdict
@@ -132,3 +137,20 @@ def test_the_best_of_thirty_policies_is_found():
     luck[7] += 3
     runs = [Run(own.mean(), RunScores.of(list(enumerate(own)), own.mean())) for own in luck]
     assert said_of(judge(groups, runs)).sentence.startswith("Clearly the best policy: lr 7, on 40 evaluation seeds.")
+
+
+def test_if_the_newest_file_of_episodes_is_not_there_the_one_before_has_the_seeds(tmp_path):
+    for lr in range(2):
+        folder = make_trial(tmp_path / "exp" / str(lr), {"lr": lr}, {})
+        store = StoredTrial.in_folder(folder)
+        for step in (1, 2):
+            records = [tm.EpisodeRecord(f"{lr}-{step}-{seed}", 9.0 * lr + seed % 3, 5, seed=seed) for seed in range(20)]
+            store.add(EpisodeBatch(tuple(map(EpisodeData, records))), "evaluation", "episodes/data", step, step)
+        store.finish()
+        results = [{"training_iteration": step, "episode_return_mean": 9.0 * lr + step} for step in (1, 2)]
+        (folder / "result.json").write_text("".join(f"{json.dumps(result)}\n" for result in results))
+    newest = max((tmp_path / "exp" / "0" / "episode_data").glob("*.parquet"))
+    newest.unlink()
+    assert tm.load(tmp_path / "exp").verdict.sentence.startswith(
+        "Clearly the best policy: lr 1, on 20 evaluation seeds."
+    )

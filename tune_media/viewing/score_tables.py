@@ -145,25 +145,23 @@ def _of_loop(trial: TrialFiles) -> _Reports:
 
 
 def _of_lines(trial: TrialFiles) -> _Reports:
+    """Return the episodes of the newest report; if its file is not there yet, those of the one before it."""
     found: dict[_Place, _Report] = {}
-    newest: dict[_Place, list[Mapping[str, Any]]] = {}
+    reports: dict[_Place, dict[float, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))  # by step
     for line in trial.report_lines:
-        if line.get("rolled_back"):
-            continue
-        place = str(line.get("section")), str(line.get("key"))
-        held = newest.get(place)
-        if held is None or as_number(line.get("step")) > as_number(held[0].get("step")):
-            newest[place] = [line]
-        elif as_number(line.get("step")) == as_number(held[0].get("step")):
-            held.append(line)
-    for (section, _), lines in newest.items():
-        of_recorder: dict[str, _Episodes] = defaultdict(list)
-        for row in _rows(trial, lines):
-            if row["section"] == section and not row["late"]:
-                of_recorder[str(row["recorder"])].append(row)
-        for recorder, rows in of_recorder.items():
-            copies = copies_of(trial, [line["path"] for line in lines], rows)
-            found[section, recorder] = _Report(as_number(lines[0].get("step")), rows, copies)
+        if not line.get("rolled_back"):
+            reports[str(line.get("section")), str(line.get("key"))][as_number(line.get("step"))].append(line)
+    for (section, _), by_step in reports.items():
+        for step in sorted(by_step, reverse=True)[:2]:
+            of_recorder: dict[str, _Episodes] = defaultdict(list)
+            for row in _rows(trial, by_step[step]):
+                if row["section"] == section and not row["late"]:
+                    of_recorder[str(row["recorder"])].append(row)
+            for recorder, rows in of_recorder.items():
+                copies = copies_of(trial, [line["path"] for line in by_step[step]], rows)
+                found[section, recorder] = _Report(step, rows, copies)
+            if of_recorder:
+                break
     return found
 
 
