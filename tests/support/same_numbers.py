@@ -61,8 +61,6 @@ SETTINGS = (
     Setting("old", 1, 1, ""),
     Setting("old", 1, 4, "numpy"),
     Setting("new", 0, 1, "numpy", _TRAIN),
-    Setting("new", 0, 4, "", _TRAIN),
-    Setting("old", 0, 1, "", _TRAIN),
     Setting("old", 0, 4, "np_random", _TRAIN),
 )
 """Each stack, place of the evaluation and number of sub-envs, and each generator."""
