@@ -57,14 +57,11 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
     [
         (None, r"'Shows' returned None from render\(\)\. Create it with render_mode='rgb_array'"),
         ([FRAME] * 2, "returned a list"),
-        (object(), r"returned one 'object' object from render\(\); a frame is one array of uint8, height x width"),
-        ((picture for picture in [FRAME]), "returned one 'generator' object"),
         (3, "returned one 'int' object"),
         (
             pygame.Surface((8, 8)),
             r"'Surface' object .*: pass frame=lambda env: pygame.surfarray.array3d",
         ),
-        (FRAME.astype(complex), "returned one array of complex128"),
         (
             np.stack([FRAME] * 2),
             r"shape \(2, 8, 8, 3\).*these are 2 pictures; pass frame=lambda env: env.render\(\)\[0\]",
@@ -75,9 +72,7 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
         (FRAME[0, 0], "this has 1 dimension, and is no picture"),
         (np.full((8, 8, 3), np.nan), "some of its values are NaN or infinite"),
         (FRAME.astype(int) + 1000, r"values are from 1000 to 1000, .*: pass .*\.clip\(0, 255\)\.astype"),
-        (FRAME.astype(np.int8) - 7, "values are from -7 to -7"),
         (FRAME.astype(int) + 200, r"int64 of shape .*: pass frame=lambda env: env.render\(\).astype"),
-        (FRAME.astype(float) + 200, r"pass frame=lambda env: env.render\(\).astype"),
         (FRAME > 0, r"in 0\.\.1, pass frame=lambda env: \(255 \*"),
         (np.zeros((8, 8, 3)), "float64 of shape"),
         (np.zeros((3, 8, 8)), r"for channels first, pass frame=lambda env: env.render\(\).transpose"),
