@@ -219,6 +219,7 @@ def test_a_clone_is_known_by_the_folder_of_its_checkpoint(ray_session, tmp_path)
     told = dict(starts.donors)
     assert starts.donors[:2] in ([(0, None), (1, None)], [(1, None), (0, None)])
     assert told == {0: (1, 2), 1: None}  # the first one is a clone of the other, which goes on from its own checkpoint
+    assert [trial.has_copied for trial in tune_media.load(tmp_path / "exp").trials] == [True, False]  # by Tune's tag
 
 
 def test_who_writes_a_value_first_knows_it_although_the_request_arrives_twice(ray_session, monkeypatch):

@@ -93,13 +93,18 @@ def write_trial(
     return folder
 
 
-def write_snapshot(experiment: Path, stop: dict[str, float] | None = None, **statuses: str) -> None:
-    """Write Tune's snapshot of an experiment; ``statuses`` are Tune's words for the trials, by folder."""
-    rows = [
-        [json.dumps({"trial_id": f"tune_{name}", "relative_logdir": name, "status": status, **more}), "{}"]
-        for more in [{"stopping_criterion": stop or {}}]
-        for name, status in statuses.items()
-    ]
+def write_snapshot(
+    experiment: Path, stop: dict[str, float] | None = None, copied: str | None = None, **statuses: str
+) -> None:
+    """Write Tune's snapshot of an experiment; ``statuses`` are Tune's words for the trials, by folder.
+
+    ``copied`` is the folder of a trial that PBT has made go on from another one's checkpoint.
+    """
+    rows = []
+    for name, status in statuses.items():
+        tag = f"0@perturbed[{name}]" if name == copied else "0"
+        facts = {"trial_id": f"tune_{name}", "relative_logdir": name, "status": status, "experiment_tag": tag}
+        rows.append([json.dumps({**facts, "stopping_criterion": stop or {}}), "{}"])
     (experiment / "experiment_state-2026-01-01_00-00-00.json").write_text(json.dumps({"trial_data": rows}))
 
 

@@ -159,6 +159,22 @@ def test_repetitions_without_any_seed_are_one_configuration(tmp_path):
     assert (len(table), table["n"][0], table["mean"][0]) == (1, 3, 1.0)
 
 
+def test_if_a_trial_has_copied_another_each_is_a_policy(tmp_path):
+    folder, names = tmp_path / "exp", [f"t_{number:05}" for number in range(3)]
+    for number, name in enumerate(names):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "params.json").write_text('{"lr": 0.1}')
+        result = {"training_iteration": 1, "env_runners": {"episode_return_mean": number}}
+        (folder / name / "result.json").write_text(json.dumps(result) + "\n")
+    write_snapshot(folder, **dict.fromkeys(names, "TERMINATED"))
+    assert list(tm.load(folder).compare()["n"]) == [3]
+    write_snapshot(folder, copied=names[1], **dict.fromkeys(names, "TERMINATED"))
+    catalog = tm.load(folder)
+    assert list(catalog.compare()["n"]) == [1, 1, 1]
+    assert catalog.verdict.sentence == "Best so far: trial 2. One run each cannot tell."
+    assert list(catalog.scores_by_configuration()) == ["trial 2", "trial 1", "trial 0"]
+
+
 def test_scores_leave_in_the_layout_of_rliable(tmp_path):
     for number, (lr, env, seed) in enumerate((lr, env, seed) for lr in (1, 2) for env in "ab" for seed in range(3)):
         make_trial(tmp_path / "exp" / str(number), {"lr": lr, "env": env, "seed": seed}, {10: 100 * lr + number})

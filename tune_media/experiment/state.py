@@ -18,6 +18,7 @@ from tune_media.storage.filesystem import file_info, is_local, json_file, json_o
 from tune_media.storage.passed_over import warn_passed_over
 
 _PREFIX, _SUFFIX = "experiment_state-", ".json"
+_PERTURBED = "@perturbed["  # in the tag of a trial that has copied another, as PBT names it
 _PAUSE_REMOTE = 10.0  # seconds: so long the files on a remote storage are not listed again
 
 
@@ -31,6 +32,7 @@ class TrialState:
     status: str  # ``PENDING``, ``RUNNING``, ``PAUSED``, ``TERMINATED`` or ``ERROR``
     searched: Mapping[str, Any]  # what Tune chose for it, see ``nested_choice``
     iterations: float | None = None  # at which it ends by the dict ``stop=`` of Tune's RunConfig
+    has_copied: bool = False  # it goes on from another trial's checkpoint: population based training (PBT)
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ def _trial(row: Any) -> TrialState | None:
         status=str(values.get("status") or ""),
         searched={name: _plain(value) for name, value in chosen.items()},
         iterations=_iterations(values.get("stopping_criterion")),
+        has_copied=_PERTURBED in str(values.get("experiment_tag")),
     )
 
 

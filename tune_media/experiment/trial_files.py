@@ -119,6 +119,12 @@ class TrialFiles:
         return int(found[1]) if found else None
 
     @property
+    def has_copied(self) -> bool:
+        """Whether it has copied another trial, by Tune's last snapshot."""
+        state = self._tune_state
+        return state is not None and state.has_copied
+
+    @property
     def state(self) -> tuple[Any, ...]:
         """Another value whenever it has other media."""
         return self.version, self._lines, self.is_abandoned

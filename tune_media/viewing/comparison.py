@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,16 @@ from tune_media.experiment.trial_files import TrialFiles
 from tune_media.values import checks, rates, score
 from tune_media.values.metric_names import main_metrics
 from tune_media.values.safe_names import full_name
-from tune_media.viewing.configurations import FAILED, NOT_FINITE, RUNNING, Judged, Run, configurations, judge
+from tune_media.viewing.configurations import (
+    FAILED,
+    NOT_FINITE,
+    RUNNING,
+    Configuration,
+    Judged,
+    Run,
+    configurations,
+    judge,
+)
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
 from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate
@@ -114,15 +123,29 @@ def judged(
         (name,) = configurations(params, [task], "task=")[0].params
         tasks = [str(setting_of(config, name)) for config in params]
         params = [{other: value for other, value in config.items() if other != name} for config in params]
+    groups = _groups(trials, params, by, is_one_task=task is None)
+    runs = _runs(trials, statuses, scores, None if task is not None else metric)
+    ranking = judge(groups, runs, tasks, sign=sign)
+    return [replace(entry, led=_led(ranking[0], entry, trials, metric, sign)) for entry in ranking]
+
+
+def _groups(
+    trials: Sequence[TrialFiles], params: Sequence[Mapping[str, Any]], by: Sequence[str] | None, *, is_one_task: bool
+) -> list[Configuration]:
+    """Return the configurations; if a trial has copied another (PBT), each trial is a policy, and none a run."""
     _, are_judged = evaluations.first_condition(trials)
     numbers = [number for number, is_judged in enumerate(are_judged) if is_judged]  # no condition is a configuration
     groups = [
         replace(group, trials=[numbers[place] for place in group.trials])
         for group in configurations([params[number] for number in numbers], by)
     ]
-    runs = _runs(trials, statuses, scores, None if task is not None else metric)
-    ranking = judge(groups, runs, tasks, sign=sign)
-    return [replace(entry, led=_led(ranking[0], entry, trials, metric, sign)) for entry in ranking]
+    if by is not None or not is_one_task or not any(trial.has_copied for trial in trials):
+        return groups
+    return [
+        replace(group, trials=[number], only=trials[number].number if len(group.trials) > 1 else None)
+        for group in groups
+        for number in group.trials
+    ]
 
 
 def verdict_on(trials: Sequence[TrialFiles], ranking: Sequence[Judged], label: str, *, sign: int = 1) -> Verdict:

@@ -30,18 +30,20 @@ class Configuration:
     Attributes:
         params: The hyperparameters that tell it from the others.
         trials: The numbers of its trials.
+        only: The number in Tune's id of its only trial, if others may have the same hyperparameters; None: none has.
 
-    >>> Configuration({"lr": 0.1}, [0, 2]).title
-    'lr 0.1'
+    >>> Configuration({"lr": 0.1}, [0, 2]).title, Configuration({"lr": 0.1}, [2], 3).title
+    ('lr 0.1', 'lr 0.1 (trial 3)')
     """
 
     params: Mapping[str, Any]
     trials: Sequence[int]
+    only: int | None = None
 
     @property
     def title(self) -> str:
         """Its hyperparameters as text."""
-        return _title(self.params, lambda value: short(value, digits=12))
+        return _title(self, lambda value: short(value, digits=12))
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def titles(groups: Sequence[Configuration]) -> list[str]:
     ['model 1', "model '1'"]
     """
     plain = [group.title for group in groups]
-    return plain if len(set(plain)) == len(plain) else [_title(group.params, repr) for group in groups]
+    return plain if len(set(plain)) == len(plain) else [_title(group, repr) for group in groups]
 
 
 def is_seed(name: str) -> bool:
@@ -286,9 +288,10 @@ def without_kind(text: str) -> str:
     return re.sub(r"^<(?:function|class) '?(.+?)'?( [0-9a-f]{8})?>$", r"\1\2", text)
 
 
-def _title(params: Mapping[str, Any], as_text: Callable[[Any], str]) -> str:
-    settings = (f"{name.rpartition('/')[2]} {as_text(value)}" for name, value in params.items())
-    return " · ".join(settings) or "all trials"
+def _title(group: Configuration, as_text: Callable[[Any], str]) -> str:
+    settings = " · ".join(f"{name.rpartition('/')[2]} {as_text(value)}" for name, value in group.params.items())
+    which = "" if group.only is None else f"trial {group.only}"
+    return f"{settings} ({which})" if settings and which else settings or which or "all trials"
 
 
 def _full_names(words: str, params: Sequence[Mapping[str, Any]], wanted_names: Sequence[str]) -> list[str]:

@@ -101,7 +101,8 @@ def _of_policies(judged: Sequence[Judged], *, is_clear: bool) -> tuple[str, str]
     if not leads:
         return "", ""
     number = next(run.number for run in judged[0].runs.values() if run.counts)
-    which = f" (trial {number})" if is_clear and number is not None else ""
+    is_named = number is None or judged[0].configuration.only is not None
+    which = f" (trial {number})" if is_clear and not is_named else ""
     seeds = max(max(lead.seeds, lead.all_seeds) for lead in leads)
     return "policy", f"{which}, on {counted(seeds, 'evaluation seed')}"
 
