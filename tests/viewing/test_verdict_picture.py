@@ -2,10 +2,12 @@
 
 import json
 import math
+import re
 
 import pytest
 
 from tests.support.browser import opened
+from tests.support.commands import command
 from tests.support.viewing import write_snapshot, write_trial
 from tune_media.viewing.configurations import FAILED, RUNNING, Configuration, Run, judge
 from tune_media.viewing.verdict_picture import axes, rows
@@ -71,6 +73,26 @@ def test_the_axis_of_scores_has_room_for_intervals_and_leaves_out_one_far_dot():
     (low, _), lead = axes(far)
     assert low > 200
     assert lead == pytest.approx((-(310 + 4430 / 3), 2 * (310 + 4430 / 3)))
+
+
+def test_the_figure_has_the_rows_of_the_page(tmp_path):
+    pytest.importorskip("matplotlib")
+    for number in range(6):
+        folder = tmp_path / "exp" / f"t{number}"
+        folder.mkdir(parents=True)
+        (folder / "params.json").write_text(json.dumps({"lr": number // 3, "seed": number % 3}))
+        results = {"training_iteration": 1, "episode_return_mean": 10.0 * (number // 3) + number % 3}
+        (folder / "result.json").write_text(json.dumps(results) + "\n")
+    told = command("figure", tmp_path / "exp", "-o", tmp_path / "x.svg", "--verdict")
+    assert told.splitlines() == [
+        f"The verdict on 2 configurations in {tmp_path / 'x.svg'}",
+        "Clearly the best: lr 1.",
+    ]
+    texts = re.findall(r"<!-- (.+?) -->", (tmp_path / "x.svg").read_text())
+    assert {"lr 0", "lr 1", "mean return", "ahead by", "clearly worse  10 [7.73, 12.3]"} <= set(texts)
+    assert "leave one of them out" in command(
+        "figure", tmp_path / "exp", "-o", tmp_path / "x.svg", "--verdict", "--iqm", code=2
+    )
 
 
 @pytest.fixture(scope="module")

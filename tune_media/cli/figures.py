@@ -141,7 +141,8 @@ def _shown(catalog: Catalog | None, strips: Sequence[Strip], frames: int, width:
     "--by", multiple=True, help="Hyperparameters that make a configuration, with commas. Default: all but seeds."
 )
 @click.option("--iqm", is_flag=True, help="The interquartile mean instead of the mean.")
-def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...], iqm: bool) -> Outcome:
+@click.option("--verdict", is_flag=True, help="Instead of curves, the runs, means and leads, as at the page's top.")
+def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...], iqm: bool, verdict: bool) -> Outcome:
     """Draw the learning curves of EXPERIMENT: the mean over the runs of each configuration, with its 95 % interval.
 
     \b
@@ -152,21 +153,26 @@ def figure(experiment: str, output: str, metric: str | None, by: tuple[str, ...]
     from tune_media.viewing.catalog import load
     from tune_media.viewing.figure import FORMATS, write_figure
     from tune_media.viewing.table import in_lines, printable
+    from tune_media.viewing.verdict_figure import write_verdict
 
     path = file_to_write(output, *FORMATS)
     names = [name.strip() for text in by for name in text.split(",")] or None
+    if iqm and verdict:
+        raise click.UsageError("--iqm is of curves, and --verdict has none: " + remedy("leave one of them out."))
     catalog = load(experiment)
-    made = write_figure(catalog, path, metric=metric, by=names, iqm=iqm)
+    made = (
+        write_verdict(catalog, path, metric, names) if verdict else write_figure(catalog, path, metric, names, iqm=iqm)
+    )
     for sentence in made.lacking:
         click.echo(sentence, err=True)
     configurations = [
         {
-            "params": line.configuration.params,
-            "trials": [catalog.trials[number].name for number in line.runs],
-            "step": line.step[-1] if line.step else None,
-            **(vars(line.mean[-1]) if line.mean else {}),
+            "params": drawn.configuration.params,
+            "trials": [catalog.trials[number].name for number in drawn.runs],
+            "step": drawn.step,
+            **(vars(drawn.mean) if drawn.mean else {}),
         }
-        for line in made.lines
+        for drawn in made.configurations
     ]
     facts = {"path": str(path), "metric": made.metric, "configurations": configurations, "problems": made.lacking}
     is_of_score = made.metric == catalog.scores.metric and names is None

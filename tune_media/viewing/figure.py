@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from tune_media.values import score
 from tune_media.values.number import counted
 from tune_media.values.problems import argument, remedy
 from tune_media.viewing.comparison import metric_named, scores_by
-from tune_media.viewing.configurations import titles
+from tune_media.viewing.configurations import Configuration, titles
 from tune_media.viewing.curves import Curves, MeanCurve
+from tune_media.viewing.inference import Estimate
 
 if TYPE_CHECKING:
     from tune_media.viewing.catalog import Catalog
@@ -23,11 +25,21 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 """Those of Okabe and Ito, which the colour-blind tell apart, without yellow, which is too pale for a line."""
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 _WIDTH, _HEIGHT = 6.0, 3.8  # inches, without the names
-_TEXT = 9  # points
+TEXT = 9  # points
 _NAME_HEIGHT = 12  # points from a name to the next one
 _NAMES_AT = 1.06  # their left end; the axis ends at 1
-_INK, _PALE = "#222222", "#dddddd"
+INK, PALE = "#222222", "#dddddd"
 _MUCH = 0.9  # of the training that is drawn
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A configuration in a figure, with the last mean over its runs, and the step of that; None if it has none."""
+
+    configuration: Configuration
+    runs: Sequence[int]
+    step: float | None
+    mean: Estimate | None
 
 
 @dataclass(frozen=True)
@@ -37,29 +49,18 @@ class WrittenFigure:
     shown: str  # a sentence
     lacking: Sequence[str]  # a sentence for each configuration that is drawn in part, or not
     metric: str  # its whole name
-    lines: Sequence[MeanCurve]  # the best last value first, with those that could not be drawn
+    configurations: Sequence[Drawn]  # the best first, with those that could not be drawn
 
 
 def write_figure(
-    catalog: Catalog, path: Path, *, metric: str | None = None, by: Sequence[str] | None = None, iqm: bool = False
+    catalog: Catalog, path: Path, metric: str | None = None, by: Sequence[str] | None = None, *, iqm: bool = False
 ) -> WrittenFigure:
     """Draw a metric over training: a line for each configuration, the mean over its runs, with its 95 % interval.
 
     ``metric`` may be the last part of its name; by default it is the mean return that ranks the trials. For ``by``, see
     ``Catalog.compare``. With ``iqm``, the interquartile mean is drawn instead.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        told = "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
-        raise ImportError(told) from error
-    returns = score.ranking_returns(trial.last_metrics for trial in catalog.trials)
-    if metric is None and not returns:
-        raise ValueError(
-            "No trial reports a mean return: " + remedy("pass " + argument("metric=") + ", the name of a metric.")
-        )
-    name = returns[0] if metric is None else metric_named(catalog.trials, metric)
+    name = metric_of(catalog, metric)
     scores_by(catalog.trials, name)  # or it says which metrics there are
     found = Curves().means(catalog.trials, catalog.statuses, name, by=by, iqm=iqm)
     lines = [line for line in found if line.step]
@@ -69,13 +70,38 @@ def write_figure(
     of_runs = counted(runs[0], "run") if len(runs) == 1 else f"{runs[0]} to {runs[-1]} runs"
     shown = f"{'Interquartile mean' if iqm else 'Mean'} over {of_runs}"
     shown += ", with its 95 % interval" if runs[-1] > 1 else ""
-    with mpl.rc_context({"font.size": _TEXT, "pdf.fonttype": 42}):
-        figure = Figure(figsize=(_WIDTH, max(_HEIGHT, len(lines) * _NAME_HEIGHT / 72 + 0.9)))
+    with matplotlib_figure(_WIDTH, max(_HEIGHT, len(lines) * _NAME_HEIGHT / 72 + 0.9), path) as figure:
         _draw(figure, lines, score.RETURNS.get(name) or name.rpartition("/")[2].replace("_", " "), shown)
+    sentence = f"{shown}, of {counted(len(lines), 'configuration')} in {path}"
+    ends = [(line.step[-1], line.mean[-1]) if line.step else (None, None) for line in found]
+    configurations = [Drawn(line.configuration, line.runs, *end) for line, end in zip(found, ends, strict=True)]
+    return WrittenFigure(sentence, _lacking(found), name, configurations)
+
+
+def metric_of(catalog: Catalog, metric: str | None) -> str:
+    """Return the whole name of a metric; of None that of the mean return which ranks the trials."""
+    returns = score.known_returns(name for trial in catalog.trials for name in trial.last_metrics)
+    if metric is None and not returns:
+        raise ValueError(
+            "No trial reports a mean return: " + remedy("pass " + argument("metric=") + ", the name of a metric.")
+        )
+    return returns[0] if metric is None else metric_named(catalog.trials, metric)
+
+
+@contextlib.contextmanager
+def matplotlib_figure(width: float, height: float, path: Path) -> Iterator[Any]:
+    """Yield an empty figure, of inches; afterwards it is saved, and no text is cut."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        told = "The figure is drawn with matplotlib: " + remedy("pip install 'tune-media[figure]'")
+        raise ImportError(told) from error
+    with mpl.rc_context({"font.size": TEXT, "pdf.fonttype": 42}):
+        figure = Figure(figsize=(width, height))
+        yield figure
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, bbox_inches="tight", dpi=200)  # tight: the figure grows, so that no name is cut
-    sentence = f"{shown}, of {counted(len(lines), 'configuration')} in {path}"
-    return WrittenFigure(sentence, _lacking(found), name, found)
 
 
 def _lacking(lines: Sequence[MeanCurve]) -> list[str]:
@@ -95,13 +121,13 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
 
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color=_PALE, linewidth=0.6)
+    axes.grid(color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 160k
-    axes.set_xlabel("step", color=_INK)
-    axes.set_ylabel(label, color=_INK, parse_math=False)
-    axes.set_title(title, loc="left", fontsize=_TEXT, color=_INK)
+    axes.set_xlabel("step", color=INK)
+    axes.set_ylabel(label, color=INK, parse_math=False)
+    axes.set_title(title, loc="left", fontsize=TEXT, color=INK)
     looks = [(_COLORS[rank % len(_COLORS)], _STYLES[rank // len(_COLORS) % len(_STYLES)]) for rank in range(len(lines))]
     for rank, (line, (color, style)) in enumerate(zip(lines, looks, strict=True)):
         above = 3 + len(lines) - rank  # the best one is drawn last
@@ -120,7 +146,7 @@ def _draw(figure: Any, lines: Sequence[MeanCurve], label: str, title: str) -> No
         end = axes.transLimits.transform((line.step[-1], line.mean[-1].value))
         ways = [end[0], _NAMES_AT - 0.01], [end[1], place / height]
         axes.plot(*ways, color=color, ls=style, lw=0.8, alpha=0.6, transform=axes.transAxes, clip_on=False)
-        look = {"transform": axes.transAxes, "va": "center_baseline", "color": _INK, "parse_math": False}
+        look = {"transform": axes.transAxes, "va": "center_baseline", "color": INK, "parse_math": False}
         axes.text(_NAMES_AT, ways[1][1], name, **look)
 
 
