@@ -119,10 +119,20 @@ def test_all_places_say_the_same_sentence(tmp_path, name):
         assert judged[f"{metric}||max"]["verdict"] == answer["verdict"]
 
     shown = " ".join(command("list", folder).split())
-    assert said in shown
+    assert all(line in shown for line in [said, *catalog.verdict.why])
+    assert ("set apart: stopped at step 1" in shown) == (name == "stopped early")
     table = catalog.compare()
     assert table["not_clearly_worse"].any() == (said.startswith("Best so far") or "cannot" in said or "earlier" in said)
     assert f" lr {table['config/lr'][0]}" in said if len(table) > 1 else "config/lr" not in table
+
+
+def test_the_number_of_a_policy_is_over_its_evaluation_seeds_and_a_clear_lead_begins_above_zero(tmp_path):
+    loops(tmp_path / "policies", policies(9))
+    assert "], on 12 evaluation seeds. It is ahead of" in tm.load(tmp_path / "policies").verdict.why[0]
+    loops(tmp_path / "rates", np.random.default_rng(0).random((2, 4, 5)) < np.array([[[0.1]], [[0.9]]]))
+    catalog = tm.load(tmp_path / "rates")
+    assert (catalog.verdict.is_clear, catalog.compare()["behind_low"][1]) == (True, 0)
+    assert "[more than 0, " in catalog.verdict.why[0]
 
 
 def test_figure_says_it_too(tmp_path):

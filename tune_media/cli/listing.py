@@ -96,7 +96,8 @@ def _tables(catalog: Catalog, kind: str) -> Iterator[str]:
         if configurations := table.configuration_table(catalog):
             yield f"{configurations}\n"
         yield table.trial_table(catalog)
-        yield table.in_lines(table.printable(catalog.verdict.sentence))
+        for line in (catalog.verdict.sentence, *catalog.verdict.why):
+            yield table.in_lines(table.printable(line))
         if importance := table.importance_line(catalog):
             yield table.in_lines(importance)
     for line in table.column_lines(catalog):

@@ -66,7 +66,7 @@ def _compared(
     """Yield the last columns of checkpoints under one condition, which have room to compare them."""
     is_one = len(rows) == 1
     if not is_one:
-        yield [wording.AHEAD_BY, *(wording.with_interval(row.behind, row.behind_low, row.behind_high) for row in rows)]
+        yield [wording.AHEAD_BY, *map(_lead, rows)]
     if any(not math.isnan(row.success_rate) for row in rows):
         yield ["success", *map(_rate, rows)]
     yield counts
@@ -144,6 +144,11 @@ def value_of(row: EvaluatedCheckpoint) -> str:
     'none'
     """
     return wording.with_interval(row.return_mean, row.return_low, row.return_high) or "none"
+
+
+def _lead(row: EvaluatedCheckpoint) -> str:
+    is_clear = not row.is_not_clearly_worse
+    return wording.with_interval(row.behind, row.behind_low, row.behind_high, is_clear=is_clear)
 
 
 def _rate(row: EvaluatedCheckpoint) -> str:

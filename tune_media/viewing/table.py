@@ -24,6 +24,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import importances_of, reported, success_of, success_rates
 from tune_media.viewing.configurations import NOT_FINITE, short
+from tune_media.viewing.verdict_picture import Row, rows
 from tune_media.viewing.wording import CLEARLY, standing, with_interval
 
 if TYPE_CHECKING:
@@ -124,10 +125,11 @@ def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
     tells = any(rates)
     head = [*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
     lines = [[*head, *(["success"] if tells else []), ""]]
-    for (_, row), rate in zip(table.iterrows(), rates, strict=True):
+    drawn = rows(catalog.judged, catalog.statuses)
+    for (_, row), rate, beside in zip(table.iterrows(), rates, drawn, strict=True):
         values = [setting_text(by_name[row["trials"][0]], name) for name in names]
         success = with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""
-        lines.append([*values, *_numbers(row), *([success] if tells else []), _remark(row)])
+        lines.append([*values, *_numbers(row), *([success] if tells else []), _remark(row, beside)])
     return lines
 
 
@@ -139,9 +141,10 @@ def _numbers(row: pd.Series[Any]) -> list[str]:
     return [str(row["n"]), short(row["mean"]), interval, short(row["iqm"])]
 
 
-def _remark(row: pd.Series[Any]) -> str:
+def _remark(row: pd.Series[Any], beside: Row) -> str:
     """Return whether a configuration is the best one or may be, and how many of its trials do not count."""
     told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_clearly_worse"])
+    told = beside.words if row["n"] and beside.words and not beside.is_judged else told
     left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
     left_out += ": not finite" if row["why"] == NOT_FINITE else ""
     return ", ".join(filter(None, [told, left_out]))

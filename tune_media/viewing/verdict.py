@@ -154,8 +154,9 @@ def _failed(ranking: Sequence[Judged], label: str, sign: int) -> list[str]:
 
 def _why(scored: Sequence[Judged], names: Sequence[str], label: str, sign: int, remarks: Sequence[str]) -> list[str]:
     """Return the numbers behind a verdict, what may make it wrong, and how often it is, in a line each."""
-    mean, runs = scored[0].mean, counted(scored[0].n, "run")
-    own = f"Its {label} is {wording.with_interval(mean.value, mean.low, mean.high, _DIGITS)} over {runs}."
+    mean, (_, on_seeds) = scored[0].mean, _of_policies(scored, is_clear=False)
+    sample = on_seeds or f" over {counted(scored[0].n, 'run')}"
+    own = f"Its {label} is {wording.with_interval(mean.value, mean.low, mean.high, _DIGITS)}{sample}."
     numbers = [own, *(_second(scored[1], f"#2, {names[1]},") if len(scored) > 1 else ())]
     remarks = [*remarks, *_best_run(scored, names, sign), *_of_two_kinds(scored)][:_MOST_REMARKS]
     return [" ".join(numbers), *filter(None, [" ".join(remarks)]), wording.ERRS]
@@ -184,7 +185,7 @@ def _second(second: Judged, name: str) -> Iterator[str]:
         yield f"{name} has the same score."
         return
     ends = (lead.low, lead.high) if math.isfinite(lead.high) else (math.nan, math.nan)
-    text = wording.ahead(Estimate(lead.value, *ends), name, _DIGITS)
+    text = wording.ahead(Estimate(lead.value, *ends), name, _DIGITS, is_clear=lead.is_clear)
     yield f"{text[:1].upper()}{text[1:]}{wording.over_what(lead) if math.isfinite(lead.high) else ''}."
 
 

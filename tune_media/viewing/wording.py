@@ -53,23 +53,24 @@ _ROW_DOUBTS = {
 }
 
 
-def with_interval(value: float, low: float, high: float, digits: int = 5) -> str:
-    """Return a number with its interval, if it has one; nothing for NaN.
+def with_interval(value: float, low: float, high: float, digits: int = 5, *, is_clear: bool = False) -> str:
+    """Return a number with its interval, if it has one; nothing for NaN. A clear lead that begins at 0 is more than 0.
 
     >>> with_interval(0.5, 0.123456, 0.9), with_interval(0.5, math.nan, math.nan), with_interval(math.nan, 0.0, 1.0)
     ('0.5 [0.12346, 0.9]', '0.5', '')
-    >>> with_interval(0.5, -math.inf, math.inf)
-    '0.5 (no interval yet)'
+    >>> with_interval(0.5, -math.inf, math.inf), with_interval(0.5, 0.0, 0.9, is_clear=True)
+    ('0.5 (no interval yet)', '0.5 [more than 0, 0.9]')
     """
     if math.isnan(value):
         return ""
     shown, *ends = (f"{number + 0.0:.{digits}g}" for number in (value, low, high))  # no -0
     if math.isinf(low) and math.isinf(high):
         return f"{shown} (no interval yet)"
+    ends[0] = "more than 0" if is_clear and low == 0 else ends[0]
     return shown if math.isnan(low) else f"{shown} [{', '.join(ends)}]"
 
 
-def ahead(lead: Estimate, other: str, digits: int = 5) -> str:
+def ahead(lead: Estimate, other: str, digits: int = 5, *, is_clear: bool = False) -> str:
     """Return how far the one that is spoken of is ahead of another, or the other of it.
 
     >>> ahead(Estimate(2.0, -1.0, 5.0), "the base"), ahead(Estimate(-2.0, -5.0, 1.0), "the base")
@@ -77,7 +78,7 @@ def ahead(lead: Estimate, other: str, digits: int = 5) -> str:
     """
     if lead.value < 0:
         return f"{other} is ahead of it by {with_interval(-lead.value, -lead.high, -lead.low, digits)}"
-    return f"it is ahead of {other} by {with_interval(lead.value, lead.low, lead.high, digits)}"
+    return f"it is ahead of {other} by {with_interval(lead.value, lead.low, lead.high, digits, is_clear=is_clear)}"
 
 
 def claim(*, is_clear: bool, is_final: bool, noun: str = "") -> str:

@@ -79,9 +79,9 @@
   }
 
   /** Return a number with its interval, if it has one: ["20", " [5, 35]"]. */
-  function withEnds(estimate, isOpen) {
+  function withEnds(estimate, isClear) {
     const [value, low, high] = estimateTexts(estimate, 2);
-    return [value, low == null ? "" : ` [${isOpen ? "more than 0" : low}, ${high}]`];
+    return [value, low == null ? "" : ` [${isClear && Number(low) === 0 ? "more than 0" : low}, ${high}]`];
   }
 
   /** Give the focus to the card of a configuration, or of one of its runs; without one, open its typical run. */
@@ -97,7 +97,7 @@
     const color = app.colorOf(one.trials[0], one.color);
     const [isCompared, { ahead, clear, words }] = [Boolean(axes[1]), one];
     const [mean, ends] = isCompared && one.n ? withEnds(one.mean) : ["", ""];
-    const lead = ahead ? withEnds(ahead.slice(0, 3), clear && ahead[1] === 0).join("") : "";
+    const lead = ahead ? withEnds(ahead.slice(0, 3), clear).join("") : "";
     const text = [mean ? `${title}: ${label} ${mean}${ends}` : title, plural(one.runs.length, "run"), words,
       lead && `ahead by ${lead}`].filter(Boolean).join("; ");
     return html`<li class=${`verdict-row${isOutside ? " outside" : ""}`} onPointerEnter=${() => onShow(one.id)}
@@ -153,7 +153,7 @@
               ? ` of ${number(left)}` : ""}</button>. `}
           A dot is a run${axes[1] && "; the line is their mean, with its 95 % interval"}.
           ${has("running") && " ○: it has not ended."}${has("failed") && " ✕: failed."}
-          ${all.some(({ ahead }) => ahead?.[3] && ahead[3] < 0.98 * (ahead[2] - ahead[0]))
+          ${all.some(({ ahead }) => ahead?.[2] != null && ahead[3] < 0.98 * (ahead[2] - ahead[0]))
             && " Ahead by: solid over runs alone, pale with evaluation seeds."}</p></section>`;
     }
   }
