@@ -26,7 +26,9 @@ def sweep(tmp_path_factory):
 
 
 def test_list_prints_trials_media_or_json(sweep):
-    assert len(command("list", sweep).strip().split("\n")) == 1 + 3 + 1 + 1  # the header, trials, verdict, place
+    assert (
+        len(command("list", sweep).strip().split("\n")) == 1 + 3 + 3 + 1
+    )  # the header, trials, verdict and why, place
     output = command("list", "--all", sweep)
     assert len(output.strip().split("\n")) == 1 + 5 + 1
     assert "trial_a/media/evaluation/episodes/best/step_000000010" in output

@@ -135,6 +135,15 @@ def test_the_number_of_a_policy_is_over_its_evaluation_seeds_and_a_clear_lead_be
     assert "[more than 0, " in catalog.verdict.why[0]
 
 
+def test_a_configuration_that_goes_on_has_not_stopped(tmp_path):
+    runs(tmp_path, [WORSE, BETTER, WORSE, BETTER], (4, 4, 1, 1), lr3_0="RUNNING")
+    catalog = tm.load(tmp_path)
+    said = "So far clearly the best of the 2 that trained to step 4: lr 1. 1 stopped earlier, 1 is not as far yet"
+    assert catalog.verdict.sentence.startswith(said)
+    assert catalog.verdict.why[1].startswith("1 run has not ended and may change it.")
+    assert "set apart: so far at step 1" in command("list", tmp_path)
+
+
 def test_figure_says_it_too(tmp_path):
     pytest.importorskip("matplotlib")
     runs(tmp_path / "sweep", [WORSE, BETTER])

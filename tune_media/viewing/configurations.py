@@ -117,6 +117,11 @@ class Judged:
         return None if not steps or None in steps else float(np.median(np.array(steps, float)))
 
     @property
+    def going_on(self) -> int:
+        """How many of its runs that count have not ended."""
+        return sum(run.counts and run.status == RUNNING for run in self.runs.values())
+
+    @property
     def is_not_clearly_worse(self) -> bool:
         """Whether it may be as good as the best one."""
         return self.ahead is not None and not self.ahead.is_clear

@@ -10,7 +10,7 @@ import numpy as np
 
 from tune_media.values.number import counted
 from tune_media.viewing import wording
-from tune_media.viewing.configurations import FAILED, RUNNING, Judged, masked, short, titles
+from tune_media.viewing.configurations import FAILED, Judged, masked, short, titles
 from tune_media.viewing.inference import (
     CLOSE,
     COPIES,
@@ -79,7 +79,7 @@ def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: 
     close = [place for place, entry in enumerate(judged, 1) if entry.is_not_clearly_worse]
     is_clear = len(judged) > 1 and not close
     lead, end = _claim(scored, judged, close, condition, is_clear=is_clear)
-    why = _why(judged, names, label, sign, [*failed, *_going_on(judged)])
+    why = _why(judged, names, label, sign, [*failed, *_going_on(scored)])
     return Verdict(lead, names[0], end, why, is_clear)
 
 
@@ -89,7 +89,7 @@ def _claim(
     """Return what stands before the title of the best one, and after it."""
     noun, on_seeds = _of_policies(judged, is_clear=is_clear)
     others, told = _set_apart(scored, len(judged), is_clear=is_clear)
-    claim = wording.claim(is_clear=is_clear, is_final=not _going_on(judged), noun=others or noun)
+    claim = wording.claim(is_clear=is_clear, is_final=not _going_on(scored), noun=others or noun)
     doubts = [*_doubts(judged, close), *(_one_run_each(judged) if noun else ())]
     end = [f"{on_seeds}{wording.under(condition)}.", *doubts, *told]
     return f"{claim}:{'' if is_clear or not noun else ' the policy of'}", " ".join(end)
@@ -124,7 +124,8 @@ def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tupl
     alone, led = len(scored) - judged - len(early), sum(entry.led for entry in early)  # of one run
     told = []
     if early:
-        stopped = "No other has trained as long" if judged == 1 else f"{len(early)} stopped earlier"
+        going_on = sum(entry.going_on > 0 for entry in early)
+        stopped = wording.behind_in_training(len(early) - going_on, going_on, alone=judged == 1)
         there = "it led there" if len(early) == 1 else f"{led} of them led there"
         told.append(f"{stopped}; {there}." if led else f"{stopped}.")
     if alone:
@@ -162,10 +163,9 @@ def _why(scored: Sequence[Judged], names: Sequence[str], label: str, sign: int, 
     return [" ".join(numbers), *filter(None, [" ".join(remarks)]), wording.ERRS]
 
 
-def _going_on(judged: Sequence[Judged]) -> list[str]:
-    """Return how many of the runs that count have not ended, in a sentence; none if all have."""
-    runs = [run for entry in judged for run in entry.runs.values() if run.counts]
-    count = sum(run.status == RUNNING for run in runs)
+def _going_on(scored: Sequence[Judged]) -> list[str]:
+    """Return how many of the runs that count have not ended, in a sentence, but for one run that is set apart."""
+    count = sum(entry.going_on for entry in scored if entry.set_apart in ("", UNEQUAL_TRAINING))
     has = f"{counted(count, 'run')} {'has' if count == 1 else 'have'}"
     return [f"{has} not ended and may change it."] if count else []
 

@@ -70,7 +70,7 @@ def _words(entry: Judged, statuses: Sequence[TrialStatus], *, has_steps: bool) -
         return wording.without_score(len(failed), statuses[failed[0]].error if failed and statuses else "")
     step = f"step {entry.step:,.0f}" if entry.step is not None else ""
     if entry.set_apart:
-        return wording.apart(entry.set_apart, step, led=entry.led)
+        return wording.apart(entry.set_apart, step, led=entry.led, goes_on=entry.going_on > 0)
     words = wording.beside_best(entry.ahead) if entry.ahead else ""
     return ", ".join(filter(None, [words, step if has_steps else ""]))  # policies are judged as they stand
 

@@ -183,14 +183,30 @@ def beside_best(lead: Lead) -> str:
     return f"{CLEARLY} worse" if lead.is_clear else f"not {CLEAR}: {_ROW_DOUBTS.get(lead.why or '', lead.why)}"
 
 
-def apart(why: str, step: str, *, led: bool = False) -> str:
+def behind_in_training(stopped: int, going_on: int, *, alone: bool) -> str:
+    """Return how many have not trained as long as the best one, of which some go on; alone: all others.
+
+    >>> behind_in_training(2, 1, alone=False), behind_in_training(1, 0, alone=True)
+    ('2 stopped earlier, 1 is not as far yet', 'No other has trained as long')
+    """
+    if alone:
+        return "No other has trained as long"
+    yet = f"{going_on} {'is' if going_on == 1 else 'are'} not as far yet" if going_on else ""
+    return ", ".join(filter(None, [f"{stopped} stopped earlier" if stopped else "", yet]))
+
+
+def apart(why: str, step: str, *, led: bool = False, goes_on: bool = False) -> str:
     """Return why a configuration that has a score is not judged, as a row of the picture says it.
 
-    >>> apart("unequal_training", "step 100", led=True), apart(ONE_RUN, "step 100")
-    ('set apart: stopped at step 100, where it led', 'set apart: one run')
+    >>> apart("unequal_training", "step 100", led=True), apart("unequal_training", "step 100", goes_on=True)
+    ('set apart: stopped at step 100, where it led', 'set apart: so far at step 100')
+    >>> apart(ONE_RUN, "step 100")
+    'set apart: one run'
     """
     if why == UNEQUAL_TRAINING:
-        return f"set apart: stopped {f'at {step}' if step else 'earlier'}{', where it led' if led else ''}"
+        place = f"{'so far' if goes_on else 'stopped'} at {step}" if step else ""
+        place = place or ("not as far yet" if goes_on else "stopped earlier")
+        return f"set apart: {place}{', where it led' if led else ''}"
     return f"set apart: {_ROW_DOUBTS.get(why, why)}"
 
 
