@@ -6,6 +6,7 @@ from tests.support.viewing import write_trial
 from tune_media.experiment.evaluations import forks_in
 from tune_media.experiment.trials import LogDirectory, Trials
 from tune_media.viewing.payload import (
+    ShownParams,
     config_payload,
     configurations_payload,
     index_payload,
@@ -68,6 +69,13 @@ def test_no_secret_of_a_config_comes_onto_the_page(tmp_path):
     assert params["env_config/api_key"] == config["env_config/api_key"] == "***"
     assert config["env_config/url"] == "postgresql://***@host/1"
     assert (len(params["long"]), len(config["long"]), config["lr"]) == (120, 501, 0.1)
+
+
+@pytest.mark.parametrize("name", ["wandb.api_key", "credentials/value", "logger/api_key/value", "api_keys", "auth"])
+def test_a_secret_is_known_by_any_part_of_its_name(name):
+    shown = ShownParams()
+    assert (shown(name, "abc"), shown(name, 12345678)) == ("***", 12345678)
+    assert (shown("model/max_tokens", 512), shown("cnn_keys", "image")) == (512, "image")
 
 
 def test_a_hundred_thousand_clips_are_a_few_megabytes(trials):
