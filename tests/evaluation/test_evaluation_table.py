@@ -79,6 +79,14 @@ def test_only_common_seeds_are_compared_and_one_seed_decides_nothing():
     assert found.checkpoints[1].is_not_clearly_worse
 
 
+def test_a_mean_that_is_not_finite_ranks_nothing():
+    first, second = planted()
+    found = evaluation(first | {0: math.nan}, second, first | {0: math.inf}, first)
+    assert found.best is found.checkpoints[3]
+    assert [one.why for one in found.checkpoints] == [None] * 4
+    assert remarks(found)[-1].endswith("on the same seeds, the other one is clearly worse.")
+
+
 def test_success_rates_have_their_interval_and_their_difference():
     first, second = planted()
     known = [dict.fromkeys(SEEDS, True), {seed: seed < 10 for seed in SEEDS}]

@@ -10,9 +10,10 @@ import pytest
 import tune_media as tm
 from tests.support.commands import command
 from tests.support.recorded import make_trial
+from tests.support.stores import StoredTrial
 from tests.support.viewing import write_snapshot
-from tune_media.values.episodes import success_rate
-from tune_media.viewing.comparison import success_rates
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, success_rate
+from tune_media.viewing.comparison import judged, last_scores, success_rates
 from tune_media.viewing.table import configuration_table
 
 RETURNS = {0.1: [10.0, 12.0, 11.0, 30.0], 0.2: [20.0, 21.0, 19.0, 22.0]}  # the best run has the worse configuration
@@ -68,7 +69,7 @@ def test_a_failed_trial_never_wins(tmp_path):
     ("returns", "said"),
     [
         ({0.1: [1, 2, 3, 2], 0.2: [10, 11, 12, 11]}, "Clearly the best: lr 0.2."),
-        ({0.1: [1, 1], 0.2: [5, 5]}, "Best so far: lr 0.2. All its runs are equal."),
+        ({0.1: [1, 1], 0.2: [5, 5]}, "Best so far: lr 0.2. Few runs or seeds, all with the same lead."),
         ({0.1: [1, 2, 3], 0.2: [50]}, "Best so far: lr 0.2. One run cannot tell."),
         ({0.1: [1, 2], 0.2: [2, 3], 0.3: [3, 4]}, "Best so far: lr 0.3. 2 others may be as good."),
         ({0.1: [5], 0.2: [9], 0.3: [9], 0.4: [9]}, "Best so far: lr 0.2. 2 others have the same score."),
@@ -104,6 +105,26 @@ def test_returns_that_are_no_numbers_are_no_scores(tmp_path):
     catalog = tm.load(tmp_path / "exp")
     assert catalog.verdict.sentence == "Best so far: lr 0.2. Another one may be as good."
     assert list(catalog.compare()["mean"].dropna()) == [3.5, 1.5]
+
+
+def test_a_run_without_episodes_takes_the_seeds_of_its_own_pairs_only(tmp_path):
+    """All configurations lost theirs, if the name of the metric is that of no value of the episodes."""
+    random = np.random.default_rng(0)
+    for number in range(6):
+        folder, returns = tmp_path / "exp" / f"trial{number}", random.normal(10 * (number // 2), 1, 8)
+        folder.mkdir(parents=True)
+        (folder / "params.json").write_text(json.dumps({"lr": number // 2, "seed": number % 2}))
+        (folder / "result.json").write_text(json.dumps({"training_iteration": 1, "quality": returns.mean()}) + "\n")
+        records = [tm.EpisodeRecord(f"{number}-{seed}", own, 5, seed=seed) for seed, own in enumerate(returns)]
+        if number:
+            store = StoredTrial.in_folder(folder)
+            store.add(EpisodeBatch(tuple(EpisodeData(one, {}) for one in records)), "evaluation", "episodes/data", 10)
+            store.finish()
+    catalog = tm.load(tmp_path / "exp")
+    scores = last_scores(catalog.trials, "quality")
+    _, seeded, without = judged(catalog.trials, catalog.statuses, scores, metric="quality")
+    assert (seeded.ahead.over, seeded.ahead.seeds, seeded.ahead.remark) == ("both", 8, "")
+    assert (without.ahead.over, without.ahead.remark) == ("runs", "no_seeds")
 
 
 def test_two_equal_runs_have_no_interval_in_the_table(tmp_path):

@@ -44,7 +44,7 @@ class EvaluatedCheckpoint:
             condition hold together. NaN if nothing is known.
         seeds_compared: The number of these seeds; those with copies of an episode count once.
         why: Why it is not clearly worse than the best one: ``close``, ``equal``, ``one_seed``, ``few_common_seeds`` or
-            ``few_equal``; None if it is, of the best one, and of one without episodes.
+            ``few_equal``; None if it is, of the best one, and of one whose mean is not finite.
         success_rate: The share of its episodes that succeeded; NaN if that is not known.
         success_low, success_high: Its 95 % interval, Wilson's.
         success_behind: How much lower it is than that of the best checkpoint, on the seeds that both have played.
@@ -113,7 +113,7 @@ class Evaluation:
             ``tune_media.evaluate("~/ray_results/my_sweep").best.path``
         """
         condition = evaluations.first_of([row.condition for row in self.checkpoints])
-        rows = [row for row in self.checkpoints if row.condition == condition and not math.isnan(row.return_mean)]
+        rows = [row for row in self.checkpoints if row.condition == condition and math.isfinite(row.return_mean)]
         return max(rows, key=lambda row: row.return_mean, default=None)
 
     @property
@@ -161,7 +161,7 @@ def compared(
     """
     rows = list(checkpoints)
     for condition in dict.fromkeys(row.condition for row in checkpoints):
-        played = [n for n, row in enumerate(rows) if row.condition == condition and returns[n]]
+        played = [n for n, row in enumerate(rows) if row.condition == condition and math.isfinite(row.return_mean)]
         played.sort(key=lambda number: -rows[number].return_mean)
         for number, lead in _leads(played, returns, copies).items():
             rows[number] = replace(
@@ -193,9 +193,7 @@ def _leads(
         [score_tables.RunScores.of(list(values[line].items()), mean, copies=copies[line] if copies else None)]
         for line, mean in zip(played, means, strict=True)
     ]
-    _, leads = (
-        score_tables.leads_of([np.array([[mean]]) for mean in means], runs, best_one=0) if len(played) > 1 else ([], [])
-    )
+    _, leads = score_tables.leads_of([np.array([[mean]]) for mean in means], runs) if len(played) > 1 else ([], [])
     return {number: lead for number, lead in zip(played, leads, strict=False) if lead is not None}
 
 

@@ -76,7 +76,7 @@ def _compared(
 
 def _rank(line: Mapping[str, EvaluatedCheckpoint]) -> float:
     """Return what a line of the table is sorted by: the first mean that it has, the highest first."""
-    return next((-row.return_mean for row in line.values() if not math.isnan(row.return_mean)), math.inf)
+    return next((-row.return_mean for row in line.values() if math.isfinite(row.return_mean)), math.inf)
 
 
 def remarks(evaluation: Evaluation) -> list[str]:

@@ -78,7 +78,7 @@ class RunScores:
         >>> RunScores.of([(1, 4.0), (1, 6.0), (2, 9.0)], 8.0).by_seed
         {1: 6.0, 2: 10.0}
         """
-        is_binary = all(value in (0.0, 1.0) for _, value in values)
+        is_binary = 0 <= score <= 1 and all(value in (0.0, 1.0) for _, value in values)  # a smoothed one may be beyond
         if any(seed is None for seed, _ in values):
             return cls({}, len(values), is_binary, step)
         by_seed: dict[int, list[float]] = defaultdict(list)
@@ -93,15 +93,16 @@ class RunScores:
 def run_scores(trials: Sequence[TrialFiles], metric: str, scores: Sequence[float | None]) -> list[RunScores]:
     """Return what the episodes of each trial say of its score, which is ``metric``; trials without a score have none.
 
-    Which value of an episode the metric is, and of which recorder, is the one whose mean is the metric in all runs;
-    else the last part of the metric's name tells.
+    Which value of an episode the metric is, and of which recorder, is the one whose mean is the metric in all runs that
+    have episodes; else the last part of the metric's name tells.
 
     >>> run_scores([], "episode_return_mean", [])
     []
     """
     runs = [(_held(trial), score) for trial, score in zip(trials, scores, strict=True) if score is not None]
-    first = runs[0][0] if runs else {}
-    found = next((entry for entry in _candidates(first, metric) if all(_is_mean(run, *entry) for run in runs)), None)
+    told = [run for run in runs if run[0]]  # the others have no episodes
+    first = told[0][0] if told else {}
+    found = next((entry for entry in _candidates(first, metric) if all(_is_mean(run, *entry) for run in told)), None)
     place, name = found or _by_name(first, metric) or (("", ""), "")
     of_run = iter(runs)
     return [
@@ -120,7 +121,7 @@ def _of_rate(trial: TrialFiles, metric: str) -> RunScores:
 def _held(trial: TrialFiles) -> _Reports:
     """Return the newest reports of a trial, which are held until it has others."""
     state, reports = _HELD.get(trial, (None, {}))
-    if state != trial.state or trial.version is None:
+    if state != trial.state:
         reports = _newest_reports(trial)
         _HELD[trial] = trial.state, reports
     return reports
@@ -211,22 +212,21 @@ def _scores_of(run: tuple[_Reports, float], place: _Place, name: str) -> RunScor
 
 
 def leads_of(
-    tables: Sequence[Scores], runs: Sequence[Sequence[RunScores | None]], sign: int = 1, best_one: int | None = None
+    tables: Sequence[Scores], runs: Sequence[Sequence[RunScores | None]], sign: int = 1
 ) -> tuple[list[Estimate], list[Lead | None]]:
-    """Return the mean of each configuration, and how far the best one is ahead of it; the highest score is the best.
+    """Return the mean of each configuration, and how far the first one is ahead of it; the highest score is the best.
 
     Args:
         tables: The scores of each one's runs, of shape (runs, tasks).
         runs: What the episodes of these runs say; none if they say nothing.
         sign: -1 if scores are those of the runs with the other sign.
-        best_one: The number of the best one; None: the one with the highest mean.
     """
     known = [[run or RunScores({}) for run in own] for own in runs]
     seeds = sorted({seed for run in itertools.chain(*known) for seed in run.by_seed})
     samples = [_sample(own, table, seeds, sign) for own, table in zip(known, tables, strict=True)]
     is_binary = all(own and all(run.is_binary for run in own) for own in known)
     bounds = ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if is_binary else None
-    return infer(samples, bounds, best_one).of_one_sweep()
+    return infer(samples, bounds, best_one=0).of_one_sweep()
 
 
 def _sample(runs: Sequence[RunScores], table: Scores, seeds: Sequence[int], sign: int) -> Sample:
