@@ -1,6 +1,7 @@
 """The verdict on scores of which some are missing: what it says is never more than what is known."""
 
 import json
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -88,6 +89,40 @@ def test_the_best_of_those_that_trained_as_long_is_clear():
     assert [entry.ahead and entry.ahead.why for entry in ranking] == [None, None, "unequal_training"]
     ranking[2] = replace(ranking[2], led=True)
     assert said_of(ranking).sentence.endswith("lr 0. 1 stopped earlier; it led there.")
+
+
+def test_what_is_set_apart_is_said_as_it_is():
+    """It said "no other" beside one that trained as long, and a step as 1.2346e+06."""
+    groups = [Configuration({"lr": lr}, [3 * lr, 3 * lr + 1, 3 * lr + 2]) for lr in range(3)]
+    runs = runs_of([9.0, 9.1, 9.2, 3.0, 3.1, 3.2, 5.0, 5.0, 5.0], [1234567] * 6 + [100] * 3)
+    going_on = [*runs[:6], *(replace(run, status="running") for run in runs[6:])]
+    assert said_of(judge(groups, going_on)).sentence == (
+        "So far clearly the best of the 2 that trained to step 1,234,567: lr 0. 1 is not as far yet."
+    )
+    ranking = judge(groups, [*runs[:3], runs[3], *[Run(None)] * 2, *runs[6:]])
+    assert said_of(ranking).sentence == "Best so far: lr 0. 1 stopped earlier. One run cannot tell."
+    (early,) = [entry for entry in ranking if entry.set_apart == "unequal_training"]
+    assert math.isnan(early.mean.low)  # as of others: equal runs tell nothing
+
+
+def test_runs_without_a_score_that_go_on_may_change_the_verdict():
+    groups = [Configuration({"lr": lr}, [2 * lr, 2 * lr + 1]) for lr in range(3)]
+    runs = [Run(9.0), Run(9.1), Run(3.0), Run(3.1), *[Run(None, status="running")] * 2]
+    assert said_of(judge(groups, runs)).sentence == "So far clearly the best: lr 0."
+    assert "2 runs have not ended and may change it." in said_of(judge(groups, runs)).why
+
+
+def test_if_all_runs_failed_none_was_ahead():
+    ranking = judge([Configuration({"lr": lr}, [lr]) for lr in range(2)], [Run(9.0, status="failed")] * 2)
+    assert said_of(ranking).why == []
+
+
+def test_a_smoothed_mean_beyond_0_and_1_has_no_bounds():
+    """Its last episodes had 0 or 1, and its interval was [0, 1]."""
+    groups = [Configuration({"lr": 0}, [0, 1]), Configuration({"lr": 1}, [2, 3])]
+    last = [(None, 1.0), (None, 0.0)]
+    runs = [Run(score, episodes=RunScores.of(last, score)) for score in (5.0, 6.0, 1.0, 2.0)]
+    assert all(entry.mean.low < entry.mean.value < entry.mean.high for entry in judge(groups, runs))
 
 
 def test_configurations_of_one_run_beside_others_are_not_judged():

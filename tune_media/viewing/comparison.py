@@ -162,14 +162,14 @@ def _runs(
     """Return the run of each trial, with what its episodes say of its score if that is a metric."""
     of_status = {TRIAL_FAILED: FAILED, **dict.fromkeys(UNENDED, RUNNING)}
     runs = [
-        Run(reported(trial, score, metric), status=of_status.get(status.word, ""), number=trial.number)
-        for trial, status, score in zip(trials, statuses, scores, strict=True)
+        Run(reported(trial, known, metric), status=of_status.get(status.word, ""), number=trial.number)
+        for trial, status, known in zip(trials, statuses, scores, strict=True)
     ]
     counting = [run.score if run.counts else None for run in runs]
     episodes = [None] * len(runs) if metric is None else run_scores(trials, metric, counting)
-    last = [trial.last_metrics for trial in trials]
+    last = [score.finite_numbers(trial.last_metrics) for trial in trials]
     have_steps = all(
-        "timesteps_total" in values for values, score in zip(last, counting, strict=True) if score is not None
+        "timesteps_total" in values for values, known in zip(last, counting, strict=True) if known is not None
     )
     return [
         replace(run, episodes=own, step=(own and own.step) or values.get("timesteps_total"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from tune_media.values import checks
 from tune_media.values.problems import argument
 from tune_media.values.safe_names import full_name
 from tune_media.values.secrets import without_secret
-from tune_media.viewing.inference import ONE_RUN, UNEQUAL_TRAINING, Estimate, Lead, Scores, estimate, not_judged
+from tune_media.viewing.inference import ONE_RUN, UNEQUAL_TRAINING, Estimate, Lead, Scores, not_judged
 from tune_media.viewing.score_tables import RunScores, leads_of
 
 _AS_LONG = 0.9  # times the steps of the best one
@@ -113,13 +114,14 @@ class Judged:
     @property
     def step(self) -> float | None:
         """How long its runs that count have trained, which is the median; None if nobody knows."""
-        steps = [run.step for run in self.runs.values() if run.counts]
-        return None if not steps or None in steps else float(np.median(np.array(steps, float)))
+        counting = [run.step for run in self.runs.values() if run.counts]
+        steps = [step for step in counting if step is not None]
+        return float(statistics.median(steps)) if steps and len(steps) == len(counting) else None
 
     @property
     def going_on(self) -> int:
-        """How many of its runs that count have not ended."""
-        return sum(run.counts and run.status == RUNNING for run in self.runs.values())
+        """How many of its runs have not ended, also of those without a score yet."""
+        return sum(run.status == RUNNING for run in self.runs.values())
 
     @property
     def is_not_clearly_worse(self) -> bool:
@@ -214,9 +216,8 @@ def judge(
     apart = [(entry, why) for entry in scored if (why := _set_apart(entry, scored[0]))]
     judged = _judged_together([entry for entry in scored if not _set_apart(entry, scored[0])], sign, tasks is None)
     for entry, why in apart:
-        mean = estimate(entry.scores)
-        lead = not_judged(sign * (judged[0].mean.value - mean.value), why)
-        judged.append(replace(_with_mean(entry, mean, lead), set_apart=why))
+        (alone,) = _judged_together([entry], sign, tasks is None)
+        judged.append(_not_judged(alone, why, sign * (judged[0].mean.value - alone.mean.value)))
     return [*judged, *(replace(entry, set_apart=_without_score(entry)) for entry in ranking if not entry.n)]
 
 
@@ -244,6 +245,12 @@ def _judged_together(ranking: Sequence[Judged], sign: int, has_episodes: bool) -
     means, leads = leads_of(tables, counting if has_episodes else [[] for _ in ranking], sign)
     signed = (mean if sign > 0 else Estimate(-mean.value, -mean.high, -mean.low) for mean in means)
     return [_with_mean(*of_one) for of_one in zip(ranking, signed, leads, strict=True)]
+
+
+def _not_judged(entry: Judged, why: str, lead: float) -> Judged:
+    """Return a configuration that is set apart; beside others of several runs, one run has no interval."""
+    mean = entry.mean if entry.n > 1 else Estimate(entry.mean.value)
+    return replace(entry, mean=mean, ahead=not_judged(lead, why), set_apart=why)
 
 
 def _with_mean(entry: Judged, mean: Estimate, lead: Lead | None) -> Judged:

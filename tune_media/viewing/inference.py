@@ -202,7 +202,7 @@ def _inferred(samples: Sequence[Sample], bounds: tuple[float, float] | None, bes
         ends[:, (ends[0] == ends[1]) & (np.array(counts) < EQUAL_RUNS)] = np.nan
     arrays = _Arrays(*(np.zeros(mean.shape) for _ in range(6)))
     pairs = {
-        (first, other): _compare(samples, spreads, bounds, best == first, (first, other), arrays)
+        (first, other): _compare(samples, counts, spreads, bounds, best == first, (first, other), arrays)
         for first in np.unique(best).tolist()
         for other in range(len(samples))
         if other != first
@@ -229,6 +229,7 @@ class _Arrays(NamedTuple):
 
 def _compare(
     samples: Sequence[Sample],
+    runs: Sequence[int],
     spreads: Sequence[_Spread],
     bounds: tuple[float, float] | None,
     where: npt.NDArray[np.bool_],
@@ -236,7 +237,7 @@ def _compare(
     into: _Arrays,
 ) -> Pair:
     """Fill in what is known of a best one and another in some sweeps, and return what they are compared on."""
-    other, count, runs = pair[1], len(samples), [sample.runs for sample in samples]
+    other, count = pair[1], len(samples)
     are_policies = max(runs) == 1
     first, second = (_of_sweeps(samples[n], where) for n in pair)
     apart, found = _apart(first, second, bounds, are_policies=are_policies)

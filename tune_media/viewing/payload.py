@@ -267,7 +267,8 @@ def configurations_payload(
     ``section``; ``sign`` is -1 if the lowest is the best.
     """
     all_statuses, scores = statuses or [TrialStatus()] * len(trials), scores_of(trials, metric, section)
-    ranking = judged(trials, all_statuses, scores, sign=sign, metric=metric) if trials else []
+    name = None if metric == CLIP else metric
+    ranking = judged(trials, all_statuses, scores, sign=sign, metric=name) if trials else []
     names = list(ranking[0].configuration.params) if ranking else []
     importance, _ = importances_of(trials, all_statuses, scores)
     param = ShownParams()

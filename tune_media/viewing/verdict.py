@@ -78,18 +78,25 @@ def verdict(ranking: Sequence[Judged], label: str, *, sign: int = 1, condition: 
     names = [_cut(title) for title in titles([masked(entry.configuration) for entry in judged])]
     close = [place for place, entry in enumerate(judged, 1) if entry.is_not_clearly_worse]
     is_clear = len(judged) > 1 and not close
-    lead, end = _claim(scored, judged, close, condition, is_clear=is_clear)
-    why = _why(judged, names, label, sign, [*failed, *_going_on(scored)])
+    going_on = _going_on(ranking)
+    lead, end = _claim(scored, judged, close, condition, is_clear=is_clear, is_final=not going_on)
+    why = _why(judged, names, label, sign, [*failed, *going_on])
     return Verdict(lead, names[0], end, why, is_clear)
 
 
 def _claim(
-    scored: Sequence[Judged], judged: Sequence[Judged], close: Sequence[int], condition: str | None, *, is_clear: bool
+    scored: Sequence[Judged],
+    judged: Sequence[Judged],
+    close: Sequence[int],
+    condition: str | None,
+    *,
+    is_clear: bool,
+    is_final: bool,
 ) -> tuple[str, str]:
     """Return what stands before the title of the best one, and after it."""
     noun, on_seeds = _of_policies(judged, is_clear=is_clear)
     others, told = _set_apart(scored, len(judged), is_clear=is_clear)
-    claim = wording.claim(is_clear=is_clear, is_final=not _going_on(scored), noun=others or noun)
+    claim = wording.claim(is_clear=is_clear, is_final=is_final, noun=others or noun)
     doubts = [*_doubts(judged, close), *(_one_run_each(judged) if noun else ())]
     end = [f"{on_seeds}{wording.under(condition)}.", *doubts, *told]
     return f"{claim}:{'' if is_clear or not noun else ' the policy of'}", " ".join(end)
@@ -125,7 +132,7 @@ def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tupl
     told = []
     if early:
         going_on = sum(entry.going_on > 0 for entry in early)
-        stopped = wording.behind_in_training(len(early) - going_on, going_on, alone=judged == 1)
+        stopped = wording.behind_in_training(len(early) - going_on, going_on, alone=judged + alone == 1)
         there = "it led there" if len(early) == 1 else f"{led} of them led there"
         told.append(f"{stopped}; {there}." if led else f"{stopped}.")
     if alone:
@@ -134,22 +141,21 @@ def _set_apart(scored: Sequence[Judged], judged: int, *, is_clear: bool) -> tupl
         )
     if not is_clear or not told:
         return "", told
-    return f"of the {judged} that " + ("can be judged" if alone else f"trained to step {short(scored[0].step)}"), told
+    return f"of the {judged} that " + ("can be judged" if alone else f"trained to step {scored[0].step:,.0f}"), told
 
 
 def _failed(ranking: Sequence[Judged], label: str, sign: int) -> list[str]:
     """Return which configurations had failed runs that led, in sentences."""
     names = titles([masked(entry.configuration) for entry in ranking])
-    best = max((sign * entry.mean.value for entry in ranking[:1] if entry.n), default=-math.inf)
+    best = max((sign * entry.mean.value for entry in ranking[:1] if entry.n), default=math.inf)
     told = []
     for name, entry in zip(names, ranking, strict=True):
         failed = [run.score for run in entry.runs.values() if run.status == FAILED and run.score is not None]
         led = [score for score in failed if best < sign * score < math.inf]
         scores = ", ".join(short(score) for score in sorted(led, key=lambda score: -sign * score))
         if led:
-            told.append(
-                f"{counted(len(led), 'run')} of {_cut(name)} failed while ahead: its last {label} was {scores}."
-            )
+            last = f"{'its' if len(led) == 1 else 'their'} last {label} was {scores}"
+            told.append(f"{counted(len(led), 'run')} of {_cut(name)} failed while ahead: {last}.")
     return told
 
 
@@ -163,9 +169,9 @@ def _why(scored: Sequence[Judged], names: Sequence[str], label: str, sign: int, 
     return [" ".join(numbers), *filter(None, [" ".join(remarks)]), wording.ERRS]
 
 
-def _going_on(scored: Sequence[Judged]) -> list[str]:
-    """Return how many of the runs that count have not ended, in a sentence, but for one run that is set apart."""
-    count = sum(entry.going_on for entry in scored if entry.set_apart in ("", UNEQUAL_TRAINING))
+def _going_on(ranking: Sequence[Judged]) -> list[str]:
+    """Return how many runs have not ended, in a sentence, but for one run that is set apart; none if all have."""
+    count = sum(entry.going_on for entry in ranking if entry.set_apart != ONE_RUN)
     has = f"{counted(count, 'run')} {'has' if count == 1 else 'have'}"
     return [f"{has} not ended and may change it."] if count else []
 

@@ -6,6 +6,7 @@ The page and Matplotlib draw the same rows on the same axes.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -87,7 +88,7 @@ def axes(drawn: Sequence[Row]) -> tuple[Ends, Ends | None]:
 
 def _of_leads(judged: Sequence[Row]) -> Ends:
     leads = [row.lead for row in judged if row.lead]
-    most = max((abs(lead.value) for lead in leads), default=0.0)
+    most = min(max((abs(lead.value) for lead in leads), default=0.0), sys.float_info.max / 2)  # which overflows
     if most == 0:  # all are equal
         most = max((lead.high for lead in leads if 0 < lead.high < math.inf), default=1.0)
     return -most, 2 * most

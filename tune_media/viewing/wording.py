@@ -33,7 +33,7 @@ _MOSTLY = 0.9  # so many of the episodes are different: nothing is said of copie
 _DOUBTS = {  # of one other, and of several
     CLOSE: ("Another one may be as good.", "{} others may be as good."),
     EQUAL: ("Another one has the same score.", "{} others have the same score."),
-    FEW_EQUAL: ("All its runs are equal.",) * 2,
+    FEW_EQUAL: ("Few runs or seeds, all with the same lead.",) * 2,
     FEW_COMMON_SEEDS: (
         "Another one has fewer than two evaluation seeds in common with it.",
         "{} others have fewer than two evaluation seeds in common with it.",
@@ -46,7 +46,7 @@ _DOUBTS = {  # of one other, and of several
 _ROW_DOUBTS = {
     CLOSE: "chance may explain it",
     EQUAL: "the same score",
-    FEW_EQUAL: "all its runs are equal",
+    FEW_EQUAL: "few runs or seeds, all with the same lead",
     FEW_COMMON_SEEDS: "fewer than two evaluation seeds in common",
     ONE_RUN: "one run",
     ONE_SEED: "one evaluation seed",
