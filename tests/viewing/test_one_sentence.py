@@ -148,3 +148,16 @@ def test_figure_says_it_too(tmp_path):
     pytest.importorskip("matplotlib")
     runs(tmp_path / "sweep", [WORSE, BETTER])
     assert command("figure", tmp_path / "sweep", "-o", tmp_path / "a.svg").splitlines()[-1] == "Clearly the best: lr 1."
+
+
+def test_returns_of_best_clips_are_not_compared(tmp_path):
+    runs(tmp_path, [WORSE, BETTER])
+    for path in tmp_path.glob("*/result.json"):
+        path.unlink()
+    catalog = tm.load(tmp_path)
+    said = "Best so far: lr 1. Returns of best clips cannot tell."
+    assert (catalog.verdict.sentence, catalog.verdict.is_clear) == (said, False)
+    assert catalog.compare()["why"][1] == "not_comparable"
+    client = Client(ViewerApp(Trials([LogDirectory.of(str(tmp_path))]), "sweep"))
+    query = {"metric": "clip", "section": catalog[0]["section"], "mode": "max"}
+    assert client.get("/data/configurations.json", query_string=query).json["verdict"]["sentence"] == said

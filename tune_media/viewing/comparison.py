@@ -29,7 +29,7 @@ from tune_media.viewing.configurations import (
 )
 from tune_media.viewing.data_frames import data_frame
 from tune_media.viewing.importance import FEWEST, Importance, importances, scored_configurations
-from tune_media.viewing.inference import UNEQUAL_TRAINING, Estimate
+from tune_media.viewing.inference import NOT_COMPARABLE, UNEQUAL_TRAINING, Estimate, Lead, not_judged
 from tune_media.viewing.score_tables import run_scores
 from tune_media.viewing.statistics import interquartile
 from tune_media.viewing.verdict import Verdict, verdict
@@ -113,7 +113,8 @@ def judged(
         by: The hyperparameters that make a configuration. None: all that differ but for training seeds and ``task``.
         task: The hyperparameter that names the task; runs of several tasks are then judged together.
         sign: -1 if the lowest score is the best.
-        metric: The metric that the score is, of which the episodes of the runs may say more; None if it is none.
+        metric: The metric that the score is, of which the episodes of the runs may say more; None if it is that of the
+            best clip, by which none is judged to be better.
 
     Raises:
         ValueError: There is no such hyperparameter, or a configuration has more runs of one task than of another.
@@ -126,7 +127,13 @@ def judged(
     groups = _groups(trials, params, by, is_one_task=task is None)
     runs = _runs(trials, statuses, scores, None if task is not None else metric)
     ranking = judge(groups, runs, tasks, sign=sign)
+    if metric is None:  # the best of a trial's clips: the more clips it has, the higher
+        ranking = [replace(entry, ahead=_not_compared(entry.ahead)) for entry in ranking]
     return [replace(entry, led=_led(ranking[0], entry, trials, metric, sign)) for entry in ranking]
+
+
+def _not_compared(lead: Lead | None) -> Lead | None:
+    return lead and not_judged(lead.value, NOT_COMPARABLE)
 
 
 def _groups(

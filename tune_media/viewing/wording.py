@@ -13,6 +13,7 @@ from tune_media.viewing.inference import (
     EQUAL,
     FEW_COMMON_SEEDS,
     FEW_EQUAL,
+    NOT_COMPARABLE,
     ONE_RUN,
     ONE_SEED,
     UNEQUAL_TRAINING,
@@ -41,6 +42,7 @@ _DOUBTS = {  # of one other, and of several
     ONE_RUN: ("One run cannot tell.",) * 2,
     ONE_RUN_EACH: ("One run each cannot tell.",) * 2,
     ONE_SEED: ("One evaluation seed cannot tell.",) * 2,
+    NOT_COMPARABLE: ("Returns of best clips cannot tell.",) * 2,
 }
 
 _ROW_DOUBTS = {
@@ -50,6 +52,7 @@ _ROW_DOUBTS = {
     FEW_COMMON_SEEDS: "fewer than two evaluation seeds in common",
     ONE_RUN: "one run",
     ONE_SEED: "one evaluation seed",
+    NOT_COMPARABLE: "best clips",
 }
 
 
