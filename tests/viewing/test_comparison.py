@@ -127,6 +127,19 @@ def test_a_run_without_episodes_takes_the_seeds_of_its_own_pairs_only(tmp_path):
     assert (without.ahead.over, without.ahead.remark) == ("runs", "no_seeds")
 
 
+def test_trials_of_an_evaluation_are_judged_by_the_first_condition_that_one_of_them_has(tmp_path):
+    folder = tmp_path / "exp" / "evaluations" / "wind"
+    for lr in (1, 2):
+        for wind in (0, 5):
+            make_trial(folder / f"t{lr}_wind={wind}", {"lr": lr}, {10: float(lr + wind)}, frames=1)
+    (folder / "evaluation.json").write_text(json.dumps({"conditions": ["wind=0", "wind=5"]}))
+    catalog = tm.load(folder)
+    assert catalog.verdict.sentence.startswith("Best so far: lr 2, with wind=0.")
+    assert list(catalog.compare()["mean"]) == [2, 1]
+    assert list(catalog.of_trials(["t1_wind=5", "t2_wind=5"]).compare()["mean"]) == [7, 6]
+    assert list(tm.load(folder / "t2_wind=5").compare()["mean"]) == [7]
+
+
 def test_two_equal_runs_have_no_interval_in_the_table(tmp_path):
     for lr in (0.1, 0.2):
         for seed in range(2):

@@ -34,13 +34,14 @@ def evaluations_of(experiment: str) -> str:
 def first_condition(trials: Sequence[TrialFiles]) -> tuple[str | None, list[bool]]:
     """Return the condition by which evaluated trials are judged, and which trials were played under it.
 
-    It is that of the training, else the one that was evaluated first; None if there are not several.
+    It is that of the training, else the one that was evaluated first, if one of them was played under it; None if there
+    are not several.
 
     >>> first_condition([])
     (None, [])
     """
     known: dict[tuple[int, str], list[str]] = {}  # the conditions of each experiment
-    first, judged = None, []
+    played: list[tuple[tuple[int, str], str | None]] = []  # the experiment and the condition of each trial
     for trial in trials:
         place = id(trial.filesystem), trial.experiment
         if place not in known:
@@ -48,10 +49,13 @@ def first_condition(trials: Sequence[TrialFiles]) -> tuple[str | None, list[bool
             facts = json_file(trial.filesystem, posixpath.join(trial.experiment, FACTS_FILE)) if is_one else {}
             known[place] = facts.get(CONDITIONS) or []
         fitting = [label for label in known[place] if trial.path.rstrip("/").endswith(suffix_of(label))]
-        best = first_of(known[place])
-        first = best if first is None and len(known[place]) > 1 else first
-        judged.append(not fitting or max(fitting, key=len) == best)
-    return first, judged
+        played.append((place, max(fitting, key=len, default=None)))
+    there = set(played)
+    firsts = {
+        place: first_of([label for label in labels if (place, label) in there]) for place, labels in known.items()
+    }
+    first = next((firsts[place] for place, _ in played if len(known[place]) > 1), None)
+    return first, [label in (None, firsts[place]) for place, label in played]
 
 
 def first_of(conditions: Sequence[str]) -> str:
