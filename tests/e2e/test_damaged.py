@@ -12,7 +12,7 @@ from tests.support.damage import WAYS
 from tests.support.index_lines import typed, valid_lines
 from tests.support.stores import LOCAL, StoredTrial
 from tests.support.viewing import write_snapshot, write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.storage.log import PartWriter
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.web import ViewerApp

@@ -32,7 +32,7 @@ from tune_media.values.foreign import whole_characters
 from tune_media.values.medium import Medium
 from tune_media.values.strict_json import as_plain, json_bytes
 from tune_media.values.video import Video, is_whole_mp4
-from tune_media.viewing.table import media_table
+from tune_media.viewing.trials import media_table
 
 HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
 hostile = settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=HEALTH)

@@ -7,7 +7,7 @@ from ray import tune
 import tune_media as tm
 from tests.support.experiment import fit, tensorboard_events, trial_folders
 from tests.support.trackers import mlflow_store
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.payload import index_payload
 
 

@@ -16,7 +16,7 @@ import tune_media as tm
 from tests.support.browser import opened, served, tensorboard_url, viewer_page
 from tests.support.experiment import fit, trial_folders
 from tests.support.viewing import write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 
 pytestmark = pytest.mark.ray
 

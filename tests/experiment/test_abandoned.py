@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import tune_media as tm
 from tests.support.recorded import make_trial
 from tune_media.cli import main
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.pages import TrialPages

@@ -19,7 +19,7 @@ import gymnasium as gym
 import numpy as np
 
 import tune_media as tm
-import tune_media.experiment.trials
+import tune_media.experiment.trial_folders
 import tune_media.viewing.catalog
 import tune_media.viewing.payload
 from tests.support.fake_trial import FakeTrial, run

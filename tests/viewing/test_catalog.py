@@ -14,7 +14,7 @@ from tests.support.viewing import RefusingStorage, on
 from tune_media.experiment import places
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.grid_choice import choose_tiles
-from tune_media.viewing.table import trial_table
+from tune_media.viewing.trials import trial_table
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.support.stores import StoredTrial
 from tests.support.viewing import write_snapshot
 from tune_media.values.episodes import EpisodeBatch, EpisodeData, success_rate
 from tune_media.viewing.comparison import judged, last_scores, success_rates
-from tune_media.viewing.table import configuration_table
+from tune_media.viewing.trials import configuration_table
 
 RETURNS = {0.1: [10.0, 12.0, 11.0, 30.0], 0.2: [20.0, 21.0, 19.0, 22.0]}  # the best run has the worse configuration
 

@@ -10,7 +10,7 @@ from tests.support.envs import CountingEnv
 from tests.support.stores import StoredTrial
 from tests.support.taped import take_step
 from tests.support.viewing import moving_bar, write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.replay.tape import Tape
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.episode_details import episode_details, taped_details

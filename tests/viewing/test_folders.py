@@ -21,7 +21,7 @@ from tests.support.envs import CountingEnv
 from tests.support.experiment import read_clip
 from tests.support.loops import play
 from tests.support.viewing import RefusingStorage, on, write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.episode_details import episode_details
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.watch import make_watch_server

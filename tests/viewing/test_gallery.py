@@ -7,7 +7,7 @@ import tune_media as tm
 from tests.support.commands import command
 from tests.support.stores import StoredTrial
 from tests.support.viewing import RefusingStorage, on, write_snapshot, write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.gallery import Gallery
 
 

@@ -11,7 +11,7 @@ import tune_media as tm
 from tests.support.commands import command
 from tests.support.recorded import make_trial
 from tests.support.viewing import write_snapshot
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
 pytestmark = pytest.mark.any_ray

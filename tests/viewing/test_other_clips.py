@@ -12,7 +12,7 @@ import tune_media as tm
 from tests.support.browser import opened
 from tests.support.commands import command
 from tests.support.viewing import write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.watch import make_watch_server
 
 CLIP = tm.Video(np.zeros((3, 16, 16, 3), np.uint8), fps=10).data

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.support.viewing import write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.pages import TrialPages
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.viewing import write_trial
 from tune_media.experiment.evaluations import forks_in
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.payload import (
     ShownParams,
     config_payload,

@@ -10,9 +10,9 @@ from werkzeug.test import Client
 from tests.support.browser import opened, served, viewer_page
 from tests.support.faults import wait_until
 from tests.support.viewing import write_trial
-from tune_media.experiment import trials as module
+from tune_media.experiment import trial_folders as module
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.web import ViewerApp
 
 COUNT = 8

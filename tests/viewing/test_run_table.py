@@ -9,7 +9,7 @@ import pytest
 from tests.support.browser import opened, served, viewer_page
 from tests.support.commands import command
 from tests.support.viewing import write_snapshot, write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.table import laid_out
 
 COUNT = 12

@@ -4,12 +4,12 @@ import pytest
 
 import tune_media as tm
 from tests.support.recorded import make_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.values.score import Scores, known_returns
 from tune_media.viewing.grid_choice import choose_tiles
 from tune_media.viewing.pages import TrialPages
 from tune_media.viewing.payload import shown_lines
-from tune_media.viewing.table import trial_table
+from tune_media.viewing.trials import trial_table
 
 
 @pytest.fixture

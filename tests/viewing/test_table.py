@@ -2,7 +2,8 @@ import re
 
 import tune_media as tm
 from tests.support.recorded import make_experiment, make_trial
-from tune_media.viewing.table import cell_width, configuration_table, media_table, trial_table
+from tune_media.viewing.table import cell_width
+from tune_media.viewing.trials import configuration_table, media_table, trial_table
 
 
 def test_one_line_a_trial_the_winner_first(tmp_path):

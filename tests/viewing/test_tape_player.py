@@ -13,7 +13,7 @@ from tests.support.stores import StoredTrial
 from tests.support.taped import STEPS, taped_clip
 from tests.support.viewing import moving_bar
 from tune_media.encoding.decode import decode_video
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.storage.entry import ONLY_TAPE, MediaEntry, line_of
 from tune_media.values.episodes import EpisodeBatch, EpisodeData
 from tune_media.viewing.tape_player import TapePlayer

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.viewing import RefusingStorage, on, write_trial
 from tune_media.experiment import results
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.storage import log as log_module
 from tune_media.storage.filesystem import is_local
 from tune_media.storage.location import LOCATION_FILE

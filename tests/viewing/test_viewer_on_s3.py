@@ -19,7 +19,7 @@ from werkzeug.test import Client
 import tune_media as tm
 from tests.support.browser import tensorboard_url
 from tests.support.viewing import write_trial
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.gallery import Gallery
 from tune_media.viewing.web import ViewerApp
 

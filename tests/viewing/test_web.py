@@ -11,7 +11,7 @@ from werkzeug.test import Client
 
 from tests.support.viewing import on, write_trial
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.viewing.front_end import STATIC, static_files
 from tune_media.viewing.web import ViewerApp
 

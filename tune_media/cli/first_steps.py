@@ -38,7 +38,7 @@ def demo(storage: str, iterations: int) -> Outcome:
         line.stage("Importing Ray")
         from tune_media.rllib.record import record_episodes as _  # noqa: F401 - its error names the extra
         from tune_media.viewing.demo import run_demo, watch_command, where_to_look
-        from tune_media.viewing.table import trial_table
+        from tune_media.viewing.trials import trial_table
 
         try:
             catalog = run_demo(storage, iterations, line)

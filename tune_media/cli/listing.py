@@ -57,7 +57,7 @@ def list_media(
     """
     kind = _kind_of_row(every, rows, with_config, csv)
     from tune_media.viewing.catalog import load
-    from tune_media.viewing.table import lost_lines
+    from tune_media.viewing.trials import lost_lines
 
     catalog = load(experiment, columns=columns)
     if trials:
@@ -85,26 +85,27 @@ def _kind_of_row(every: bool, rows: str | None, with_config: bool, csv: bool) ->
 
 
 def _tables(catalog: Catalog, kind: str) -> Iterator[str]:
-    from tune_media.viewing import table
+    from tune_media.viewing import trials
+    from tune_media.viewing.table import in_lines, printable
 
     if kind == "configurations":
-        yield table.configuration_table(catalog, always=True)
+        yield trials.configuration_table(catalog, always=True)
         return
     if kind == "media":
-        yield table.media_table(catalog)
+        yield trials.media_table(catalog)
     else:
-        if configurations := table.configuration_table(catalog):
+        if configurations := trials.configuration_table(catalog):
             yield f"{configurations}\n"
-        yield table.trial_table(catalog)
+        yield trials.trial_table(catalog)
         for line in (catalog.verdict.sentence, *catalog.verdict.why):
-            yield table.in_lines(table.printable(line))
-        if importance := table.importance_line(catalog):
-            yield table.in_lines(importance)
-    for line in table.column_lines(catalog):
-        yield table.in_lines(table.printable(line))
-    for line in table.lost_lines(catalog):
-        yield table.in_lines(line)
+            yield in_lines(printable(line))
+        if importance := trials.importance_line(catalog):
+            yield in_lines(importance)
+    for line in trials.column_lines(catalog):
+        yield in_lines(printable(line))
+    for line in trials.lost_lines(catalog):
+        yield in_lines(line)
     # episodes without a clip, and media that were lost, are recorded, too
     has_media = bool(len(catalog)) or any(len(trial.reports) or trial.lost for trial in catalog.trials)
     media = f"{counted(len(catalog), 'medium', 'media')} in {catalog.path}"
-    yield table.in_lines(table.printable(media if has_media else nothing_recorded(catalog.path)))
+    yield in_lines(printable(media if has_media else nothing_recorded(catalog.path)))

@@ -14,5 +14,5 @@ __all__ = [
     "status",
     "stored_media",
     "trial_files",
-    "trials",
+    "trial_folders",
 ]

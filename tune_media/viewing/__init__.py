@@ -25,6 +25,7 @@ __all__ = [
     "status_line",
     "table",
     "taped_episodes",
+    "trials",
     "verdict_figure",
     "watch",
     "wording",

@@ -16,7 +16,7 @@ from tune_media.experiment.params import differing
 from tune_media.experiment.places import Folder
 from tune_media.experiment.status import TRIAL_FAILED, TrialStatus
 from tune_media.experiment.trial_files import TrialFiles, trials_named
-from tune_media.experiment.trials import in_parallel, load_trials
+from tune_media.experiment.trial_folders import in_parallel, load_trials
 from tune_media.storage.location import filesystem_of_trial
 from tune_media.values import checks
 from tune_media.values.number import counted

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tune_media.experiment import places
 from tune_media.experiment.status import TrialStatus
 from tune_media.experiment.trial_files import Line, TrialFiles
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.storage.filesystem import read_if_there
 from tune_media.storage.trial_folder import RESULTS
 from tune_media.values import checks, score

@@ -13,7 +13,7 @@ from tune_media.values.secrets import without_secret
 from tune_media.viewing.catalog import Catalog
 from tune_media.viewing.comparison import reported, success_of
 from tune_media.viewing.data_frames import data_frame
-from tune_media.viewing.table import state_of
+from tune_media.viewing.trials import state_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tune_media.experiment.trials import Trials
+from tune_media.experiment.trial_folders import Trials
 from tune_media.viewing import payload
 from tune_media.viewing.curves import Curves
 

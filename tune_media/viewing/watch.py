@@ -15,7 +15,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response
 
 from tune_media.experiment import places
-from tune_media.experiment.trials import LogDirectory, Trials
+from tune_media.experiment.trial_folders import LogDirectory, Trials
 from tune_media.values.problems import remedy
 from tune_media.values.threads import start_thread
 from tune_media.viewing.tape_player import TapePlayer

@@ -46,7 +46,7 @@ from werkzeug.wsgi import wrap_file
 
 from tune_media.experiment.status import tracebacks
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.experiment.trials import Trials
+from tune_media.experiment.trial_folders import Trials
 from tune_media.storage.filesystem import NotAFileError, check_is_file, is_local, open_file
 from tune_media.values.secrets import error_text, redacted
 from tune_media.values.threads import start_thread

@@ -10,7 +10,7 @@ from tensorboard.backend.security_validator import SecurityValidatorMiddleware
 from werkzeug.test import Client
 
 from tests.support.viewing import write_trial
-from tune_media.experiment.trials import Trials
+from tune_media.experiment.trial_folders import Trials
 from tune_media.viewing.tensorboard_plugin import EpisodesLoader, tab
 
 

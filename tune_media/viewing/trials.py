@@ -1,0 +1,192 @@
+"""What ``list`` prints of an experiment: its trials, configurations or media, a line each."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tune_media.experiment.params import setting_of
+from tune_media.experiment.status import TRIAL_FAILED
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage.entry import why_missing
+from tune_media.values import checks, score
+from tune_media.values.metric_names import main_metrics
+from tune_media.values.number import counted
+from tune_media.values.secrets import without_secret
+from tune_media.viewing.catalog import Catalog
+from tune_media.viewing.comparison import importances_of, reported, success_of, success_rates
+from tune_media.viewing.configurations import NOT_FINITE, short
+from tune_media.viewing.table import laid_out, printable
+from tune_media.viewing.verdict_picture import Row, rows
+from tune_media.viewing.wording import CLEARLY, standing, with_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST_METRICS = 4  # of a trial without clips
+_MOST_LOST = 3  # lost media that are named
+
+
+def trial_table(catalog: Catalog, width: float | None = None) -> str:
+    """Lay out one line a trial, the highest score first: its hyperparameters that differ, its score, its best clip.
+
+    If the lines do not fit, they have no column for the clip's file, and then fewer others. The errors of failed trials
+    stand below. If nothing was recorded, a line has what became of the trial, and its last metrics.
+    """
+    failed = [trial for trial in catalog.trials if trial.status.word == TRIAL_FAILED]
+    errors = [f"failed: {trial.name}: {trial.status.error or 'Tune wrote no error'}" for trial in failed]
+    lines = lines_of_trials(catalog)
+    label = catalog.scores.label if catalog.scores.label in lines[0] else "best return"
+    optional = [name for name in reversed(lines[0]) if name not in ("trial", "status", label, "best clip")]
+    # A path that is cut is of no use; `--all` and `--json` have it.
+    return "\n".join([laid_out(lines, width, uncut="best clip", optional=optional), *map(printable, errors)])
+
+
+def lines_of_trials(catalog: Catalog) -> list[list[str]]:
+    """Return the cells of ``trial_table``, the header first."""
+    tells = any(not math.isnan(success_of(trial)[0]) for trial in catalog.trials)
+    if not len(catalog):
+        return _lines_of_results(catalog, tells=tells)
+    params = catalog.differing_params
+    videos = catalog.clips
+    counts = videos.counts
+    label = videos.scores.label
+    ranks_by_clip = label == score.CLIP_LABEL
+    rows = []
+    for trial, value, best in videos.best_first():
+        cells = [setting_text(trial, name) for name in params]
+        told = reported(trial, value, videos.scores.metric)
+        cells += [] if ranks_by_clip else ["" if told is None else short(told)]
+        cells += [_rate(trial)] if tells else []
+        clips = str(counts[trial.name])
+        name = f"{trial.name} (abandoned)" if trial.is_abandoned else trial.name
+        name += " (failed)" if trial.status.word == TRIAL_FAILED else ""
+        if best is None:
+            rows.append([name, *cells, "", "", "", clips, "no clip has a return" if counts[trial.name] else "no clip"])
+            continue
+        shown = [short(best.get(field, "")) for field in ("episode_return", "episode_length", "step")]
+        rows.append([name, *cells, *shown, clips, _relative(best, catalog)])
+    header = ["trial", *params, *([] if ranks_by_clip else [label]), *(["success"] if tells else [])]
+    return [[*header, "best return", "length", "step", "clips", "best clip"], *rows]
+
+
+def _lines_of_results(catalog: Catalog, *, tells: bool) -> list[list[str]]:
+    """Return one line a trial if nothing was recorded, the highest score first."""
+    params, scores = catalog.differing_params, catalog.scores
+    metrics = main_metrics(name for trial in catalog.trials for name in trial.last_metrics)
+    labels = {name: scores.label for name, label in score.RETURNS.items() if label == scores.label}
+    names = sorted(metrics, key=lambda name: name not in labels)[:_MOST_METRICS]
+    lines = [["trial", "status", *params, "iteration", *(labels.get(name, name) for name in names)]]
+    lines[0] += ["success"] if tells else []
+    for trial, *_ in catalog.best_first():
+        values = [setting_text(trial, name) for name in params]
+        values += [short(trial.last_metrics.get(name, "")) for name in ("training_iteration", *names)]
+        lines.append([trial.name, state_of(trial), *values, *([_rate(trial)] if tells else [])])
+    return lines
+
+
+def setting_text(trial: TrialFiles, name: str) -> str:
+    """Return a hyperparameter of a trial as a table shows it, without secrets."""
+    return short(without_secret(name, setting_of(trial.config, name)))
+
+
+def state_of(trial: TrialFiles) -> str:
+    """Return the status of a trial in Tune's words, or that a killed driver left it."""
+    return "abandoned" if trial.is_abandoned else trial.status.word
+
+
+def _rate(trial: TrialFiles) -> str:
+    return with_interval(*success_of(trial), digits=3)
+
+
+def configuration_table(catalog: Catalog, width: float | None = None, *, always: bool = False) -> str:
+    """Lay out one line a configuration, the best mean first, if any has several trials; otherwise nothing."""
+    table = catalog.compare()
+    if not always and (len(table) < 2 or table["n"].max() < 2):
+        return ""
+    params = [name.removeprefix("config/") for name in table.columns if name.startswith("config/")]
+    return laid_out(_lines_of(table, catalog), width, uncut="iqm", optional=[*reversed(params)])
+
+
+def _lines_of(table: pd.DataFrame, catalog: Catalog) -> list[list[str]]:
+    params = [name for name in table.columns if name.startswith("config/")]
+    names = [name.removeprefix("config/") for name in params]
+    by_name = {trial.name: trial for trial in catalog.trials}
+    rates = success_rates(catalog.trials, catalog.judged)
+    tells = any(rates)
+    head = [*names, "runs", f"mean of {catalog.scores.label}", "95 % interval", "iqm"]
+    lines = [[*head, *(["success"] if tells else []), ""]]
+    drawn = rows(catalog.judged, catalog.statuses)
+    for (_, row), rate, beside in zip(table.iterrows(), rates, drawn, strict=True):
+        values = [setting_text(by_name[row["trials"][0]], name) for name in names]
+        success = with_interval(rate.value, rate.low, rate.high, digits=3) if rate else ""
+        lines.append([*values, *_numbers(row), *([success] if tells else []), _remark(row, beside)])
+    return lines
+
+
+def _numbers(row: pd.Series[Any]) -> list[str]:
+    """Return how many runs of a configuration count, and their mean, interval and IQM."""
+    if not row["n"]:
+        return ["0", "", "", ""]
+    interval = "" if math.isnan(row["low"]) else f"{row['low']:.4g} .. {row['high']:.4g}"
+    return [str(row["n"]), short(row["mean"]), interval, short(row["iqm"])]
+
+
+def _remark(row: pd.Series[Any], beside: Row) -> str:
+    """Return whether a configuration is the best one or may be, and how many of its trials do not count."""
+    told = standing(is_best=bool(row["n"]) and row["rank"] == 1, is_close=row["not_clearly_worse"])
+    told = beside.words if row["n"] and beside.words and not beside.is_judged else told
+    left_out = f"{len(row['left_out'])} left out" if row["left_out"] else ""
+    left_out += ": not finite" if row["why"] == NOT_FINITE else ""
+    return ", ".join(filter(None, [told, left_out]))
+
+
+def importance_line(catalog: Catalog) -> str:
+    """Return which hyperparameters matter, as a line; empty if unknown, see ``Catalog.importance``."""
+    importances, count = importances_of(catalog.trials, catalog.statuses, catalog.scores.values)
+    if not importances:
+        return ""
+    sure = [
+        f"{entry.name} ({100 * entry.share:.0f} %, {100 * entry.low:.0f} to {100 * entry.high:.0f} %)"
+        for entry in importances
+        if entry.matters
+    ]
+    unsure = [entry.name for entry in importances if not entry.matters]
+    explained = f"Share of the score's differences that a hyperparameter explains: {', '.join(sure)}" if sure else ""
+    lacking = f"; not {CLEARLY}" if sure else f"No hyperparameter {CLEARLY} matters:"
+    more = f"{lacking} {checks.name_some(unsure)}" if unsure else ""
+    return printable(f"{explained}{more} ({count} configurations)")
+
+
+def lost_lines(catalog: Catalog) -> list[str]:
+    """Return a line for each of the newest lost media, and one that counts the others; none if none was lost."""
+    lost = [(trial, line) for trial in catalog.trials for line in trial.lost]
+    lost.sort(key=lambda pair: int(pair[1]["row"]))
+    lines = [
+        f"lost: {trial.name}: {line['section']}/{line['key']} of step {line.get('step')}: {why_missing(line)}"
+        for trial, line in lost[-_MOST_LOST:]
+    ]
+    others = len(lost) - len(lines)
+    return [*map(printable, lines), *([f"lost: {counted(others, 'older medium', 'older media')}"] if others else [])]
+
+
+def column_lines(catalog: Catalog) -> list[str]:
+    """Return a line for each choice of columns that clips have their facts from."""
+    lines = (line for trial in catalog.trials if trial.contents.is_bare for line in trial.lines)
+    taken = Counter(line["columns"] for line in lines if "columns" in line)
+    return [f"{counted(count, 'clip')}: {columns}" for columns, count in taken.items()]
+
+
+def media_table(catalog: Catalog) -> str:
+    """Lay out one line a medium, however long; the files are relative to the experiment's folder."""
+    lines = [["trial", "step", "key", "return", "frames", "file"]]
+    for row in catalog:
+        facts = [row.get("step", ""), row["key"], row.get("episode_return", ""), row.get("frames", "")]
+        lines.append([row["trial"], *map(short, facts), _relative(row, catalog)])
+    return laid_out(lines, math.inf)
+
+
+def _relative(row: dict[str, Any], catalog: Catalog) -> str:
+    return posixpath.relpath(row["file"], catalog.path)
