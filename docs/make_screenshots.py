@@ -1,7 +1,8 @@
-"""Makes the pictures of the docs from the sweep of ``examples/cliff_walking.py`` (its folder is the one argument).
+"""Makes the pictures of the docs from the demo's sweep (its folder is the one argument).
 
-python examples/cliff_walking.py --storage FOLDER
-python docs/make_screenshots.py FOLDER/cliff_walking
+tune-media demo --storage FOLDER
+mv FOLDER/tune_media_demo_* FOLDER/demo
+python docs/make_screenshots.py FOLDER/demo
 """
 
 from __future__ import annotations

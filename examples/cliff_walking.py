@@ -1,7 +1,6 @@
-"""The sweep in our pictures: Q-learning and SARSA beside a cliff, in plain NumPy, without RLlib and torch.
+"""Q-learning and SARSA beside a cliff, in plain NumPy, without RLlib and torch.
 
 Q-learning finds the shortest way, along the edge. It explores there, too, and falls: look at its worst episodes.
-``python docs/make_screenshots.py FOLDER/cliff_walking`` makes the pictures.
 """
 
 import argparse
