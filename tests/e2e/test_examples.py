@@ -65,7 +65,7 @@ def test_a_sweep_evaluated_afterwards(run_example, tmp_path):
     catalog = tm.load(tmp_path / "evaluate_sweep" / "evaluations" / "last-seeds-0-9")
     assert_whole(catalog)
     assert len(catalog.episodes()) == 20
-    assert "The best policy is PPO_CartPole" in out
+    assert "The best is PPO_CartPole" in out
 
 
 @pytest.mark.any_ray

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tune_media.experiment.trial_files import TrialFiles
-from tune_media.replay.tape import Tape
 
 COLUMNS = ["episode_id", "seed", "episode_return", "episode_length"]
 """The columns of episodes that ``copies_of`` takes."""
@@ -48,6 +47,8 @@ def copies_of(trial: TrialFiles, paths: Iterable[str], episodes: Sequence[Mappin
 
 def _ends(trial: TrialFiles, paths: Iterable[str], ids: set[str]) -> dict[str, tuple[int, _Episode]]:
     """Return of episodes that have tapes the checksum of the reset, and the last one with their number."""
+    from tune_media.replay.tape import Tape  # it loads the encoder
+
     found: dict[str, tuple[int, _Episode]] = {}
     for path in paths:
         try:
