@@ -62,7 +62,10 @@ class ResultWalk(ABC):
         around = (*around, id(value))
         if not is_a(value, dict):
             return self._sequence(value, items, place, around)
-        for key, item in self._items(value, place):
+        own = self._items(value, place)
+        if plain.issuperset(map(type, dict.values(value))):  # as of most
+            return value
+        for key, item in own:
             kind = type(item)
             if kind not in plain and (kind is not int or item.bit_length() > MAX_INT_BITS):  # most are numbers
                 replaced = self.walk(item, self._inside(place, key), around)
