@@ -121,21 +121,14 @@ def test_the_worst_the_median_and_the_best_clip_of_all_runs_are_in_one_row(viewe
 
 def test_the_runs_of_a_row_have_keys_and_esc_gives_the_focus_back(viewer):
     viewer.open(viewer.url, "cards=configurations")
-    viewer.wait(
-        "document.querySelectorAll('.card.configuration').length && "
-        "document.querySelectorAll('.verdict-row .dot').length === 6"
-    )
+    viewer.wait("document.querySelector('.card.configuration')")
+    viewer.wait("document.querySelectorAll('.verdict-row .dot').length === 6")
     viewer.frame.focus(".verdict-row .name")
-    shown, name = [], "aria-label"
+    shown, name = [], "e.getAttribute('aria-label')"
     for _ in range(3):
         viewer.press("o")
-        shown.append(
-            viewer.frame.evaluate(
-                f"document.activeElement.matches('.dot') && document.activeElement.getAttribute('{name}')"
-            )
-        )
-    dots = ".verdict-row:has(.name) .dot"
-    assert sorted(shown) == sorted(viewer.all(dots, f"e.getAttribute('{name}')")[:3])
+        shown += viewer.all(".dot:focus", name)
+    assert sorted(shown) == sorted(viewer.all(".verdict-row:focus-within .dot", name))
     viewer.press("Enter")
     viewer.wait("document.querySelector('.trial-view')")
     viewer.press("Escape")
