@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow.fs
 
 from tune_media.evaluation.request import ALL, BEST, LAST
+from tune_media.experiment import evaluations
 from tune_media.experiment.named import matches
 from tune_media.experiment.results import numbers_of, result_step
 from tune_media.experiment.trial_files import TrialFiles
@@ -35,6 +36,7 @@ _UNFINISHED = re.compile(r"/\.[^/]*$|\.(tmp|part)$")
 _STATE = "algorithm_state.pkl"
 _NEW_STACK = "learner_group"
 _PARTS = frozenset([_NEW_STACK, "policies"])  # folders of a checkpoint of RLlib's; the second of the old API stack
+_WRITTEN_LATER = frozenset(["__pycache__", evaluations.EVALUATIONS])  # folders in one that is a policy
 _NEEDED_OF_NEW_STACK = ("env_runner", "eval_env_runner", "learner_group/learner/rl_module")
 
 
@@ -61,7 +63,10 @@ class StoredCheckpoint:
         return not (is_file or _PARTS.isdisjoint(map(posixpath.basename, folders_in(self.filesystem, self.path))))
 
     def digest(self) -> str:
-        """Return a digest of the content that is needed to play; a copy of it has the same one."""
+        """Return a digest of the content that is needed to play: of a file, or of files in a folder. It reads them all.
+
+        A copy has the same one. What Python and evaluations write into a folder is left out.
+        """
         return content_digest(self.filesystem, self.path, _needed(self.filesystem, self.path))
 
     def files(self) -> tuple[tuple[str, int, int | None], ...]:
@@ -171,6 +176,7 @@ def content_digest(filesystem: pyarrow.fs.FileSystem, path: str, parts: Sequence
         folders = [posixpath.join(path, part).rstrip("/") for part in parts]
         selectors = [pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True) for folder in folders]
         infos = [info for selector in selectors for info in filesystem.get_file_info(selector) if info.is_file]
+        infos = [info for info in infos if _WRITTEN_LATER.isdisjoint(info.path.removeprefix(path).split("/"))]
     whole = hashlib.sha256()
     for info in sorted(infos, key=lambda info: str(info.path)):
         with filesystem.open_input_stream(info.path) as stream:

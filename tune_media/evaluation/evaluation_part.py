@@ -29,6 +29,7 @@ from tune_media.viewing import inference, wording
 from tune_media.viewing.copies import copies_of
 from tune_media.viewing.taped_episodes import TapedEpisode
 
+OVERWRITTEN = "the checkpoint was overwritten while it was played"
 _LACKS_CLIPS = "lacks_clips"  # in a result: the next evaluation of this name makes them
 
 
@@ -64,6 +65,11 @@ class EvaluationPart:
         """Return the job that plays the missing episodes of some seeds; nothing if none is missing."""
         missing = self.missing(seeds)
         return [Job(number, self.checkpoint, settings, missing, load_policy)] if missing else []
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the checkpoint that its episodes were played with; None: it is not known."""
+        return None if self.played_as is None else self.played_as.digest
 
     def returns(self) -> dict[int, float]:
         """Return the return on each seed."""
@@ -118,15 +124,19 @@ class EvaluationPart:
 
     def add(self, played: Played) -> None:
         """Store episodes that have been played, and note why no more of them were."""
+        now = played.played_as
+        if now is not None and self.played_as is not None and self.digest not in (None, now.digest):
+            self.error = self.error or OVERWRITTEN
+            return
         self.error = played.error or self.error
-        self.played_as = played.played_as or self.played_as
-        if not played.episodes or played.played_as is None:
+        self.played_as = now or self.played_as
+        if not played.episodes or now is None:
             return
         iteration, config = self.checkpoint.training_iteration, self.trial.read_config()
         env_config = config.get("env_config")
         changed = {**(env_config if isinstance(env_config, dict) else {}), **dict(self.condition.overrides)}
         self.store.write_params({**config, **({"env_config": changed} if changed else {}), **self.added})
-        self.store.note_played_as(iteration, played.played_as)
+        self.store.note_played_as(iteration, now)
         self.store.add_played(iteration, self.checkpoint.step, played.episodes, played.recipes)
 
     def finish(self, renderer: ClipRenderer) -> None:
@@ -145,6 +155,7 @@ class EvaluationPart:
             SECTION: {"env_runners": self._summary()},
             "config": {"env_config": dict(self.condition.overrides)},
             "checkpoint": self.checkpoint.name,
+            "digest": self.digest,
             "explored": self.played_as.explore,
             "connectors": self.played_as.connectors,
             "note": self.played_as.note,

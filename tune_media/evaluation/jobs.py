@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs
+
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
 from tune_media.ray_compat import check_ray, start_ray
@@ -158,6 +160,7 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
     with contextlib.ExitStack() as stack:
         try:
             folder = copies.folder_of(job.checkpoint)
+            digest = StoredCheckpoint(pyarrow.fs.LocalFileSystem(), folder.as_posix(), 0).digest()
             if job.load_policy is None:
                 from tune_media.rllib.checkpoint_player import player_of
 
@@ -181,9 +184,15 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
             now = time.monotonic()
             if now - since > max(SOONEST, SHARE_OF_TIME * (now - began)):
                 since = now
-                yield Played(job.part, episodes, player.recipes, player.played_as)
+                yield _batch(job, player, digest, episodes)
                 episodes = []
-        yield Played(job.part, episodes, player.recipes, player.played_as, error_of_episode)
+        yield _batch(job, player, digest, episodes, error_of_episode)
+
+
+def _batch(job: Job, player: Any, digest: str, episodes: list[EpisodeData], error: str | None = None) -> Played:
+    """Return episodes that a player has played with the checkpoint that has this digest."""
+    played_as = dataclasses.replace(player.played_as, digest=digest)
+    return Played(job.part, episodes, player.recipes, played_as, error)
 
 
 def _reason(error: BaseException) -> str:

@@ -48,11 +48,12 @@ class Pairs:
             batch = next(played, None)
             if batch is None:
                 return
-            self._parts[batch.part].add(batch)
+            part = self._parts[batch.part]
+            part.add(batch)
             self._look()
-            if batch.error is not None and not self._has_enough:
+            if part.error is not None and not self._has_enough:
                 role = ROLES[batch.part - len(self._parts)]
-                self.error = self.error or f"the {role} cannot be played: " + batch.error
+                self.error = self.error or f"the {role} cannot be played: " + part.error
             yield
 
     @property

@@ -43,6 +43,7 @@ class PlayedAs:
     explore: bool | None  # or None if not known, since it is not RLlib's
     connectors: str | None  # ``evaluation`` or ``training``, or None if it has none of RLlib's
     note: str | None = None  # why the trial's own numbers, or the policy as it was trained, may differ
+    digest: str | None = None  # of the checkpoint's content; None: nobody noted it
 
 
 @contextlib.contextmanager
