@@ -10,6 +10,7 @@ from tests.support import aim
 from tests.support.taped import take_step
 from tune_media.encoding.decode import decode_video
 from tune_media.evaluation.decisive import decisive, decisive_seeds, first_difference
+from tune_media.evaluation.request import in_order
 from tune_media.replay.tape import Tape
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
@@ -22,7 +23,7 @@ def test_the_clips_of_a_seed_begin_before_both_differ(tmp_path):
     for episode in tm.load(gate.path).taped_episodes():
         taped[episode.trial.name, episode.row["seed"]] = episode
         returns[episode.trial.name, episode.row["seed"]] = episode.row["episode_return"]
-    seeds = sorted({seed for _, seed in taped})[: gate.verdicts[0].standing.seeds]
+    seeds = sorted(in_order(range(200))[: gate.verdicts[0].standing.seeds])
     first, second, *_ = decisive_seeds({seed: (returns["base", seed], returns["candidate", seed]) for seed in seeds})
     base, candidate = taped["base", first], taped["candidate", first]
     shown = decisive(base, candidate)

@@ -25,6 +25,7 @@ from tests.support.recorded import make_trial
 from tune_media.cli import gate_process, main
 from tune_media.cli.progress import ShownGate
 from tune_media.evaluation.gate import GateProgress, sentence
+from tune_media.evaluation.request import in_order
 from tune_media.evaluation.sequential import Standing
 from tune_media.evaluation.sides import Side, check_same_env
 
@@ -53,7 +54,9 @@ def test_a_worse_policy_is_stopped_and_the_seeds_that_it_lost_are_named(policies
     stand = verdict.standing
     assert (found.verdict, found.exit_code) == ("worse", 1)
     assert stand.seeds < 200 and stand.high < -stand.margin
-    ours, theirs = returns(found.path, "base")[: stand.seeds], returns(found.path, "candidate")[: stand.seeds]
+    played = list(in_order(range(200))[: stand.seeds])
+    ours, theirs = (returns(found.path, role)[played] for role in ("base", "candidate"))
+    assert json.loads((tmp_path / "gate" / "gate.json").read_text())["request"]["seeds"] == list(range(200))
     assert stand.difference == pytest.approx((theirs - ours).mean())
     assert stand.margin == pytest.approx(0.05 * ours.mean())
     assert set(verdict.lost) == set((ours - theirs)[ours - theirs > stand.margin].index)
@@ -87,9 +90,9 @@ def test_an_undecided_gate_is_decided_with_more_seeds(policies, tmp_path):
 @pytest.mark.parametrize(
     ("config", "given", "told"),
     [
-        ({"breaks_at": 3}, {}, "the candidate cannot be played: seed 3: RuntimeError: the motor is hot"),
-        ({"nan_at": 2}, {}, "the return of seed 2 is nan"),
-        ({"tells": False}, {"metric": "success"}, "nobody knows whether the episode of seed 0 succeeded"),
+        ({"breaks_at": 42}, {}, "the candidate cannot be played: seed 42: RuntimeError: the motor is hot"),
+        ({"nan_at": 42}, {}, "the return of seed 42 is nan"),
+        ({"tells": False}, {"metric": "success"}, "nobody knows whether the episode of seed 93 succeeded"),
         ({}, {"metric": "retrun"}, "the episodes have no metric 'retrun'; did you mean 'return'?"),
         ({}, {"bounds": (0, 30)}, "outside the bounds"),
     ],
@@ -176,7 +179,7 @@ def test_a_policy_alone_is_asked_for_a_floor(policies, tmp_path):
     given = {"output": str(tmp_path / "floor"), "clips": 2, **FUNCTIONS}
     found = tm.gate(policies[1], at_least=30, **given)
     (verdict,) = found.verdicts
-    returned = returns(found.path, "candidate")[: verdict.standing.seeds]
+    returned = returns(found.path, "candidate")[list(in_order(range(200))[: verdict.standing.seeds])]
     assert (found.base, found.verdict, verdict.at_least) == ("", "pass", 30)
     assert verdict.candidate == pytest.approx(returned.mean())
     assert sentence(verdict, "return").startswith(f"The mean return is at least 30: {verdict.candidate:.5g} [")
@@ -230,7 +233,7 @@ def test_success_is_compared_in_percentage_points_and_smaller_may_be_better(poli
     (verdict,) = found.verdicts
     assert (verdict.verdict, verdict.standing.margin) == ("worse", 0.05)
     successes = tm.load(found.path).episodes().pivot(index="seed", columns="trial", values="success")
-    counted = successes.dropna()[: verdict.standing.seeds].astype(bool)
+    counted = successes.loc[list(in_order(range(200))[: verdict.standing.seeds])].astype(bool)
     assert set(verdict.lost) == set(counted[counted["base"] & ~counted["candidate"]].index)
     least = tm.gate(policies[1], policies[0], mode="min", margin=1, output=str(tmp_path / "b"), clips=0, **FUNCTIONS)
     assert least.verdict == "pass" and least.verdicts[0].standing.difference > 0
@@ -356,6 +359,26 @@ def test_what_is_compared_may_be_an_evaluation_that_is_there(policies, tmp_path)
     assert np.array_equal(returns(found.path, "base"), stored)
     with pytest.raises(ValueError, match=r"has 2 trials .*: name one"):
         tm.gate(played.path, policies[1], output=str(tmp_path / "no"), **functions)
+
+
+class HarderLater(aim.Aim):
+    """Has wind on its later seeds."""
+
+    def reset(self, *, seed=None, options=None):
+        self.config["wind"] = 9 if (seed or 0) >= 150 else 0
+        return super().reset(seed=seed, options=options)
+
+
+def test_an_env_that_is_harder_for_later_seeds_is_not_judged_by_the_earlier_ones(tmp_path):
+    functions = {"policy": aim.load_only_file, "env": HarderLater}
+    aim.saved_sweep(tmp_path / "sweep", 0, 1)  # the second one is better by 3, and worse by 24 in the wind
+    base, candidate = (f"{tmp_path / 'sweep'}:trial_{well}" for well in (0, 1))
+    given = {"seeds": "0:200", "clips": 0, "margin": 0.5}
+    found = tm.gate(base, candidate, output=str(tmp_path / "played"), **given, **functions)
+    assert found.verdict == "worse"
+    played = tm.evaluate(tmp_path / "sweep", seeds="0:200", clips=None, name="all", **functions).path
+    stored = tm.gate(f"{played}:trial_0", f"{played}:trial_1", output=str(tmp_path / "stored"), **given)
+    assert stored.verdicts[0].standing == found.verdicts[0].standing
 
 
 def test_evaluations_in_different_envs_are_an_error(policies, tmp_path, monkeypatch):

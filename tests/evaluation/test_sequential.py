@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tune_media.evaluation import sequential
+from tune_media.evaluation.request import in_order
 from tune_media.evaluation.sequential import PASS, UNDECIDED, WORSE, Margin, fewest_seeds, floor_standing, standing
 
 pytestmark = pytest.mark.any_ray
@@ -98,6 +99,17 @@ def test_one_of_twenty_floors_errs_at_most(rate):
     scores = (np.random.default_rng(int(rate * 10)).random((GATES, 200)) < rate).astype(float)
     passed, worse = verdicts(np.full_like(scores, rate), scores, None, (0.0, 1.0))
     assert passed <= 0.08 and worse <= 0.08
+
+
+def test_a_candidate_that_fails_on_later_seeds_does_not_pass_by_the_earlier_ones():
+    random, seeds = np.random.default_rng(4), np.arange(200)
+    base, candidate = 100 + random.normal(0, 10, (2, GATES, 200))
+    candidate -= np.where(seeds >= 150, 40, 0)  # 10 on average, twice the margin
+    by_number, by_hash = (
+        verdicts(base[:, order], candidate[:, order], SHARE) for order in (seeds, np.array(in_order(seeds.tolist())))
+    )
+    assert by_number[0] > 0.9  # wrong
+    assert by_hash[0] == 0 and by_hash[1] > 0.85
 
 
 def test_what_is_played_after_the_verdict_changes_nothing():

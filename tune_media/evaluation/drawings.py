@@ -47,7 +47,7 @@ def interval(value: float, low: float, high: float, lines: Mapping[str, float]) 
 
 
 def dot_plot(values: Mapping[int, float], lines: Mapping[str, float], won: float, told: str) -> str:
-    """Return a dot for the value of each seed, in the order in which they were played.
+    """Return a dot for the value of each seed, in their order.
 
     Args:
         values: The values by seed.
@@ -82,8 +82,7 @@ def dot_plot(values: Mapping[int, float], lines: Mapping[str, float], won: float
             *dots,
             "</svg>",
             *names,
-            f'</div><p class="first-and-last"><span>seed {seeds[0]}</span><span>in the order they were played</span>',
-            f"<span>seed {seeds[-1]}</span></p>",
+            f'</div><p class="first-and-last"><span>seed {seeds[0]}</span><span>seed {seeds[-1]}</span></p>',
         )
     )
 

@@ -23,7 +23,7 @@ from tune_media.evaluation.gate_request import GateRequest, default_seeds
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
 from tune_media.evaluation.pairs import Pairs
-from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint
+from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import Side
 from tune_media.experiment.named import named
@@ -246,8 +246,9 @@ def gate(
         at_least: What the candidate's mean must reach, in the units of the metric: a second verdict, or the only one.
         bounds: The smallest and the largest value of the metric that there can be. Then the error holds exactly. None:
             one seed is taken to cost no more than the others show, see ``evaluation/sequential.py``.
-        seeds: The seeds, at most: a text such as ``"0:200"``, or a list. They are played in this order. None: those of
-            an evaluation that is there, or 0 to 199.
+        seeds: The seeds, at most: a text such as ``"0:200"``, or a list. They are played, and those of evaluations are
+            judged, in the order of a hash of each: an env may be harder for later seeds. None: those of an evaluation
+            that is there, or 0 to 199.
         checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
         explore: Whether policies explore. False, as they ship. None: as in the evaluations of the training.
         connectors, env, policy, success: As of ``tune_media.evaluate``; the same for both.
@@ -286,6 +287,7 @@ def gate(
     default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
     how = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
+    how = replace(how, seeds=in_order(how.seeds))
     request = GateRequest(sides, how, success)
     request.check()
     progress = progress or GateProgress()
@@ -394,7 +396,7 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     standing = pairs.standings[of_floor]
     scores = dict(itertools.islice(pairs.scores.items(), standing.seeds))
     losses = {seed: (standing.base if of_floor else values[0]) - values[-1] for seed, values in scores.items()}
-    order = sorted(losses, key=lambda seed: -losses[seed])
+    order = sorted(losses, key=lambda seed: (-losses[seed], seed))
     margin = standing.margin
     lost = tuple(seed for seed in order if losses[seed] > margin)
     won = () if of_floor else tuple(seed for seed in reversed(order) if losses[seed] < -margin)

@@ -114,7 +114,7 @@ def _seeds(
     facts: Mapping[str, Any], pairs: Pairs, request: Mapping[str, Any], lines: Mapping[str, float], level: int
 ) -> Iterator[str]:
     """Yield the differences by seed, or the values that a floor is asked of, as dots and as a table."""
-    scores, roles = dict(itertools.islice(pairs.scores.items(), facts["seeds"])), _roles(pairs)
+    scores, roles = dict(sorted(itertools.islice(pairs.scores.items(), facts["seeds"]))), _roles(pairs)
     if facts["at_least"] is None:
         heading, won, values = (
             "Seeds won and lost",

@@ -45,6 +45,7 @@ class GateRequest:
         """Return it as JSON."""
         return {
             **self.request.facts(),
+            "seeds": sorted(self.request.seeds),
             "conditions": [condition.label for condition in self.request.conditions],
             **{role: side.facts() for role, side in self.by_role.items()},
         }

@@ -24,7 +24,7 @@ BASE, CANDIDATE = ROLES = ("base", "candidate")
 class Pairs:
     """The episodes of both sides, or of the candidate, under one condition of the env, and how the comparison stands.
 
-    Only the seeds count that come before the first one that a side has not played, in the order that was given: which
+    Only the seeds count that come before the first one that a side has not played, in the order of ``seeds``: which
     worker is quick does not matter, nor when one looks. ``scores`` has the score of each side for each seed that
     counts, the candidate's last; a higher one is better. ``standings`` has what they say of the base, False, and of the
     floor, True.
@@ -72,7 +72,7 @@ class Pairs:
     def decisive(self, count: int) -> list[int]:
         """Return the seeds on which both differ most; of one policy, those on which it is furthest below the floor."""
         of_floor, standing = next(iter(self.standings.items()))
-        scores = dict(itertools.islice(self.scores.items(), 0 if self.error else standing.seeds))
+        scores = dict(sorted(itertools.islice(self.scores.items(), 0 if self.error else standing.seeds)))
         if not of_floor:
             return decisive_seeds({seed: (ours, theirs) for seed, (ours, theirs) in scores.items()})[:count]
         below = [seed for seed, (score,) in scores.items() if score < standing.base]
