@@ -24,6 +24,7 @@ from tests.support.experiment import media_files
 from tests.support.recorded import make_trial
 from tune_media.cli import gate_process, main
 from tune_media.cli.progress import ShownGate
+from tune_media.evaluation.decisive import decisive_seeds
 from tune_media.evaluation.gate import GateProgress, sentence
 from tune_media.evaluation.request import in_order
 from tune_media.evaluation.sequential import Standing
@@ -226,6 +227,59 @@ def test_each_condition_has_a_verdict_and_they_are_corrected_for_their_number(po
     assert set(tm.load(both.path).episodes()["trial"]) == {
         f"{role}_wind={w}" for role in ("base", "candidate") for w in (1, 9)
     }
+
+
+def test_the_file_has_what_the_page_shows_of_each_condition(policies, tmp_path):
+    output = tmp_path / "gate"
+    given = {"env_config": {"wind": [0, 9]}, "at_least": 20, "margin": 2.0, "clips": 2, **FUNCTIONS}
+    tm.gate(policies[1], policies[0], output=str(output), **given)
+    conditions = json.loads((output / "gate.json").read_text())["conditions"]
+    assert [(one["trials"], one["at_least"]) for one in conditions] == [
+        ({role: f"{role}_wind={wind}" for role in ("base", "candidate")}, floor)
+        for wind in (0, 9)
+        for floor in (None, 20)
+    ]
+    for one in conditions:
+        scores = one["scores"]
+        assert len(scores["seeds"]) == one["seeds"]
+        for role, name in one["trials"].items():
+            assert scores[role] == returns(output, name)[scores["seeds"]].to_list()
+            if role == "candidate" or one["at_least"] is None:
+                assert np.mean(scores[role]) == pytest.approx(one[role])
+        both = zip(scores["base"], scores["candidate"], strict=True)
+        decisive = (
+            decisive_seeds(dict(sorted(zip(scores["seeds"], both, strict=True))))[:2] if one["at_least"] is None else []
+        )
+        assert one["decisive"] == [{"seed": seed, "differs_at": 1} for seed in decisive]  # the first action
+
+
+def test_costs_are_in_the_units_of_the_metric(policies, tmp_path):
+    found = tm.gate(policies[1], policies[0], mode="min", margin=1, output=str(tmp_path / "a"), clips=1, **FUNCTIONS)
+    (verdict,) = found.verdicts
+    assert np.mean(verdict.scores["base"]) == pytest.approx(verdict.base)
+    assert np.mean(verdict.scores["candidate"]) == pytest.approx(verdict.candidate)
+    assert verdict.base > verdict.candidate > 0
+    alone = tm.gate(policies[0], at_least=99, output=str(tmp_path / "b"), clips=1, **FUNCTIONS)
+    (verdict,) = alone.verdicts
+    assert verdict.scores.keys() == {"seeds", "candidate"} and verdict.trials == {"candidate": "candidate"}
+    assert [seed["differs_at"] for seed in verdict.decisive] == [None]
+
+
+def test_a_note_names_an_evaluation_that_had_the_same_seeds(tmp_path):
+    aim.saved_sweep(tmp_path / "sweep", 1, 0)
+    functions = {"policy": aim.load_only_file, "env": aim.make_env}
+    tm.evaluate(tmp_path / "sweep", seeds="0:5", clips=None, name="choice", **functions)
+    (tmp_path / "sweep" / "evaluations" / "of_others").mkdir()
+    sides = [f"{tmp_path / 'sweep'}:trial_{well}" for well in (1, 0)]
+    notes = {}
+    for seeds in ("3:8", "5:8"):
+        (verdict,) = tm.gate(*sides, seeds=seeds, output=str(tmp_path / seeds[0]), clips=0, **functions).verdicts
+        notes[seeds] = [note for note in verdict.notes if "evaluation" in note]
+    assert notes["3:8"] == [
+        "the evaluation choice has 2 of these 5 seeds: if it chose the candidate, its lead is overstated; take seeds "
+        "that chose nothing"
+    ]
+    assert notes["5:8"] == []
 
 
 def test_success_is_compared_in_percentage_points_and_smaller_may_be_better(policies, tmp_path):

@@ -154,20 +154,3 @@ def test_a_gate_without_a_score_has_a_page_that_says_why(tmp_path):
     page = page_of(found)
     assert texts(page, r'<span class="sentence">(.*?)</span>') == [sentence(found.verdicts[0], "retrun")]
     assert "<section>" not in page
-
-
-def test_the_page_names_an_evaluation_that_had_the_same_seeds(tmp_path):
-    aim.saved_sweep(tmp_path / "sweep", 1, 0)
-    functions = {"policy": aim.load_only_file, "env": aim.make_env}
-    tm.evaluate(tmp_path / "sweep", seeds="0:5", clips=None, name="choice", **functions)
-    (tmp_path / "sweep" / "evaluations" / "of_others").mkdir()
-    sides = [f"{tmp_path / 'sweep'}:trial_{well}" for well in (1, 0)]
-    notes = {}
-    for seeds in ("3:8", "5:8"):
-        found = tm.gate(*sides, seeds=seeds, output=str(tmp_path / seeds[0]), clips=0, **functions)
-        notes[seeds] = [note for note in texts(page_of(found), "<li>(.*?)</li>") if "evaluation" in note]
-    assert notes["3:8"] == [
-        "The evaluation choice has 2 of these 5 seeds: if it chose the candidate, its lead is overstated; take seeds "
-        "that chose nothing."
-    ]
-    assert notes["5:8"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,11 @@ from tune_media.encoding.encoder import encode_video
 from tune_media.encoding.picture_files import jpeg_from_frame
 from tune_media.replay.tape import Tape, are_equal
 from tune_media.storage.index_lines import Line
+from tune_media.values.secrets import error_text
 from tune_media.viewing.single_page import data_uri
 from tune_media.viewing.taped_episodes import TapedEpisode
+
+logger = logging.getLogger("tune_media")
 
 _BEFORE = 1.0  # seconds of the clip before the first difference, and after the end of the shorter episode
 _MOST_FRAMES = 300
@@ -58,18 +62,26 @@ class DecisiveSeed:
     clips: tuple[CutClip | None, CutClip | None]  # None: there is none
 
 
+def differs_at(*episodes: TapedEpisode | None) -> int | None:
+    """Return the first step at which two episodes differ; None if there are not two, or a tape cannot be read."""
+    try:
+        tapes = [Tape.unpacked(episode.tape()) for episode in episodes if episode is not None]
+    except (OSError, ValueError) as error:
+        logger.warning("tune_media: where two episodes begin to differ is not known: %s", error_text(error))
+        return None
+    return first_difference(*tapes) if len(tapes) == 2 else None
+
+
 def decisive(base: TapedEpisode | None, candidate: TapedEpisode | None) -> DecisiveSeed:
     """Return both stored clips of a seed; an episode without a tape is None. Raises OSError, ValueError."""
-    both = (base, candidate)
-    tapes = [Tape.unpacked(episode.tape()) for episode in both if episode is not None]
-    differs_at = first_difference(*tapes) if len(tapes) == 2 else None
+    both, differs = (base, candidate), differs_at(base, candidate)
     lines = [None if episode is None else _line(episode) for episode in both]
     shorter = min((line["frames"] for line in lines if line is not None), default=0)
     ours, theirs = (
-        None if episode is None or line is None else _cut(episode, line, differs_at or 0, shorter)
+        None if episode is None or line is None else _cut(episode, line, differs or 0, shorter)
         for episode, line in zip(both, lines, strict=True)
     )
-    return DecisiveSeed(differs_at, (ours, theirs))
+    return DecisiveSeed(differs, (ours, theirs))
 
 
 def first_difference(ours: Tape, theirs: Tape) -> int:

@@ -16,16 +16,18 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoint_sources import side_of
 from tune_media.evaluation.clip_renderer import ClipRenderer
+from tune_media.evaluation.decisive import differs_at
 from tune_media.evaluation.evaluate import function_named, refused_exits
+from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
 from tune_media.evaluation.gate_page import Compared, write_page
 from tune_media.evaluation.gate_request import GateRequest, default_seeds
 from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
-from tune_media.evaluation.pairs import Pairs
+from tune_media.evaluation.pairs import ROLES, Pairs
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
-from tune_media.evaluation.sides import Side
+from tune_media.evaluation.sides import Side, evaluations_with
 from tune_media.experiment.named import named
 from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
@@ -61,6 +63,10 @@ class GateVerdict:
         played: How the policies were played, in words.
         error: What went wrong, or None.
         notes: What a reader must know besides.
+        trials: The folders of both sides' episodes, by role.
+        scores: ``seeds`` that count, in the order in which they were judged, and lists of the metric by role.
+        decisive: The seeds of which there are clips, each ``seed`` with ``differs_at``, the first step at which the
+            actions, or what the env returned, differ; None: that is not known.
 
     >>> GateVerdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).facts()["difference"]
     1.0
@@ -77,6 +83,9 @@ class GateVerdict:
     notes: tuple[str, ...] = ()
     at_least: float | None = None
     played: str = ""
+    trials: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    decisive: tuple[Mapping[str, int | None], ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -99,6 +108,9 @@ class GateVerdict:
             "won": len(self.won),
             "error": self.error,
             "notes": list(self.notes),
+            "trials": self.trials,
+            "scores": self.scores,
+            "decisive": list(self.decisive),
         }
 
 
@@ -144,7 +156,9 @@ class Gate:
         ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
         (that it took), means ``base`` and ``candidate``, ``difference`` (how much better the candidate is), ``low``,
         ``high``, ``margin``, ``lost`` and ``won`` (numbers of seeds that differ by more than the margin),
-        ``seeds_lost`` and ``seeds_won`` (the first 100), ``sentence``, ``error`` and ``notes``.
+        ``seeds_lost`` and ``seeds_won`` (the first 100), ``sentence``, ``error``, ``notes``, ``trials`` (the folders of
+        the episodes, by role), ``scores`` (``seeds`` that count, and the metric by role) and ``decisive`` (each
+        ``seed`` of which there are clips, with ``differs_at``, the first step at which both differ).
         """
         return {
             "v": VERSION,
@@ -343,9 +357,14 @@ class _GatePlayer:
                 *_, standing = pairs.standings.values()
                 self.progress.stands(condition.label, standing, len(seeds))
                 is_told = is_told or _tell(self.progress, pairs, len(seeds))
+        decisive, evaluated = _decisive(pairs, parts, self.clips), evaluations_with(parts[-1], pairs.scores)
+        trials = dict(zip(self.request.by_role, (posixpath.basename(part.store.folder) for part in parts), strict=True))
         for of_floor in pairs.standings:
-            self.verdicts.append(_verdict(condition.label, pairs, self.measure, of_floor))
+            verdict = _verdict(condition.label, pairs, self.measure, of_floor)
+            notes = (*verdict.notes, *evaluated)
+            self.verdicts.append(replace(verdict, notes=notes, trials=trials, decisive=decisive))
             self.compared.append((pairs, parts))
+            decisive = ()  # a floor besides a base: the clips are with the base
         self.renderer.selectors = _of_seeds(pairs, self.clips)
         self.progress.renders(condition.label)
         for part in parts:
@@ -409,8 +428,32 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     base, candidate = measure.sign * standing.base, measure.sign * standing.candidate
     floor = measure.floor if of_floor else None
     return GateVerdict(
-        condition, name, standing, base, candidate, lost, won, pairs.error, tuple(notes), floor, pairs.played
+        condition,
+        name,
+        standing,
+        base,
+        candidate,
+        lost,
+        won,
+        pairs.error,
+        tuple(notes),
+        floor,
+        pairs.played,
+        scores=_scores_by_role(scores, measure.sign),
     )
+
+
+def _scores_by_role(scores: Mapping[int, tuple[float, ...]], sign: int) -> dict[str, list[float]]:
+    """Return the seeds, and the metric of both on them in its own units; of one policy, the candidate's."""
+    columns = [[sign * score for score in column] for column in zip(*scores.values(), strict=True)]
+    return {"seeds": list(scores), **dict(zip(ROLES[-len(columns) :], columns, strict=bool(columns)))}
+
+
+def _decisive(pairs: Pairs, parts: Sequence[EvaluationPart], count: int) -> tuple[Mapping[str, int | None], ...]:
+    """Return the seeds on which both differ most, each with the first step at which they do."""
+    seeds = pairs.decisive(count)
+    taped = [{episode.row["seed"]: episode for episode in part.taped()} for part in parts] if seeds else []
+    return tuple({"seed": seed, "differs_at": differs_at(*(rows.get(seed) for rows in taped))} for seed in seeds)
 
 
 def _of_seeds(pairs: Pairs, count: int) -> tuple[Selector, ...]:

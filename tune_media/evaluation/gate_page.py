@@ -13,14 +13,11 @@ from tune_media.evaluation.drawings import dot_plot, interval, short
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE
 from tune_media.evaluation.pairs import ROLES, Pairs
-from tune_media.experiment import evaluations
 from tune_media.experiment.places import Folder
-from tune_media.experiment.trial_files import TrialFiles
 from tune_media.storage.filesystem import write_atomically
 from tune_media.values.number import counted
 from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing.single_page import single_page
-from tune_media.viewing.taped_episodes import TapedEpisode
 
 Compared = tuple[Pairs, Sequence[EvaluationPart]]
 """What was played under a condition: the pairs of scores, and the parts of both sides."""
@@ -102,8 +99,8 @@ def _section(
         yield f"must be right of the dashed line, the {least}.</p>"
         value, low, high = (base + facts[name] for name in ("difference", "low", "high"))
         yield interval(value, low, high, lines)
-    if notes := [*facts["notes"], *_chosen_by(pairs, parts)]:
-        items = "".join(f"<li>{_text(note[:1].upper() + note[1:])}.</li>" for note in notes)
+    if facts["notes"]:
+        items = "".join(f"<li>{_text(note[:1].upper() + note[1:])}.</li>" for note in facts["notes"])
         yield f'<ul class="notes">{items}</ul>'
     if facts["seeds"]:
         yield from _seeds(facts, pairs, request, lines, level)
@@ -199,23 +196,6 @@ def _controls(clips: Sequence[CutClip], differs_at: int | None, seed: int) -> st
         f'<div class="scrub"><input type="range" min="{first}" max="{last}" step="{stride}" value="{first}" '
         f'aria-label="Step of seed {seed}">{mark}</div><output></output></div>'
     )
-
-
-def _chosen_by(pairs: Pairs, parts: Sequence[EvaluationPart]) -> list[str]:
-    """Return which evaluations had some of these seeds, and may have chosen the candidate by them."""
-    trial, condition = parts[-1].trial, parts[-1].condition
-    experiment, name = posixpath.split(trial.path.rstrip("/"))
-    folders = Folder(trial.filesystem, evaluations.evaluations_of(experiment))
-    notes = []
-    for evaluation in folders.subfolders() if folders.is_there else []:
-        own = TrialFiles(name, trial.filesystem, f"{evaluation.path}/{name}{condition.suffix}")
-        seeds = {episode.row["seed"] for episode in TapedEpisode.of_trial(own.read())}
-        if shared := len(seeds & pairs.scores.keys()):
-            notes.append(
-                f"the evaluation {evaluation.name} has {shared} of these {counted(len(pairs.scores), 'seed')}: if it "
-                "chose the candidate, its lead is overstated; take seeds that chose nothing"
-            )
-    return notes
 
 
 def _roles(pairs: Pairs) -> Sequence[str]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint, content_digest
+from tune_media.evaluation.evaluation_part import EvaluationPart
+from tune_media.experiment import evaluations
 from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.storage import episode_files
 from tune_media.values import checks
 from tune_media.values.foreign import shown, without_address
+from tune_media.values.number import counted
 from tune_media.values.problems import argument, remedy
+from tune_media.values.secrets import error_text
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 _VERSIONED = re.compile(r"\S+-v\d+\W*$")  # an env's id, and not the name of its class
@@ -108,6 +112,30 @@ def envs_differ(ours: bytes, theirs: bytes) -> str | None:
     ids = [_VERSIONED.findall(name) for name in names]
     has_other_id = all(ids) and ids[0] != ids[1]
     return f"the env itself: {told}" if has_other_code or has_other_id else None
+
+
+def evaluations_with(part: EvaluationPart, seeds: Collection[int]) -> list[str]:
+    """Return which evaluations of a part's trial had some of these seeds, and may have chosen it by them, as notes."""
+    notes = []
+    try:
+        for name, shared in _shared_seeds(part, seeds):
+            notes.append(
+                f"the evaluation {name} has {shared} of these {counted(len(seeds), 'seed')}: if it chose the "
+                "candidate, its lead is overstated; take seeds that chose nothing"
+            )
+    except OSError as error:  # of the storage: the verdict stays
+        notes.append(f"whether evaluations had some of these seeds is not known ({error_text(error)})")
+    return notes
+
+
+def _shared_seeds(part: EvaluationPart, seeds: Collection[int]) -> Iterator[tuple[str, int]]:
+    """Yield the names of a trial's evaluations that had some of these seeds, and how many."""
+    experiment, name = posixpath.split(part.trial.path.rstrip("/"))
+    folders = Folder(part.trial.filesystem, evaluations.evaluations_of(experiment))
+    for evaluation in folders.subfolders() if folders.is_there else []:
+        own = TrialFiles(name, part.trial.filesystem, f"{evaluation.path}/{name}{part.condition.suffix}")
+        if shared := len({episode.row["seed"] for episode in TapedEpisode.of_trial(own.read())} & set(seeds)):
+            yield evaluation.name, shared
 
 
 def _differing_key(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str | None:
