@@ -1,12 +1,25 @@
 """Numbers are of the bytes that are there now: which episodes an evaluation and a gate take from the storage."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow.fs
 import pytest
 
 import tune_media as tm
 from tests.support import aim
+from tests.support.commands import command, split_runner
+from tests.support.experiment import media_files
+from tests.support.kills_after import KillsAfter
+from tune_media.cli import main
+from tune_media.evaluation import jobs
+from tune_media.evaluation.checkpoints import StoredCheckpoint
+from tune_media.evaluation.evaluated_trial import EvaluatedTrial
+from tune_media.evaluation.evaluation_table import remarks
 from tune_media.evaluation.gate import GateProgress
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
@@ -48,3 +61,154 @@ def test_a_gate_of_a_file_that_is_overwritten_meanwhile_is_an_error(tmp_path, mo
     found = tm.gate(one, other, progress=Overwrites(other), **given)
     assert (found.verdict, found.exit_code) == ("error", 2)
     assert "the candidate cannot be played: the checkpoint was overwritten while it was played" in str(found.facts())
+
+
+def written(folder, *aims):
+    """Write policies that aim so, as the steps 1, 2, ... of a training, and return the pattern of their files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for step, well in enumerate(aims, 1):
+        (folder / f"aim_{step}.json").write_text(json.dumps({"aim": well}))
+    return str(folder / "aim_*.json")
+
+
+def load_biased(path):
+    """Load a policy with code that depends on the process: an edited module."""
+    policy = aim.load_policy(path)
+    return lambda observation: policy(observation) + float(os.environ.get("BIAS", "0"))
+
+
+BIASED = {"policy": load_biased, "env": aim.make_env, "checkpoint": "all", "seeds": 4, "clips": None}
+
+
+def means(found):
+    """Return how well each policy aimed, to which its luck on these seeds is added."""
+    luck = tm.evaluate(written(Path(found.path).parents[2] / "still", 0.0), **BIASED | {"policy": aim.load_policy})
+    return [round((row.return_mean - luck.best.return_mean) / aim.STEPS, 5) for row in found.checkpoints]
+
+
+def counts(found):
+    return found.played, found.reused, found.replaced
+
+
+def test_a_file_that_is_overwritten_is_played_again_and_edited_code_if_all_is(tmp_path, monkeypatch):
+    """The old numbers came back, and JSON said nothing."""
+    pattern = written(tmp_path / "models", 0.5, 1.0)
+    first = tm.evaluate(pattern, **BIASED)
+    assert (means(first), counts(first)) == ([0.5, 1.0], (8, 0, 0))
+    written(tmp_path / "models", 0.5, -5.0)
+    second = tm.evaluate(pattern, **BIASED)
+    assert (second.path, means(second), counts(second)) == (first.path, [0.5, -5.0], (4, 4, 4))
+    assert first.reused_from is None and 0 < second.reused_from[0] <= second.reused_from[1]
+    told = remarks(second)
+    assert any(line.startswith("4 of 8 episodes are from 20") and "--anew plays all again" in line for line in told)
+    assert "4 older episodes were replaced." in told
+    monkeypatch.setenv("BIAS", "-2")
+    third = tm.evaluate(pattern, **BIASED)
+    assert (means(third), counts(third)) == ([0.5, -5.0], (0, 8, 0))  # code cannot be seen, and that is said
+    fourth = tm.evaluate(pattern, **BIASED, anew=True)
+    assert (means(fourth), counts(fourth)) == ([-1.5, -7.0], (8, 0, 8))
+    assert len(tm.load(first.path).episodes()) == 8
+    assert not any("--anew" in line for line in remarks(fourth))
+
+
+def test_the_command_says_what_is_reused_and_which_is_the_best(tmp_path):
+    words = [written(tmp_path / "models", 0.5, 1.0), "--checkpoint", "all", "--seeds", "0:3", "--no-clips"]
+    words += ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env"]
+    told = [json.loads(split_runner().invoke(main, ["evaluate", *words, "--json"]).stdout) for _ in range(2)]
+    assert [(one["played"], one["reused"], one["replaced"]) for one in told] == [(6, 0, 0), (0, 6, 0)]
+    assert told[0]["checkpoints"][told[0]["best"]]["checkpoint"] == "aim_2.json"
+    assert told[0]["is_clear"] is (told[0]["checkpoints"][0]["why"] is None)
+    assert "6 of 6 episodes are from" in command("evaluate", *words)
+    assert "6 older episodes were replaced." in command("evaluate", *words, "--anew")
+    assert "leave out --anew" in command("evaluate", *words, "--anew", "--follow", code=2)
+
+
+def test_what_is_replaced_leaves_its_clips_as_deleted_lines_and_no_row(tmp_path):
+    pattern = written(tmp_path / "models", 0.5)
+    given = {**BIASED, "seeds": 2, "clips": "best"}
+    first = tm.evaluate(pattern, **given)
+    old = [row["episode_id"] for row in tm.load(first.path)]
+    written(tmp_path / "models", 1.0)
+    second = tm.evaluate(pattern, **given)
+    (clip,) = tm.load(second.path)
+    assert len(media_files(second.path)) == 1 and clip["episode_id"] not in old
+    (folder,) = (path for path in Path(second.path).iterdir() if (path / "result.json").is_file())
+    videos = [line for line in lines(folder, "media/index.jsonl") if line["kind"] == "video"]
+    assert [(line["status"], line["episode_id"] in old) for line in videos] == [("deleted", True), ("stored", False)]
+    assert len(list(folder.glob("episode_data/data-*"))) == 2  # of both formats
+    assert [result["seeds"] for result in lines(folder)] == [2]
+    assert not tm.load(second.path).trials[0].lost
+
+
+def test_episodes_whose_policy_nobody_noted_are_played_again(tmp_path):
+    """Those of earlier versions."""
+    pattern = written(tmp_path / "models", 0.5)
+    found = tm.evaluate(pattern, **BIASED)
+    (noted,) = Path(found.path).glob("*/played_as.json")
+    facts = json.loads(noted.read_text())
+    del facts["1"]["digest"]
+    noted.write_text(json.dumps(facts))
+    assert counts(tm.evaluate(pattern, **BIASED)) == (4, 0, 4)
+    assert counts(tm.evaluate(pattern, **BIASED)) == (0, 4, 0)
+
+
+def test_what_was_played_of_a_deleted_checkpoint_stays_in_the_table(tmp_path):
+    pattern = written(tmp_path / "models", 0.5, 1.0)
+    tm.evaluate(pattern, **BIASED)
+    (tmp_path / "models" / "aim_1.json").unlink()
+    for anew, expected in ((False, (0, 8, 0)), (True, (4, 4, 4))):
+        found = tm.evaluate(pattern, **BIASED, anew=anew)
+        assert (means(found), counts(found)) == ([0.5, 1.0], expected)
+
+
+def test_a_folder_is_another_policy_if_one_of_its_files_is(tmp_path):
+    aim.saved_sweep(tmp_path / "sweep", 0.25, 0.75)
+    given = {**BIASED, "policy": aim.load_only_file}
+    found = tm.evaluate(tmp_path / "sweep", **given)
+    folder = tmp_path / "sweep" / "trial_0.25" / "checkpoint_000000"
+    (folder / "aim_0.25.json").write_text('{"aim": 0.5}')
+    again = tm.evaluate(tmp_path / "sweep", **given)
+    assert (again.path, counts(again)) == (found.path, (4, 4, 4))
+    checkpoint = StoredCheckpoint(pyarrow.fs.LocalFileSystem(), str(folder), 0)
+    before = checkpoint.digest()
+    for name in ("__pycache__", "evaluations"):  # what others write into the folder
+        (folder / name).mkdir()
+        (folder / name / "file").write_text("")
+    assert checkpoint.digest() == before
+    (folder / "more").write_text("")
+    assert checkpoint.digest() != before
+
+
+def anew_until_killed(pattern, number):
+    """Play all anew until so many writes of what is discarded, or, of a number below zero, so many episodes."""
+    left = [number]
+
+    def killing(write):
+        def writes(*given):
+            write(*given)
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return writes
+
+    for name in ("replace_results", "replace_lines", "_remove_unlisted", "discard") if number > 0 else ():
+        setattr(EvaluatedTrial, name, killing(getattr(EvaluatedTrial, name)))
+    jobs.SOONEST = jobs.SHARE_OF_TIME = 0.0  # each episode is stored at once
+    tm.evaluate(pattern, **BIASED, anew=True, progress=KillsAfter(-number) if number < 0 else None)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 5, -3])
+def test_killed_while_all_is_played_anew_it_mixes_no_old_and_new_episodes(tmp_path, monkeypatch, number):
+    pattern = written(tmp_path / "models", 0.5, 1.0)
+    found = tm.evaluate(pattern, **BIASED)
+    monkeypatch.setenv("BIAS", "-2")
+    code = f"from {__name__} import anew_until_killed as go; go({pattern!r}, {number})"
+    killed = subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2])
+    assert killed.returncode == -signal.SIGKILL
+    left = tm.load(found.path).episodes()
+    assert not left.duplicated(["training_iteration", "seed"]).any()
+    again = tm.evaluate(pattern, **BIASED)
+    assert means(again) == [-1.5, -1.0]
+    assert again.reused == (3 if number < 0 else 0)
+    assert len(tm.load(found.path).episodes()) == 8

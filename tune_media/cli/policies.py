@@ -43,6 +43,7 @@ _plays_on_seeds = options(  # how policies are played, and in which envs
 @_plays_on_seeds
 @click.option("--follow", is_flag=True, help="Play all checkpoints of a running sweep as they come, until it ends.")
 @click.option("--until-idle", type=float, metavar="SECONDS", help="End if no checkpoint has come for so long.")
+@click.option("--anew", is_flag=True, help="Play all again, also what is stored.")
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
 def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:

@@ -17,17 +17,16 @@ from tune_media.experiment.trial_files import TrialFiles, trials_named
 from tune_media.storage.trial_folder import PARAMS
 from tune_media.values import checks
 from tune_media.values.problems import argument, remedy
-from tune_media.values.safe_names import name_digest
 from tune_media.viewing.catalog import Catalog, load
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The policies to play, and the folder for ``evaluations``; ``digest`` is of files without a number."""
+    """The policies to play, and the folder for ``evaluations``; ``only``: the name of the one that was named itself."""
 
     folder: Folder
     series: list[CheckpointSeries]
-    digest: str = ""
+    only: str | None = None
 
 
 def find_sources(
@@ -171,7 +170,7 @@ def _of_pattern(source: Named, waits: bool) -> Sources:
             single += _without_number(series, path)
     if not (waits or steps or single):
         raise FileNotFoundError(f"Nothing matches {source.text!r}; " + remedy("pass a pattern of files."))
-    return Sources(source.place, [*steps, *single], _digest(single))
+    return Sources(source.place, [*steps, *single])
 
 
 def _without_number(series: CheckpointSeries, path: str) -> Iterator[CheckpointSeries]:
@@ -185,13 +184,7 @@ def _without_number(series: CheckpointSeries, path: str) -> Iterator[CheckpointS
 def _of_one(checkpoint: StoredCheckpoint) -> Sources:
     """Return a checkpoint alone, in the folder that its trial is in."""
     series = CheckpointSeries(_trial_of(checkpoint), only=checkpoint)
-    return Sources(Folder(checkpoint.filesystem, series.trial.experiment), [series], _digest([series]))
-
-
-def _digest(series: Sequence[CheckpointSeries]) -> str:
-    """Return a digest of files of which each may be another policy next time; empty if there are none."""
-    contents = [of_file.only.digest() for of_file in series if of_file.only is not None]
-    return name_digest(str(contents))[:6] if contents else ""
+    return Sources(Folder(checkpoint.filesystem, series.trial.experiment), [series], checkpoint.name)
 
 
 def _trial_of(checkpoint: StoredCheckpoint) -> TrialFiles:

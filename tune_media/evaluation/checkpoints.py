@@ -62,6 +62,11 @@ class StoredCheckpoint:
         is_file = self.filesystem.get_file_info(self.path).is_file
         return not (is_file or _PARTS.isdisjoint(map(posixpath.basename, folders_in(self.filesystem, self.path))))
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has not been deleted."""
+        return bool(self.filesystem.get_file_info(self.path).type != pyarrow.fs.FileType.NotFound)
+
     def digest(self) -> str:
         """Return a digest of the content that is needed to play: of a file, or of files in a folder. It reads them all.
 

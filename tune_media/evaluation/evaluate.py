@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.fs
@@ -33,6 +33,7 @@ from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, message_of, remedy
 
 _VERSION = 1
+_ANEW = "anew"  # in the facts, until all that is to be played anew has been discarded
 
 
 @contextlib.contextmanager
@@ -66,13 +67,15 @@ def evaluate(
     filesystem: pyarrow.fs.FileSystem | None = None,
     progress: Progress | None = None,
     success: Success | None = None,
+    anew: bool = False,
 ) -> Evaluation:
     """Play checkpoints, each on the same seeds, and file the episodes beside the trials.
 
     The policy of each checkpoint is loaded into RLlib's own env runner, with its connectors; there is no Algorithm and
     no learner. Episodes with tapes, clips and results go to ``<experiment>/evaluations/<name>``, in the formats of an
     experiment: ``tune_media.load``, ``tune-media watch``, ``gallery``, ``grid`` and ``render`` take that folder. If an
-    evaluation was interrupted, the same call continues it.
+    evaluation was interrupted, the same call continues it. Stored episodes count only if the checkpoint still has the
+    bytes that they were played with; if it has others, they are replaced.
 
     Checkpoints are executable: they hold pickles. Evaluate only experiments of people whom you trust.
 
@@ -111,6 +114,8 @@ def evaluate(
         success: What says whether an episode succeeded: the name of a value in the info of its last step, or a function
             of its ``EpisodeRecord``. None: as the recorder of the training, or ``info["success"]`` and
             ``info["is_success"]``.
+        anew: Whether stored episodes are replaced in any case, also if only the code of a policy or of an env is
+            another one, which cannot be seen. It does not go with ``follow``.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -128,20 +133,24 @@ def evaluate(
     """
     checks.check_each(
         "evaluate",
-        {"follow": follow, "until_idle": until_idle},
-        {"follow": checks.FLAG, "until_idle": dataclasses.replace(checks.SECONDS, or_none=True)},
+        {"follow": follow, "until_idle": until_idle, "anew": anew},
+        {
+            "follow": checks.FLAG,
+            "until_idle": dataclasses.replace(checks.SECONDS, or_none=True),
+            "anew": checks.FLAG,
+        },
     )
     checks.a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
-    _check_following(follow, until_idle, checkpoint, workers)
+    _check_following(follow, until_idle, checkpoint, workers, anew)
     request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
     selectors = _selectors(clips, request)
     place, is_foreign = named(source, filesystem), policy is not None
     find = functools.partial(find_sources, place, trials, request.checkpoint, is_foreign=is_foreign, waits=follow)
     sources = find()
-    if follow and sources.digest:
+    if follow and sources.only is not None:
         more = argument("follow=True, or --follow") + ", takes a folder that gets more."
         raise ValueError(f"{place.text!r} is one checkpoint: " + more)
-    request = dataclasses.replace(request, only=sources.digest or None)
+    request = dataclasses.replace(request, only=sources.only)
     name = check_name(request.default_name if name is None else name)
     path = posixpath.join(sources.folder.path, evaluations.EVALUATIONS, name)
     evaluation = Evaluation(name, path, sources.folder.filesystem)
@@ -160,17 +169,16 @@ def evaluate(
             raise _no_checkpoint(place, sources.series, request.checkpoint)
         without = {series.trial.name for series in sources.series} - {part.trial.name for part in parts}
         evaluation.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in sorted(without)]
-        _note_request(evaluation, request)
-        missing = sum(len(part.missing(request.seeds)) for part in parts)
-        if missing or not follow:
-            progress.begin(name, len(parts) * len(request.seeds), missing)
-            player.play(parts)
+        if _note_request(evaluation, request, anew=anew) and not follow:
+            player.discard_others(parts, anew=True)
+            _note_discarded(evaluation)
+        player.play_all(evaluation, parts, has_followed=follow)
     evaluation.problems += renderer.problems
     _compare(evaluation, parts, request.success)
     return evaluation
 
 
-def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, workers: int) -> None:
+def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, workers: int, anew: bool) -> None:
     """Raise ValueError if an argument does not go with ``follow``."""
     if until_idle is not None and not follow:
         what_to_do = remedy("pass " + argument("follow=True, or --follow") + ".")
@@ -181,6 +189,9 @@ def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, wo
     if follow and workers:
         what_to_do = remedy("leave out " + argument("workers=, or --workers") + ".")
         raise ValueError(argument("evaluate(follow=True)") + " plays in this process: " + what_to_do)
+    if follow and anew:
+        what_to_do = remedy("leave out " + argument("anew=, or --anew") + ".")
+        raise ValueError(argument("evaluate(follow=True)") + " plays what is not there yet: " + what_to_do)
 
 
 def _selectors(clips: Any, request: Request) -> tuple[Selector, ...]:
@@ -214,9 +225,12 @@ def _compare(evaluation: Evaluation, parts: Sequence[EvaluationPart], success: s
     evaluation.checkpoints = compared([part.line() for part in parts], returns, successes, copies)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _EvaluationPlayer:
-    """Plays what is missing of parts of an evaluation, and makes their clips."""
+    """Plays what is missing of parts of an evaluation, and makes their clips.
+
+    ``own`` has the ids of the episodes that it has played, ``replaced`` is the number of stored ones that it deleted.
+    """
 
     request: Request
     make: Callable[[Any], Any] | None  # makes the envs
@@ -225,6 +239,32 @@ class _EvaluationPlayer:
     workers: int
     renderer: ClipRenderer
     progress: Progress
+    own: set[str] = field(default_factory=set)
+    replaced: int = 0
+
+    def discard_others(self, parts: Sequence[EvaluationPart], *, anew: bool = False) -> None:
+        """Delete the episodes of checkpoints whose bytes are others now, or of all; those of a deleted one stay."""
+        digests: dict[str, str] = {}
+        for part in parts:
+            checkpoint = part.checkpoint
+            if not part.rows() or not checkpoint.is_there:
+                continue
+            if not anew and checkpoint.path not in digests:
+                digests[checkpoint.path] = checkpoint.digest()
+            if anew or part.digest != digests[checkpoint.path]:
+                self.replaced += part.discard()
+
+    def play_all(self, evaluation: Evaluation, parts: Sequence[EvaluationPart], *, has_followed: bool) -> None:
+        """Play what is missing of all parts, and note how many episodes were there before, and since when."""
+        self.discard_others(parts)
+        missing = sum(len(part.missing(self.request.seeds)) for part in parts)
+        if missing or not has_followed:
+            self.progress.begin(evaluation.name, len(parts) * len(self.request.seeds), missing)
+            self.play(parts)
+        rows = [row for part in parts for row in part.rows()]
+        times = [row["finished_at"] or 0.0 for row in rows if row["episode_id"] not in self.own]
+        evaluation.played, evaluation.reused, evaluation.replaced = len(rows) - len(times), len(times), self.replaced
+        evaluation.reused_from = (min(times), max(times)) if times else None
 
     def play(self, parts: Sequence[EvaluationPart]) -> None:
         """Play the episodes that are missing, and store them as they come; then the clips."""
@@ -241,6 +281,7 @@ class _EvaluationPlayer:
         for batch in played(jobs, self.workers):
             part = parts[batch.part]
             part.add(batch)
+            self.own |= {episode.record.episode_id for episode in batch.episodes}
             self.progress.played(len(batch.episodes))
             left[batch.part] -= len(batch.episodes)
             if batch.part not in finished and (batch.error is not None or not left[batch.part]):
@@ -265,6 +306,7 @@ def _follow(follower: Follower, player: _EvaluationPlayer, evaluation: Evaluatio
     for series, checkpoint in follower.checkpoints():
         of_each = [(condition, store(series.trial, condition)) for condition in conditions]
         parts = [EvaluationPart(series.trial, condition, checkpoint, place) for condition, place in of_each]
+        player.discard_others(parts)
         player.play(parts)
         if (error := next((part.error for part in parts if part.error is not None), None)) is not None:
             failed[series.trial.path, checkpoint.number] = error
@@ -273,19 +315,32 @@ def _follow(follower: Follower, player: _EvaluationPlayer, evaluation: Evaluatio
     )
 
 
-def _note_request(evaluation: Evaluation, request: Request) -> None:
-    """Write what was asked for; raise if an evaluation of this name was asked for something else."""
+def _note_request(evaluation: Evaluation, request: Request, *, anew: bool = False) -> bool:
+    """Write what was asked for; raise if an evaluation of this name was asked for something else.
+
+    Return whether all is to be played anew, also because a call that was to do so was killed before it had discarded
+    all that was there: otherwise old and new episodes would be mixed.
+    """
     path = posixpath.join(evaluation.path, evaluations.FACTS_FILE)
     before = json_file(evaluation.filesystem, path)
+    anew = anew or bool(before.get(_ANEW))
     facts = request.facts()
     if before and (changed := [key for key in facts if before.get(key) != facts[key]]):
         changes = "; ".join(f"{key} was {_short(before.get(key))} and is {_short(facts[key])}" for key in changed)
         text = f"there is an evaluation {evaluation.name!r} with other arguments ({changes}); "
         raise ValueError(text + remedy("pass another " + argument("name=, or --name") + "."))
     labels = dict.fromkeys([*before.get(evaluations.CONDITIONS, ()), *(one.label for one in request.conditions)])
-    noted = {"v": _VERSION, **facts, evaluations.CONDITIONS: list(labels)}
+    noted = {"v": _VERSION, **facts, evaluations.CONDITIONS: list(labels), **({_ANEW: True} if anew else {})}
     if noted != before:
         write_atomically(evaluation.filesystem, path, strict_json.json_bytes(noted) + b"\n")
+    return anew
+
+
+def _note_discarded(evaluation: Evaluation) -> None:
+    """Write that no episode is left of those that were to be played anew."""
+    path = posixpath.join(evaluation.path, evaluations.FACTS_FILE)
+    noted = {key: value for key, value in json_file(evaluation.filesystem, path).items() if key != _ANEW}
+    write_atomically(evaluation.filesystem, path, strict_json.json_bytes(noted) + b"\n")
 
 
 def function_named(caller: str, name: str, value: Any) -> Any:

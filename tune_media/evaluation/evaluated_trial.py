@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import posixpath
 import re
@@ -31,8 +32,9 @@ _DATA_FILE = re.compile(r"data-\d{8,}(-\w+)?\.(json|parquet)")
 class EvaluatedTrial(TrialFolder):
     """The folder of one trial under one condition. One process at a time may write it.
 
-    A file is written before the index names it. Files of episodes that the index does not name are of a process that
-    was interrupted; they are removed, and their episodes are played again.
+    A file is written before the index names it, and deleted after the index has forgotten it. Files of episodes that
+    the index does not name are of a process that was interrupted; they are removed, and their episodes are played
+    again.
     """
 
     def __init__(self, filesystem: pyarrow.fs.FileSystem, folder: str, trial_id: str) -> None:
@@ -40,7 +42,7 @@ class EvaluatedTrial(TrialFolder):
         self._lines, _ = read_index(filesystem, folder)
         self._remove_unlisted()
         self._rows: list[dict[str, Any]] = []
-        for name in sorted({line.path for line in self._lines if line.facts.get("kind") == EpisodeBatch.kind}):
+        for name in sorted({line.path for line in self._listed(EpisodeBatch.kind)}):
             content = read_if_there(filesystem, self.place(episode_files.parquet_name(name)))
             self._rows += episode_files.rows_of_parquet(content or b"")
 
@@ -50,7 +52,7 @@ class EvaluatedTrial(TrialFolder):
 
     def clips(self, training_iteration: int) -> list[Line]:
         """Return the index lines of the clips of a checkpoint."""
-        lines = [line for line in self._lines if line.facts.get("kind") == Video.kind]
+        lines = self._listed(Video.kind)
         return [line.fields() for line in lines if line.training_iteration == training_iteration]
 
     def result(self, training_iteration: int) -> dict[str, Any] | None:
@@ -84,9 +86,9 @@ class EvaluatedTrial(TrialFolder):
     ) -> None:
         """Store episodes of a checkpoint."""
         placed = with_progress(episodes, training_iteration, None)
-        seeds = sorted(episode.record.seed or 0 for episode in placed)
+        ids = sorted(episode.record.episode_id for episode in placed)
         part = episode_files.RecorderEpisodes(SECTION, RECORDER, EpisodeBatch(tuple(placed), recipes=recipes))
-        made = self.add_episodes(part, step, training_iteration, name_digest(str(seeds)))
+        made = self.add_episodes(part, step, training_iteration, name_digest(str(ids)))
         self._rows += episode_files.rows_of_parquet(made.files[episode_files.parquet_name(made.path)])
 
     def finish(self, training_iteration: int, facts: Mapping[str, Any]) -> None:
@@ -100,8 +102,32 @@ class EvaluatedTrial(TrialFolder):
             "date": datetime.datetime.fromtimestamp(now).strftime("%Y-%m-%d_%H-%M-%S"),
             "done": True,
         }
-        others = [line for line in self.results() if line.get("training_iteration") != training_iteration]
-        self.replace_results(sorted([*others, result], key=lambda line: line["training_iteration"]))
+        self.replace_results(
+            sorted([*self._results_without(training_iteration), result], key=lambda line: line["training_iteration"])
+        )
+
+    def discard(self, training_iteration: int) -> None:
+        """Delete the episodes of a checkpoint, its result and its clips, whose lines stay as ``deleted``.
+
+        At whatever place it is killed, no result outlives its episodes, and all of them are listed or none.
+        """
+        others = self._results_without(training_iteration)
+        if len(others) < len(self.results()):
+            self.replace_results(others)
+        kept, clips = list[MediumLine](), set[str]()
+        for line in self._lines:
+            if line.training_iteration != training_iteration or not line.is_stored:
+                kept.append(line)
+            elif line.facts.get("kind") != EpisodeBatch.kind:
+                kept.append(line.deleted())
+                clips.add(line.path)
+        self._lines = kept
+        self._rows = [row for row in self._rows if row["training_iteration"] != training_iteration]
+        self.replace_lines(kept)
+        self._remove_unlisted()
+        for path in clips:
+            with contextlib.suppress(FileNotFoundError):
+                self.filesystem.delete_file(self.place(path))
 
     @override
     def add_lines(self, lines: Sequence[MediumLine]) -> None:
@@ -109,9 +135,16 @@ class EvaluatedTrial(TrialFolder):
         super().add_lines(lines)
         self._lines += lines
 
+    def _listed(self, kind: str) -> list[MediumLine]:
+        """Return the lines of the media of a kind that have files."""
+        return [line for line in self._lines if line.is_stored and line.facts.get("kind") == kind]
+
+    def _results_without(self, training_iteration: int) -> list[dict[str, Any]]:
+        return [line for line in self.results() if line.get("training_iteration") != training_iteration]
+
     def _remove_unlisted(self) -> None:
         """Remove the files of episodes that the index does not name."""
-        paths = {line.path for line in self._lines}
+        paths = {line.path for line in self._listed(EpisodeBatch.kind)}
         named = {*paths, *map(episode_files.parquet_name, paths), *map(episode_files.steps_name, paths)}
         selector = pyarrow.fs.FileSelector(self.place(episode_files.FOLDER), allow_not_found=True)
         for info in self.filesystem.get_file_info(selector):

@@ -94,6 +94,11 @@ class Evaluation:
         filesystem: The filesystem of the experiment.
         checkpoints: A line for each checkpoint under each condition, in the order of the trials.
         problems: What is missing besides, such as clips, each in a sentence.
+        played: The number of episodes that this call has played.
+        reused: The number of those that were there before, played with the bytes that their checkpoints have now, or of
+            checkpoints that were deleted since.
+        reused_from: When the first and the last of these ended, Unix time in seconds; None: there are none.
+        replaced: The number of stored episodes that were deleted: of other bytes, or because of ``anew``.
 
     Example:
         ``evaluate("~/ray_results/my_sweep", seeds=40).to_pandas()``
@@ -104,6 +109,10 @@ class Evaluation:
     filesystem: pyarrow.fs.FileSystem
     checkpoints: list[EvaluatedCheckpoint] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    played: int = 0
+    reused: int = 0
+    reused_from: tuple[float, float] | None = None
+    replaced: int = 0
 
     @property
     def best(self) -> EvaluatedCheckpoint | None:
@@ -117,6 +126,21 @@ class Evaluation:
         return max(rows, key=lambda row: row.return_mean, default=None)
 
     @property
+    def rivals(self) -> list[EvaluatedCheckpoint]:
+        """The checkpoints that the best one is compared with: those under its condition that were played."""
+        best = self.best
+        if best is None:
+            return []
+        rows = [row for row in self.checkpoints if row is not best and row.condition == best.condition]
+        return [row for row in rows if row.seeds_compared or row.why]
+
+    @property
+    def is_clear(self) -> bool | None:
+        """Whether the best one is clearly better than all others; None: there are no others."""
+        rivals = self.rivals
+        return not any(row.is_not_clearly_worse for row in rivals) if rivals else None
+
+    @property
     def catalog(self) -> Catalog:
         """Its episodes and clips, as ``tune_media.load`` reads them."""
         return load(self.path, self.filesystem)
@@ -128,9 +152,24 @@ class Evaluation:
         return pd.DataFrame(self._lines())
 
     def facts(self) -> dict[str, Any]:
-        """Return it as JSON; a checkpoint has the columns of ``to_pandas``."""
-        lines = self._lines(strict_json.told_apart)
-        return {"name": self.name, "path": self.path, "problems": self.problems, "checkpoints": lines}
+        """Return it as JSON.
+
+        ``name``, ``path``, ``problems``, ``played``, ``reused`` and ``replaced`` (numbers of episodes), ``best`` (the
+        place of the best in ``checkpoints``; None: there is none), ``is_clear`` (whether all others under its condition
+        are clearly worse; None: there are none), and ``checkpoints``, each with the columns of ``to_pandas``.
+        """
+        best = self.best
+        return {
+            "name": self.name,
+            "path": self.path,
+            "problems": self.problems,
+            "played": self.played,
+            "reused": self.reused,
+            "replaced": self.replaced,
+            "best": next((number for number, row in enumerate(self.checkpoints) if row is best), None),
+            "is_clear": self.is_clear,
+            "checkpoints": self._lines(strict_json.told_apart),
+        }
 
     def _lines(self, made: Callable[[Any], Any] = lambda value: value) -> list[dict[str, Any]]:
         lines = []

@@ -48,7 +48,7 @@ class EvaluationPart:
     _copies: tuple[int, dict[int, int]] = (0, {})  # of so many episodes
 
     def __post_init__(self) -> None:
-        self.played_as = self.store.played_as(self.checkpoint.training_iteration)
+        self.played_as = self.store.played_as(self.checkpoint.training_iteration) if self.rows() else None
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the episodes that are stored."""
@@ -58,6 +58,13 @@ class EvaluationPart:
         """Return the seeds whose episodes are not stored."""
         there = {row["seed"] for row in self.rows()}
         return tuple(seed for seed in seeds if seed not in there)
+
+    def discard(self) -> int:
+        """Delete its episodes, so that they are played anew; return how many."""
+        count = len(self.rows())
+        self.store.discard(self.checkpoint.training_iteration)
+        self.played_as = None
+        return count
 
     def jobs(
         self, number: int, seeds: Sequence[int], settings: playing.PlayerSettings, load_policy: LoadPolicy | None

@@ -85,12 +85,13 @@ def remarks(evaluation: Evaluation) -> list[str]:
     lines = []
     if any(not math.isnan(row.return_low) for row in checkpoints):
         lines.append("Intervals: 95 %.")
-        if best is not None and _others(best, checkpoints):
+        if evaluation.rivals:
             lines[0] += " Those of the differences to the best, on the same seeds, hold for all together."
     lines += _how_played(checkpoints)
     lines += [f"Note: {note}." for note in dict.fromkeys(row.note for row in checkpoints if row.note)]
     if best is not None:
-        lines += _about_best(best, checkpoints)
+        lines += _about_best(best, evaluation)
+    lines += _older(evaluation)
     lines += [f"{row.trial}, {row.checkpoint}: {row.error}" for row in checkpoints if row.error]
     return [table.printable(line) for line in [*lines, *evaluation.problems]]
 
@@ -106,26 +107,25 @@ def _how_played(checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
             yield f"{which} {'explored' if explored else 'did not explore'}{connectors}."
 
 
-def _about_best(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
+def _older(evaluation: Evaluation) -> Iterator[str]:
+    """Yield how many episodes were played before, and how many of those were replaced."""
+    if evaluation.reused_from is not None:
+        yield wording.reused(evaluation.reused, evaluation.played + evaluation.reused, evaluation.reused_from)
+    if evaluation.replaced:
+        yield wording.replaced(evaluation.replaced)
+
+
+def _about_best(best: EvaluatedCheckpoint, evaluation: Evaluation) -> Iterator[str]:
     """Yield which checkpoint is the best, and whether that is clear."""
     which = f"With {best.condition}, the best policy" if best.condition else "The best policy"
-    yield f"{which} is {best.trial} ({best.checkpoint}): {value_of(best)}{_how_sure(best, checkpoints)}."
+    yield f"{which} is {best.trial} ({best.checkpoint}): {value_of(best)}{_how_sure(evaluation.rivals)}."
     if not math.isnan(best.success_rate):
-        yield f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){_success_of(best, checkpoints)}."
+        others = _success_of(best, evaluation.checkpoints)
+        yield f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){others}."
 
 
-def _others(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> list[EvaluatedCheckpoint]:
-    """Return those that are compared with the best one: under its condition."""
-    return [
-        row
-        for row in checkpoints
-        if row is not best and row.condition == best.condition and (row.seeds_compared or row.why)
-    ]
-
-
-def _how_sure(best: EvaluatedCheckpoint, checkpoints: Sequence[EvaluatedCheckpoint]) -> str:
+def _how_sure(others: Sequence[EvaluatedCheckpoint]) -> str:
     """Return whether the best one is clearly better than the others under its condition."""
-    others = _others(best, checkpoints)
     close = sum(row.is_not_clearly_worse for row in others)
     return f"; on the same seeds, {wording.others_worse(close, len(others))}" if others else ""
 

@@ -26,6 +26,7 @@ from tune_media.values.secrets import HIDDEN, without_secret
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
 """The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""
 _MAX_LABEL = 60
+_MAX_NAME = 100
 HOW = {
     "explore": replace(checks.FLAG, or_none=True),
     "connectors": replace(checks.one_of(*playing.CONNECTORS), or_none=True),
@@ -67,7 +68,7 @@ class Request:
     env: str | None = None  # the name of the function that makes the envs; None: as in the training
     policy: str | None = None  # the name of the function that loads policies; None: RLlib's
     conditions: tuple[EnvCondition, ...] = (EnvCondition(),)  # the changes of the env
-    only: str | None = None  # a digest of the only policy that is played; None: those of trials
+    only: str | None = None  # the name of the only checkpoint that is played; None: ``checkpoint`` of each trial
     success: str | None = None  # the value or function that says whether an episode succeeded; None: the training's
 
     @classmethod
@@ -109,15 +110,14 @@ class Request:
         if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
             which = f"seed-{seeds[0]}" if len(seeds) == 1 else f"seeds-{seeds[0]}-{seeds[-1]}"
         parts = [
-            self.checkpoint,
+            self.checkpoint if self.only is None else self.only.lstrip(".-"),
             which,
             {None: "as-trained", True: "explore", False: ""}[self.explore],
             f"{self.connectors}-connectors" if self.connectors else "",
             *(safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name),
-            self.only or "",
             "" if self.success is None else f"success-{name_digest(self.success)[:6]}",
         ]
-        return "-".join(filter(None, parts))
+        return safe_name("-".join(filter(None, parts)), max_length=_MAX_NAME)
 
     def settings(self, condition: EnvCondition, env: Any, success: Any) -> playing.PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""

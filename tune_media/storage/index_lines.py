@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pyarrow.fs
@@ -20,6 +20,7 @@ INDEX_PATH = "media/index.jsonl"
 Line = dict[str, Any]
 """A line as a JSON object, for readers of a trial's media."""
 Key = tuple[str, str, str]
+_STORED, _DELETED = "stored", "deleted"  # as in ``storage.entry``, which needs this module
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +47,15 @@ class MediumLine:
     def place(self) -> Key:
         """Its unique key within its trial: id, section, key."""
         return self.id, self.section, self.key
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it has its file."""
+        return self.status == _STORED
+
+    def deleted(self) -> MediumLine:
+        """Return the line when another medium has taken its place, and its file is gone."""
+        return replace(self, status=_DELETED)
 
     def fields(self) -> Line:
         """Return it as JSON; fields that say nothing are left out."""

@@ -123,6 +123,11 @@ class TrialFolder:
         """List media, or write that listed ones were rolled back (``undone``)."""
         self._add(INDEX_PATH, content_of(lines))
 
+    def replace_lines(self, lines: Iterable[MediumLine]) -> None:
+        """Write the whole index anew."""
+        self._contents.pop(INDEX_PATH, None)
+        write_atomically(self.filesystem, self.place(INDEX_PATH), content_of(lines))
+
     def next_row(self) -> int:
         """Return a number that orders the lines of all processes."""
         self._row = max(self._row + 1, int(time.time() * 1e6))

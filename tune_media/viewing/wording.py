@@ -6,6 +6,7 @@ A difference has one sign everywhere: above zero, the best one is ahead, or the 
 from __future__ import annotations
 
 import math
+import time
 
 from tune_media.values.number import counted
 from tune_media.viewing.inference import (
@@ -175,6 +176,26 @@ def copied(seeds: int, episodes: int) -> str:
     if episodes >= _MOSTLY * seeds:
         return ""
     return f"{seeds} seeds, " + (f"{episodes} different episodes" if episodes > 1 else _ONE_EPISODE)
+
+
+def replaced(episodes: int) -> str:
+    """Return that stored episodes were not those of what is there now.
+
+    >>> replaced(1)
+    '1 older episode was replaced.'
+    """
+    return f"{counted(episodes, 'older episode')} {'was' if episodes == 1 else 'were'} replaced."
+
+
+def reused(count: int, episodes: int, times: tuple[float, float]) -> str:
+    """Return how many episodes are older than this call, whose first and last ended then (Unix time in seconds).
+
+    >>> reused(8, 16, (0.0, 0.0)).endswith("; --anew plays all again.")
+    True
+    """
+    dates = [time.strftime("%Y-%m-%d", time.localtime(end)) for end in times]
+    since = " to ".join(dict.fromkeys(dates))
+    return f"{count} of {counted(episodes, 'episode')} are from {since}; --anew plays all again."
 
 
 def beside_best(lead: Lead) -> str:
