@@ -349,6 +349,60 @@ class OfParts(CountingEnv):
         return *others, {"robot": {"success": True}}
 
 
+REACHED = range(4, 7)  # the steps after which the episodes of these envs are a success, besides their reset
+
+
+class ReachedAndLost(CountingEnv):
+    def reset(self, **options):
+        observation, _ = super().reset(**options)
+        return observation, {"success": True}
+
+    def step(self, action):
+        *others, _ = super().step(action)
+        return *others, {"success": self.counter.step_count in REACHED}
+
+
+class ReachedAndLostByAgents(MultiAgentCountingEnv):
+    def reset(self, **options):
+        observations, infos = super().reset(**options)
+        return observations, {agent: {"success": True} for agent in infos}
+
+    def step(self, actions):
+        *others, infos = super().step(actions)
+        return *others, {agent: {"success": self.counter.step_count in REACHED} for agent in infos}
+
+
+def of_new_stack(recorder):
+    env_runner = env_runner_of(long_ones(ReachedAndLost, recorder, sub_envs=2))
+    env_runner.sample(num_episodes=4, random_actions=True)
+    return env_runner
+
+
+def of_agents(recorder):
+    env_runner = env_runner_of(long_ones(ReachedAndLostByAgents, recorder).multi_agent(**multi_agent()))
+    env_runner.sample(num_episodes=4, random_actions=True)
+    return env_runner
+
+
+def of_old_stack(recorder):
+    config = on_old_stack(long_ones(ReachedAndLost, recorder, sub_envs=2, rollout_fragment_length=45))
+    worker = RolloutWorker(env_creator=ReachedAndLost, default_policy_class=PPOTorchPolicy, config=config)
+    worker.sample()
+    return worker
+
+
+@pytest.mark.parametrize("options", [{}, {"collect": lambda step: {"reward": step.reward}}])
+@pytest.mark.parametrize("sampled", [of_new_stack, of_agents, of_old_stack])
+def test_success_once_and_at_the_end_are_read_of_each_step_on_both_stacks(sampled, options):
+    recorder = record_episodes(sections="train", keep="all", video=None, success_when="once", **options)
+    answer = env_runner_requests.ask_and_take(sampled(recorder), "episodes", ())
+    assert len(answer.data) >= 4
+    records = [episode.record for episode in answer.data]
+    assert {(record.success, record.success_once, record.success_at_end) for record in records} == {(True, True, False)}
+    (problem,) = answer.problems
+    assert "success is true at the reset or after the first step in more than 1 of 100" in problem.text
+
+
 def test_infos_inside_an_info_are_those_of_agents_only_if_the_env_has_agents():
     recorder = record_episodes(sections="train", keep="all", video=None)
     agents = env_runner_of(long_ones(OfAgents, recorder).multi_agent(**multi_agent()))

@@ -15,7 +15,8 @@ class Aim(gym.Env):
 
     Args:
         config: ``wind``: taken from the reward of each step, times the action. ``breaks_at``: the seed whose episode
-            raises if the action is below 0.5. ``nan_at``: the seed whose reward is NaN then.
+            raises if the action is below 0.5. ``nan_at``: the seed whose reward is NaN then. ``says``: the values of
+            success after the reset and after each step, instead of one in the last info that depends on luck.
     """
 
     metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 10}
@@ -28,7 +29,7 @@ class Aim(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.seed, self.step_count, self.luck = seed, 0, float(self.np_random.normal(10, 1))
-        return np.array([self.luck], np.float32), {}
+        return np.array([self.luck], np.float32), self._says({})
 
     def step(self, action):
         aim = float(np.asarray(action).reshape(-1)[0])
@@ -40,7 +41,11 @@ class Aim(gym.Env):
             reward = float("nan")
         is_over = self.step_count == STEPS
         info = {"success": bool(self.luck + aim > 10)} if is_over and self.config.get("tells", True) else {}
-        return np.array([self.luck], np.float32), reward, is_over, False, info
+        return np.array([self.luck], np.float32), reward, is_over, False, self._says(info)
+
+    def _says(self, info):
+        says = self.config.get("says")
+        return {"success": says[self.step_count]} if says else info
 
     def render(self):
         return np.full((32, 32, 3), int(10 * self.luck + 20 * self.step_count) % 256, np.uint8)

@@ -31,6 +31,11 @@ _plays = options(  # how a policy is played
 _plays_on_seeds = options(  # how policies are played, and in which envs
     click.option("--env-config", multiple=True, metavar="KEY=A,B,C", help="Values of the env_config; may be repeated."),
     click.option("--env", metavar="MODULE:FUNCTION", help="A function of the env_config that makes the env instead."),
+    click.option(
+        "--success-when",
+        type=click.Choice(["end", "once"]),
+        help="Whether it counts at an episode's end, or after any step. Default: as in the training, or end.",
+    ),
     _plays,
 )
 

@@ -68,6 +68,7 @@ def evaluate(
     progress: Progress | None = None,
     success: Success | None = None,
     anew: bool = False,
+    success_when: str | None = None,
 ) -> Evaluation:
     """Play checkpoints, each on the same seeds, and file the episodes beside the trials.
 
@@ -111,16 +112,18 @@ def evaluate(
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that ``source`` is on.
         progress: Called while it plays.
-        success: What says whether an episode succeeded: the name of a value in the info of its last step, or a function
-            of its ``EpisodeRecord``. None: as the recorder of the training, or ``info["success"]`` and
+        success: What says whether an episode succeeded: the name of a boolean, 0 or 1 in the infos of its steps, or a
+            function of its ``EpisodeRecord``. None: as the recorder of the training, or ``info["success"]`` and
             ``info["is_success"]``.
         anew: Whether stored episodes are replaced in any case, also if only the code of a policy or of an env is
             another one, which cannot be seen. It does not go with ``follow``.
+        success_when: ``"end"``: the info of the last step decides; or ``"once"``: that of any step is enough. None: as
+            the recorder of the training, or ``"end"``. If ``success`` is a function, nothing else can be passed.
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: An argument cannot work, no trial has such a checkpoint, or an evaluation of this name has other
-            arguments.
+        ValueError: An argument cannot work, no trial has such a checkpoint, an evaluation of this name has other
+            arguments, or the value that says whether an episode succeeded is neither true nor false.
         TypeError: An argument is of the wrong type.
         OSError: The storage does not answer.
 
@@ -142,7 +145,8 @@ def evaluate(
     )
     checks.a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
     _check_following(follow, until_idle, checkpoint, workers, anew)
-    request = Request.of(ALL if follow else checkpoint, seeds, explore, connectors, env, policy, env_config, success)
+    which = ALL if follow else checkpoint
+    request = Request.of(which, seeds, explore, connectors, env, policy, env_config, success, success_when)
     selectors = _selectors(clips, request)
     place, is_foreign = named(source, filesystem), policy is not None
     find = functools.partial(find_sources, place, trials, request.checkpoint, is_foreign=is_foreign, waits=follow)
@@ -282,6 +286,8 @@ class _EvaluationPlayer:
             part = parts[batch.part]
             part.add(batch)
             self.own |= {episode.record.episode_id for episode in batch.episodes}
+            if batch.is_unclear and batch.error is not None:
+                raise ValueError(f"{part.trial.name}, {part.checkpoint.name}: " + batch.error)
             self.progress.played(len(batch.episodes))
             left[batch.part] -= len(batch.episodes)
             if batch.part not in finished and (batch.error is not None or not left[batch.part]):

@@ -46,6 +46,8 @@ class EvaluatedCheckpoint:
         why: Why it is not clearly worse than the best one: ``close``, ``equal``, ``one_seed``, ``few_common_seeds`` or
             ``few_equal``; None if it is, of the best one, and of one whose mean is not finite.
         success_rate: The share of its episodes that succeeded; NaN if that is not known.
+        success_once_rate, success_at_end_rate: The shares that were a success after any of their steps, and after the
+            last one; one of them is ``success_rate``, unless a function says it. NaN if that is not known.
         success_low, success_high: Its 95 % interval, Wilson's.
         success_behind: How much lower it is than that of the best checkpoint, on the seeds that both have played.
         success_behind_low, success_behind_high: The 95 % interval of this difference; they hold together, too.
@@ -77,6 +79,8 @@ class EvaluatedCheckpoint:
     success_behind_low: float = math.nan
     success_behind_high: float = math.nan
     success_is_clear: bool = False
+    success_once_rate: float = math.nan
+    success_at_end_rate: float = math.nan
 
     @property
     def is_not_clearly_worse(self) -> bool:

@@ -127,6 +127,8 @@ class EvaluationPart:
             success_rate=rate.get(SUCCESS_RATE, math.nan),
             success_low=rate.get(f"{SUCCESS_RATE}_low", math.nan),
             success_high=rate.get(f"{SUCCESS_RATE}_high", math.nan),
+            success_once_rate=self._share("success_once"),
+            success_at_end_rate=self._share("success_at_end"),
         )
 
     def add(self, played: Played) -> None:
@@ -201,6 +203,11 @@ class EvaluationPart:
             if with_notes and clip.episode is not None:
                 clip = clip.of_episode(clip.episode, notes.get(clip.episode.episode_id))
             self.store.add_clip(clip, SECTION, f"{RECORDER}/{name}", self.checkpoint.step, iteration)
+
+    def _share(self, name: str) -> float:
+        """Return the share of true values in a column; NaN if none is known."""
+        known = [row[name] for row in self.rows() if row[name] is not None]
+        return sum(known) / len(known) if known else math.nan
 
     def _success_rate(self) -> dict[str, float]:
         """Return the share of episodes that succeeded and the ends of its interval, in which copies count once."""

@@ -69,6 +69,9 @@ def _compared(
         yield [wording.AHEAD_BY, *map(_lead, rows)]
     if any(not math.isnan(row.success_rate) for row in rows):
         yield ["success", *map(_rate, rows)]
+    if any(row.success_once_rate > row.success_at_end_rate for row in rows):
+        yield ["once", *(f"{row.success_once_rate:.3g}" for row in rows)]
+        yield ["at the end", *(f"{row.success_at_end_rate:.3g}" for row in rows)]
     yield counts
     if not is_one:
         yield ["", *(wording.standing(is_best=row is best, is_close=row.is_not_clearly_worse) for row in rows)]

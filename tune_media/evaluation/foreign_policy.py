@@ -51,7 +51,8 @@ class ForeignPolicyPlayer:
             self._env, self._recipe = settings.fork.env(), settings.fork.recipe
             self._tapes = TapeRecorder(self._env)
             self._prefix = Prefix(self._env, settings.fork, playing.seed_everything)
-        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, success=settings.success))
+        success: dict[str, Any] = {"success": settings.success, "success_when": settings.success_when}
+        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, **success))
 
     @property
     def recipes(self) -> Mapping[str, bytes]:
@@ -64,7 +65,7 @@ class ForeignPolicyPlayer:
         if prefix is not None:
             prefix.number = seed
         playing.seed_everything(seed if prefix is None else prefix.point.seed)
-        observation, _ = self._env.reset(seed=seed)
+        observation, info = self._env.reset(seed=seed)
         assert self._tapes.tape is not None
         recipe = None if self._recipe is None else self._recipe.hash
         start = EpisodeStart(
@@ -73,6 +74,7 @@ class ForeignPolicyPlayer:
             seed=seed,
             seed_is_new=True,
             observation=observation,
+            info=info,
             on_tape=OnTape(self._tapes.tape, recipe, is_rendered_later=False),
             facts={"env_runner": 0, "env_index": 0, "section": "evaluation"},
         )
@@ -85,6 +87,7 @@ class ForeignPolicyPlayer:
             self._recorder.step(_SLOT, float(reward), action, info, observation=observation)
         self._recorder.end(_SLOT, terminated=bool(terminated), info=info)
         data = self._recorder.candidates.data()
+        self.played_as = self.played_as.noted(self._recorder.success)
         self._recorder.candidates.take((), [episode.record.id for episode in data])
         if not data:
             raise playing.CheckpointError(f"the episode of seed {seed} was not recorded")

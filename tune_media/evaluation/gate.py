@@ -231,6 +231,7 @@ def gate(
     env_config: Mapping[str, Any] | None = None,
     policy: LoadPolicy | str | None = None,
     success: Success | None = None,
+    success_when: str | None = None,
     workers: int = 0,
     output: str | None = None,
     anew: bool = False,
@@ -265,7 +266,7 @@ def gate(
             that is there, or 0 to 199.
         checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
         explore: Whether policies explore. False, as they ship. None: as in the evaluations of the training.
-        connectors, env, policy, success: As of ``tune_media.evaluate``; the same for both.
+        connectors, env, policy, success, success_when: As of ``tune_media.evaluate``; the same for both.
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None: a new
@@ -300,7 +301,7 @@ def gate(
     sides = tuple(side_of(place, as_checkpoint(checkpoint), is_foreign=policy is not None) for place in places)
     default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
-    how = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success)
+    how = Request.of(checkpoint, seeds, explore, connectors, env, policy, env_config, success, success_when)
     how = replace(how, seeds=in_order(how.seeds))
     request = GateRequest(sides, how, success)
     request.check()

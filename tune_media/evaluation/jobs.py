@@ -54,6 +54,7 @@ class Played:
     recipes: Mapping[str, bytes] = field(default_factory=dict)  # by hash
     played_as: playing.PlayedAs | None = None  # None if the policy could not be loaded
     error: str | None = None  # why no more were played
+    is_unclear: bool = False  # because the success of an episode is neither true nor false
 
 
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
@@ -172,21 +173,21 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
             yield Played(job.part, error=_reason(error))
             return
         stack.callback(player.close)
-        error_of_episode: str | None = None
+        error_of_episode, is_unclear = None, False
         for seed in job.seeds:
             try:
                 episodes.append(player.play(seed))
             except (Exception, SystemExit) as error:
                 logger.info("tune_media: an episode of %s failed", job.checkpoint.path, exc_info=True)
                 which = "" if job.settings.fork else f"seed {seed}: "  # of a fork, it is the number of a continuation
-                error_of_episode = which + _reason(error)
+                error_of_episode, is_unclear = which + _reason(error), isinstance(error, playing.UnclearSuccess)
                 break
             now = time.monotonic()
             if now - since > max(SOONEST, SHARE_OF_TIME * (now - began)):
                 since = now
                 yield _batch(job, player, digest, episodes)
                 episodes = []
-        yield _batch(job, player, digest, episodes, error_of_episode)
+        yield dataclasses.replace(_batch(job, player, digest, episodes, error_of_episode), is_unclear=is_unclear)
 
 
 def _batch(job: Job, player: Any, digest: str, episodes: list[EpisodeData], error: str | None = None) -> Played:

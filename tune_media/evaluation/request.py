@@ -70,6 +70,7 @@ class Request:
     conditions: tuple[EnvCondition, ...] = (EnvCondition(),)  # the changes of the env
     only: str | None = None  # the name of the only checkpoint that is played; None: ``checkpoint`` of each trial
     success: str | None = None  # the value or function that says whether an episode succeeded; None: the training's
+    success_when: str | None = None  # when that value counts; None: as in the training
 
     @classmethod
     def of(
@@ -82,6 +83,7 @@ class Request:
         policy: Any,
         env_config: Any,
         success: Any = None,
+        success_when: Any = None,
     ) -> Request:
         """Check the arguments of ``tune_media.evaluate`` that say what is played. Raises ValueError, TypeError."""
         if policy is None:
@@ -89,7 +91,7 @@ class Request:
         elif env is None:
             needed = argument("env=") + ", a function of the env_config that makes the env."
             raise ValueError(argument("evaluate(policy=...)") + " needs " + needed)
-        check_success(success)
+        check_success(success, success_when)
         checks.check_each("evaluate", {"explore": explore, "connectors": connectors}, HOW)
         return cls(
             as_checkpoint(checkpoint),
@@ -100,6 +102,7 @@ class Request:
             _function_name("policy", policy),
             as_conditions(env_config),
             success=_function_name("success", success, has_code=True),
+            success_when=success_when,
         )
 
     @property
@@ -116,12 +119,14 @@ class Request:
             f"{self.connectors}-connectors" if self.connectors else "",
             *(safe_name(name.rpartition(":")[2], max_length=_MAX_LABEL) for name in (self.env, self.policy) if name),
             "" if self.success is None else f"success-{name_digest(self.success)[:6]}",
+            "" if self.success_when is None else f"success-{self.success_when}",
         ]
         return safe_name("-".join(filter(None, parts)), max_length=_MAX_NAME)
 
     def settings(self, condition: EnvCondition, env: Any, success: Any) -> playing.PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""
-        return playing.PlayerSettings(self.explore, self.connectors, env, dict(condition.overrides), success)
+        overrides = dict(condition.overrides)
+        return playing.PlayerSettings(self.explore, self.connectors, env, overrides, success, self.success_when)
 
     def facts(self) -> dict[str, Any]:
         """Return what must be the same when an evaluation is continued, as JSON."""
@@ -134,6 +139,7 @@ class Request:
             "policy": self.policy,
             **({} if self.only is None else {"only": self.only}),
             "success": self.success,
+            "success_when": self.success_when,
         }
 
 

@@ -77,6 +77,11 @@ class Recording:
         has_clips = self._clips is not None and index in self._indices
         return has_clips or self.recorder.running(index) is not None
 
+    def reads_success(self, index: int) -> bool:
+        """Return whether the info of a sub-env's next step may say that its episode succeeds."""
+        episode = self.recorder.running(index)
+        return episode is not None and episode.success.is_read
+
     def _frames(self, index: int) -> Mapping[str, Any]:
         """Return the current frames of a sub-env whose episode runs."""
         return self._renders[index]()
@@ -117,8 +122,11 @@ class Recording:
         above_0().check("frames_per_sec", fps)
         self._renderer.set_fps = float(fps)
 
-    def start(self, index: int, seed: int | None = None, observation: Any = None) -> None:
-        """The sub-env has been reset; ``observation`` is needed only if the recorder looks at steps."""
+    def start(self, index: int, seed: int | None = None, observation: Any = None, info: Any = None) -> None:
+        """The sub-env has been reset; ``observation`` is needed only if the recorder looks at steps.
+
+        ``info`` is needed only if infos may tell of successes.
+        """
         self._break_off(index, "unfinished: the env was reset in mid-episode")
         self._episodes[index] += 1
         self.statistics.begin(index)
@@ -139,6 +147,7 @@ class Recording:
                 seed=reset_seed(inner) if given_seed is None else given_seed,
                 seed_is_new=given_seed is not None,
                 observation=observation,
+                info=info,
                 on_tape=on_tape,
                 facts={"env_index": index},
             )
@@ -167,7 +176,8 @@ class Recording:
     ) -> None:
         """The sub-env has been stepped; not ``picture``: it already shows its next episode.
 
-        Action and observation are needed only if the recorder looks at steps, the info only if it looks at infos.
+        Action and observation are needed only if the recorder looks at steps, the info only if it looks at infos or
+        ``reads_success``.
         """
         self.statistics.add(index, reward)
         if index not in self._indices:

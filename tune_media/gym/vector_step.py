@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -35,6 +35,10 @@ class VectorStep:
     def info(self, index: int) -> Any:
         """Return the info of a sub-env."""
         return nth_info(self._infos, index)
+
+    def has_any(self, names: Collection[str]) -> bool:
+        """Return whether an info may have a value with one of these names."""
+        return bool(names) and (not isinstance(self._infos, dict) or any(name in self._infos for name in names))
 
     def final_observation(self, index: int) -> Any:
         """Return the last observation of an episode if its sub-env was reset in the same step; None if it is lost."""

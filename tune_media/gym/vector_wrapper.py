@@ -56,6 +56,8 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         self._recording = Recording(env, env.num_envs, arguments)
         self._restarts = np.zeros(env.num_envs, bool)  # sub-envs whose next step is a reset
         self._autoreset = Autoreset(env, self._recording.recorder.problems)
+        # the keys of infos that may hold what says whether an episode succeeded
+        self._tell_success = {name.partition("/")[0] for name in self._recording.recorder.plan.tells_success}
 
     @property
     def episode_returns(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -132,17 +134,19 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
 
     def _start(self, index: int, now: VectorStep, seed: int | None = None) -> None:
         looks = self._recording.recorder.looks_at_steps
-        self._recording.start(index, seed, now.observation(index) if looks else None)
+        info = self._info(now, index, final=False) if self._tell_success else None
+        self._recording.start(index, seed, now.observation(index) if looks else None, info)
 
     def _record(self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, *, final: bool = False) -> None:
         """Record a step; the last one of an episode if the sub-env has already been reset."""
         looks = self._recording.recorder.looks_at_steps
+        needs_info = looks_at_info or (now.has_any(self._tell_success) and self._recording.reads_success(index))
         seen = now.final_observation if final else now.observation
         self._recording.step(
             index,
             reward,
             now.action(index) if looks else None,
-            self._info(now, index, final=final) if looks_at_info else None,
+            self._info(now, index, final=final) if needs_info else None,
             observation=seen(index) if looks else None,
             picture=not final,
         )
@@ -153,7 +157,7 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
         """Record the last step of an episode, and start the next one if the sub-env has already been reset."""
         is_reset = self._autoreset.mode is AutoresetMode.SAME_STEP
         self._record(index, reward, now, looks_at_info, final=is_reset)
-        needs_info = bool(self._recording.recorder.plan.tells_success) and self._recording.records(index)
+        needs_info = bool(self._tell_success) and self._recording.records(index)
         info = self._info(now, index, final=is_reset) if needs_info else None
         ended = self._recording.end(index, terminated=terminated, picture=not is_reset, info=info)
         if is_reset:

@@ -73,7 +73,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
             episodes, all are recorded directly, with a warning.
         env_fn: Makes an env like this one, in the process that renders. It is pickled by cloudpickle, so it may be a
             lambda, or be defined in a script or a notebook.
-        success: What says whether an episode succeeded; see ``tune_media.rllib.record_episodes``.
+        success, success_when: What says whether an episode succeeded; see ``tune_media.rllib.record_episodes``.
         params: The hyperparameters of the run, by name, for example ``vars(args)``; the folder keeps them as
             ``params.json``. A folder that has other ones is an error.
 
@@ -151,7 +151,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         self._recording.show_last(0)
         observation, info = self.env.reset(seed=seed, options=options)
         self._recording.begin_reset()
-        self._recording.start(0, seed, observation)
+        self._recording.start(0, seed, observation, info)
         self._has_ended = False
         return observation, info
 
@@ -162,7 +162,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         recording = self._recording
         recording.begin_step()
         if self._has_ended and not (terminated or truncated):
-            self._start_again(observation)
+            self._start_again(observation, info)
             return observation, reward, terminated, truncated, info
         recording.step(0, recording.reward(reward), action, info, observation=observation)
         if terminated or truncated:
@@ -178,7 +178,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
         self._recording.close()
         super().close()
 
-    def _start_again(self, observation: Any) -> None:
+    def _start_again(self, observation: Any, info: Any) -> None:
         """The env has reset itself in the step after the end of an episode."""
         self._has_ended = False
         if not self._resets_itself:
@@ -189,7 +189,7 @@ class RecordEpisodes(RecordingWrapper, gym.Wrapper[Any, Any, Any, Any], gym.util
                 "leave that to gymnasium.wrappers.Autoreset; otherwise call reset()",
                 "the step after the end of an episode is taken for its reset",
             )
-        self._recording.start(0, observation=observation)
+        self._recording.start(0, observation=observation, info=info)
 
 
 # help() and editors take the arguments of a class from __new__, if it has one

@@ -57,6 +57,7 @@ class Arguments:
     render: str = DIRECT
     env_fn: Callable[[], Any] | None = None
     success: Success | None = None
+    success_when: str | None = None
     params: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -88,7 +89,8 @@ class Arguments:
         """Return the arguments that a recorder needs. Raises TypeError or ValueError."""
         first = (self.name_prefix, as_selectors(self.keep), self.episode_trigger)
         values = (self.video, self.collect, self.trajectories)
-        return Plan(*first, *values, strict=self.strict, render=self.render, success=self.success)
+        how: dict[str, Any] = {"strict": self.strict, "render": self.render}
+        return Plan(*first, *values, success=self.success, success_when=self.success_when, **how)
 
     def indices(self, count: int) -> frozenset[int]:
         """Return the sub-envs to record. Raises ValueError for indices of others."""

@@ -10,9 +10,8 @@ from tune_media.recording.episode import Candidate
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
 from tune_media.recording.series import EpisodeValues, merged_metrics
-from tune_media.recording.success import as_success
+from tune_media.recording.success import SuccessReader
 from tune_media.values.artifact import Artifact
-from tune_media.values.checks import as_shown
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import (
     MAX_EPISODES,
@@ -40,8 +39,8 @@ ends, and again when it is collected, because hooks may add some later."""
 class Candidates:
     """The episodes that ended since the last collection."""
 
-    def __init__(self, plan: Plan, problems: Problems, clock: RenderClock) -> None:
-        self._plan, self._problems, self._clock = plan, problems, clock
+    def __init__(self, plan: Plan, problems: Problems, clock: RenderClock, success: SuccessReader) -> None:
+        self._plan, self._problems, self._clock, self._success = plan, problems, clock, success
         self._held: dict[str, Candidate] = {}
         self._data: dict[str, EpisodeData] = {}  # of all episodes
         self._more: dict[str, MoreValues] = {}
@@ -69,17 +68,8 @@ class Candidates:
         """Return an episode's data with its success, if a function of the user's says it."""
         if not callable(self._plan.success):
             return data
-        verdict, unknown = None, "it is not known whether episodes succeeded"
-        try:
-            answer = self._plan.success(data.record)
-            verdict = as_success(answer)
-            if verdict is None and answer is not None:
-                self._problems.report(f"success= returned {as_shown(answer)}, which is neither true nor false", unknown)
-        except Exception as error:
-            if self._plan.strict:
-                raise
-            self._problems.report_error("success=", error, unknown)
-        return replace(data, record=replace(data.record, success=verdict))
+        success = self._success.of_function(data.record, strict=self._plan.strict)
+        return replace(data, record=replace(data.record, success=success))
 
     def leads(self, record: EpisodeRecord) -> bool:
         """Return whether a selector of few episodes, such as ``best``, would choose an episode now."""

@@ -16,6 +16,7 @@ from tune_media.recording.episode_clips import Clips, Render
 from tune_media.recording.own_frames import NEVER, OwnFrames
 from tune_media.recording.pictures import STEPS, Pictures
 from tune_media.recording.series import EpisodeValues
+from tune_media.recording.success import SuccessSoFar
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.steps import StepFacts
 from tune_media.values.artifact import Artifact
@@ -78,6 +79,7 @@ class EpisodeStart:
     seed_is_new: bool = False  # it is known to be this episode's
     agents: Collection[str] = ()  # a view with such a name shows that agent
     observation: Any = None  # that of the reset
+    info: Any = None  # that of the reset, as far as it may say whether the episode has succeeded
     no_clip: str | None = None  # why there are no frames although they are wanted, for its record
     on_tape: OnTape | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)  # further fields of its ``EpisodeRecord``
@@ -88,6 +90,7 @@ class RunningEpisode:
     """An episode that is being recorded."""
 
     start: EpisodeStart
+    success: SuccessSoFar
     seed: int | None = None
     clips: Clips | None = None  # if all frames are rendered
     own_frames: OwnFrames | None = None  # the single frames that are rendered while it runs, if not all are

@@ -32,12 +32,13 @@ class Plan:
     render: str = DIRECT  # when frames are rendered: ``direct``, ``replay`` or ``auto``
     tapes: bool = False  # all episodes are taped, whenever they are rendered
     views: tuple[str, ...] = (ONLY_VIEW,)  # their names, as far as they are known before the first frame
-    success: Success | None = None  # by default, ``success`` or ``is_success`` of the last step's info decides
+    success: Success | None = None  # by default, ``success`` or ``is_success`` of infos decides
+    success_when: str | None = None  # ``end`` or ``once``; by default, the end, unless ``success`` is a function
 
     def __post_init__(self) -> None:
         one_of(*RENDERS).check("render=", self.render)
         Collector(self.collect)  # raises if it is of the wrong type
-        check_success(self.success)
+        check_success(self.success, self.success_when)
         taken = RESERVED & {selector.name for selector in self.selectors}
         if taken:
             raise ValueError(f"a selector cannot be named {min(taken)!r}: something else has that name in the result.")
@@ -56,7 +57,7 @@ class Plan:
 
     @property
     def tells_success(self) -> tuple[str, ...]:
-        """The paths inside the last step's info that say whether an episode succeeded."""
+        """The paths inside infos that say whether an episode succeeded."""
         return () if self.collect is False and self.success is None else names_of(self.success)
 
     @property

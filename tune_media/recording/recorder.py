@@ -17,7 +17,7 @@ from tune_media.recording.collector import Collector, strays
 from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
-from tune_media.recording.success import in_info, why_unknown
+from tune_media.recording.success import SuccessReader
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.selection import RenderBudget, Trigger
 from tune_media.steps import StepFacts
@@ -56,14 +56,14 @@ class Recorder:
         self.problems = Problems(functools.partial(logger.log, level, "recording %r: %s", plan.name))
         self.stills = Stills(functools.partial(self.problems.report, consequence=SHOWS_NOTHING))
         self.clock = RenderClock()
-        self.candidates = Candidates(plan, self.problems, self.clock)
+        self.success = SuccessReader(plan.success, plan.success_when, plan.tells_success, self.problems)
+        self.candidates = Candidates(plan, self.problems, self.clock, self.success)
         self.collector = Collector(plan.collect)
         # warn once about values that the convention ignores, unless something else may read or store them
         self._tells_strays = plan.collect is None and plan.success is None and not plan.looks_at_steps
         self.abandoned = 0  # episodes that were being recorded and never ended
         self.looks_at_steps = plan.looks_at_steps  # ``step`` needs the action and the observation
         self.looks_at_every_step = self.collector.may_find({})  # values may be taken from steps without an info, too
-        self._success_paths, self._has_seen_end = plan.tells_success, False
         self._on_finished = on_finished
         self._holds = on_finished is None and not plan.keeps_all  # else every clip is wanted
         self._running: dict[Hashable, RunningEpisode] = {}
@@ -78,7 +78,8 @@ class Recorder:
         self.clock.tick()
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, start.seed)
-        episode = RunningEpisode(start, start.seed if start.seed_is_new else own_seed)
+        seed = start.seed if start.seed_is_new else own_seed
+        episode = RunningEpisode(start, self.success.begin(start.info), seed)
         with self.guard_clip(episode, "trigger="):
             episode.is_candidate = self.starts.is_wanted(slot)
         if episode.is_candidate and start.no_clip is not None:
@@ -150,11 +151,13 @@ class Recorder:
         info: Mapping[str, Any] | None = None,
         *,
         picture: bool = True,
+        of_agents: bool = False,
         **facts: Any,
     ) -> None:
         """Record an env step of the episode in ``slot``, and the frame after it, if the env still shows it.
 
-        ``action`` is needed if ``looks_at_steps``, ``info`` if the plan's ``looks_at_info``; ``facts`` are StepFacts'.
+        ``action`` is needed if ``looks_at_steps``, ``info`` if the plan's ``looks_at_info`` or the episode's success
+        ``is_read``; ``facts`` are StepFacts'. ``of_agents``: ``info`` has one for each agent.
         """
         self.clock.tick()
         episode = self._running.get(slot)
@@ -163,6 +166,8 @@ class Recorder:
         episode.count(reward)
         if episode.episode_length >= episode.next_place and picture:
             self.take_own_frame(episode)
+        if episode.success.is_read:
+            self.success.step(episode.success, info, of_agents=of_agents)
         if not episode.has_media and not self.collector.may_find(info):
             return
         totals = episode.episode_length, reward, episode.episode_return
@@ -205,7 +210,7 @@ class Recorder:
         with self.clock.render():
             self._feed_last(episode)
         with self.guard(slot, "the end of an episode"):
-            facts["success"] = self._success_in(info, of_agents=of_agents)
+            facts |= self.success.end(episode.success, info, episode.episode_length, of_agents=of_agents)
             record = self.candidates.add_data(episode.data(metrics or {}, facts), more)
             self._end_tape(episode, record, on_end)
             candidate = None
@@ -218,15 +223,6 @@ class Recorder:
                     self._on_finished(self.candidates.newest(), candidate)
             return record if candidate is not None and self.candidates.add(candidate) else None
         return None
-
-    def _success_in(self, info: Any, *, of_agents: bool) -> bool | None:
-        """Return whether the info of a last step says that the episode succeeded; report why the first one does not."""
-        success, name = in_info(info, self._success_paths, of_agents=of_agents), self.plan.success
-        if success is None and isinstance(name, str) and not self._has_seen_end:
-            reason = why_unknown(info, name, of_agents=of_agents)
-            self.problems.report(reason, "it is not known whether episodes succeeded")
-        self._has_seen_end = True
-        return success
 
     def _end_tape(self, episode: RunningEpisode, record: EpisodeRecord, on_end: OnEnd | None) -> None:
         """Put the checksums of the frames of an episode that has ended on its tape, and hold it with its data."""

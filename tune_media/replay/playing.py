@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from tune_media.recording.success import Success
+from tune_media.recording.success import Success, SuccessReader
 from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
@@ -24,6 +23,10 @@ class CheckpointError(Exception):
     """A checkpoint cannot be played; the message says why, and names the remedy."""
 
 
+class UnclearSuccess(CheckpointError):
+    """The value that should say whether an episode succeeded says neither; the message names it, and the remedy."""
+
+
 @dataclass(frozen=True)
 class PlayerSettings:
     """How the policy of a checkpoint is played."""
@@ -33,6 +36,7 @@ class PlayerSettings:
     env: Callable[[Any], Any] | None = None  # makes the envs instead: a function of the ``env_config``
     env_config: Mapping[str, Any] = field(default_factory=dict)  # keys that have other values
     success: Success | None = None  # as of ``record_episodes``; by default, as in the training
+    success_when: str | None = None  # in the same way
     fork: ForkPoint | None = None  # the episode that it continues, in that env; a seed is a continuation's number
 
 
@@ -43,7 +47,15 @@ class PlayedAs:
     explore: bool | None  # or None if not known, since it is not RLlib's
     connectors: str | None  # ``evaluation`` or ``training``, or None if it has none of RLlib's
     note: str | None = None  # why the trial's own numbers, or the policy as it was trained, may differ
+
     digest: str | None = None  # of the checkpoint's content; None: nobody noted it
+
+    def noted(self, success: SuccessReader) -> PlayedAs:
+        """Return it with what is odd about successes. Raises UnclearSuccess."""
+        if success.unclear is not None:
+            raise UnclearSuccess(success.unclear)
+        early = success.early
+        return self if early is None or early in (self.note or "") else replace(self, note=joined(self.note, early))
 
 
 @contextlib.contextmanager
@@ -68,7 +80,7 @@ def on_fork(record: EpisodeRecord, prefix: Prefix) -> EpisodeRecord:
     """Return the record of an episode that continues another one: in the same place, and with a note."""
     env_runner, env_index = prefix.point.place
     note = joined(record.note, *prefix.notes)
-    return dataclasses.replace(record, env_runner=env_runner, env_index=env_index, note=note)
+    return replace(record, env_runner=env_runner, env_index=env_index, note=note)
 
 
 def seed_everything(seed: int) -> None:

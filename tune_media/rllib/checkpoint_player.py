@@ -21,7 +21,6 @@ from typing_extensions import override
 
 from tune_media.recording.plan import Plan
 from tune_media.recording.rendering import sub_env
-from tune_media.recording.success import Success
 from tune_media.replay.player import ReplayDiffers
 from tune_media.replay.playing import (
     CONNECTORS,
@@ -91,6 +90,7 @@ class CheckpointPlayer:
             reasons = "; ".join(problem.text for problem in answer.problems) or "it is not known why"
             raise CheckpointError(f"the episode of seed {seed} was not recorded: {reasons}")
         data = answer.data[0]
+        self.played_as = self.played_as.noted(self._recording.recorder.success)
         record = dataclasses.replace(data.record, seed=seed, explored=self.played_as.explore, weights_version=None)
         if prefix is not None:
             if prefix.others and ray_names.takes_previous_actions(self._env_runner):
@@ -128,7 +128,7 @@ class NewStackPlayer(CheckpointPlayer):
             )
         before = ray_names.config_of_env_runner(made_by)
         config = _for_one_env(before, settings)
-        config.callbacks_class = _with_recorder(config.callbacks_class, (), settings.success)
+        config.callbacks_class = _with_recorder(config.callbacks_class, (), settings)
         env_runner = made_by["class"](config=config, worker_index=0, num_workers=0)
         ray_names.load_policy(env_runner, checkpoint / _MODULES, folder)
         self._connectors = ray_names.frozen_connectors(env_runner)
@@ -180,7 +180,7 @@ class OldStackPlayer(CheckpointPlayer):
         config.batch_mode, config.rollout_fragment_length = "complete_episodes", 1
         if isinstance(config.env, str) and not ray_names.is_registered(config.env):  # Gymnasium's own, for the clips
             config.env_config.setdefault("render_mode", "rgb_array")
-        callbacks = _with_recorder(config.callbacks_class, seeds, settings.success)
+        callbacks = _with_recorder(config.callbacks_class, seeds, settings)
         config.callbacks_class = callbacks[0] if len(callbacks) == 1 else ray_names.joined_callbacks(callbacks)
         worker = ray_names.rollout_worker(config, state)
         super().__init__(worker, PlayedAs(bool(config.explore), TRAINED))
@@ -224,7 +224,7 @@ def _ray_version(checkpoint: Path) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None) -> list[Any]:
+def _with_recorder(callbacks: Any, seeds: Sequence[int], settings: PlayerSettings) -> list[Any]:
     """Return an env runner's callbacks with a recorder that keeps the tapes of all episodes, and renders none.
 
     It takes the place of the training's own recorder: the same values are taken from the steps, and the same source of
@@ -232,11 +232,15 @@ def _with_recorder(callbacks: Any, seeds: Sequence[int], success: Success | None
     """
     classes = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
     recorders = [callback for callback in classes if isinstance(callback, EpisodeRecorder)]
-    collect, frame = None, None
+    collect, frame, success, when = None, None, settings.success, settings.success_when
     if recorders:
-        settings: RecorderSettings = recorders[0].args[0]
-        collect, frame, success = settings.plan.collect, settings.frame, success or settings.plan.success
-    plan = Plan(_NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success)
+        trained: RecorderSettings = recorders[0].args[0]
+        collect, frame = trained.plan.collect, trained.frame
+        if success is None:
+            success, when = trained.plan.success, when or trained.plan.success_when
+    plan = Plan(
+        _NAME, as_selectors("last"), video=None, collect=collect, tapes=True, success=success, success_when=when
+    )
     recording = RecorderSettings(plan, (EVALUATION, TRAIN), frame, seeds=tuple(seeds), check_frame=False)
     others = [callback for callback in classes if not isinstance(callback, EpisodeRecorder)]
     return [*others, EpisodeRecorder(EpisodeRecorderCallback, recording)]

@@ -144,6 +144,7 @@ class EnvRunnerRecording:
                 agents=begun.agents,
                 no_clip=no_clip,
                 observation=begun.transition(0.0).observation if self.recorder.looks_at_steps else None,
+                info=begun.reset_info() if self.recorder.plan.tells_success else None,
                 on_tape=on_tape,
                 facts={
                     "id": self._running[index].id,
@@ -163,6 +164,8 @@ class EnvRunnerRecording:
         if (reward := tap.plain_reward(index, self.recorder.collector.may_find)) is None:
             return False
         episode.count(reward)
+        if episode.success.is_read:
+            self.recorder.success.step(episode.success, tap.info(index))
         if episode.episode_length >= episode.next_place:
             self._sub_envs.at(index)
             self.recorder.take_own_frame(episode)
@@ -189,6 +192,7 @@ class EnvRunnerRecording:
                 observation=last.observation,
                 episode=episode,
                 env_index=index,
+                of_agents=isinstance(last.reward, dict),
             )
         tap, counted = self.stack.tap_of_all(env_runner), self.recorder.only_counted(index)
         if tap is not None and counted is not None:

@@ -117,6 +117,11 @@ class EnvTap:
         info = last.info[index]
         return None if info and has_more(info) else float(last.reward[index])
 
+    def info(self, index: int) -> Any:
+        """Return the info of the last step of a sub-env, of which ``plain_reward`` is not None."""
+        assert self.last is not None
+        return self.last.info[index]
+
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         """Reset the env."""
         result = self._reset(*args, **kwargs)

@@ -49,6 +49,7 @@ def record_episodes(
     check_frame: bool = True,
     tapes: bool = False,
     success: Success | None = None,
+    success_when: str | None = None,
 ) -> Callable[[], RLlibCallback]:
     """Record episodes, and put the chosen ones into RLlib's result.
 
@@ -99,10 +100,13 @@ def record_episodes(
             check that it is the same one, a few bytes a step. ``tune-media render`` makes clips of tapes, of any
             episode, later and elsewhere. With ``"auto"`` and ``"replay"``, episodes have tapes as long as these are
             used.
-        success: What says whether an episode succeeded: the name of a value in the info of its last step, such as
-            ``"data/solved"``, or a function of its ``EpisodeRecord``. None: ``info["success"]`` or
+        success: What says whether an episode succeeded: the name of a boolean, 0 or 1 in the infos of its steps, such
+            as ``"data/solved"``, or a function of its ``EpisodeRecord``. None: ``info["success"]`` or
             ``info["is_success"]``, if there is one, and unless ``collect`` is False. The rate is at
             ``custom_metrics/success_rate`` of the section, the ends of its 95 % interval (Wilson's) beside it.
+        success_when: ``"end"``: the info of its last step decides. ``"once"``: an episode is a success if one of its
+            steps was. None: ``"end"``; if ``success`` is a function, nothing else can be passed. Both are in the
+            record, as ``success_at_end`` and ``success_once``.
 
     Returns:
         A callback for ``AlgorithmConfig.callbacks``, which takes it alone or in a list.
@@ -144,6 +148,7 @@ def record_episodes(
             tapes=tapes,
             views=tuple(frame) if isinstance(frame, Mapping) else (ONLY_VIEW,),
             success=success,
+            success_when=success_when,
         ),
         sections=chosen_sections,
         frame=frame,

@@ -85,6 +85,11 @@ class NewStackEpisode(_Episode):
             episode.get_observations(-1), episode.get_actions(-1), episode.get_rewards(-1), False, episode.get_infos(-1)
         )
 
+    def reset_info(self) -> Any:
+        """Return the info of its reset, which was the last call of its env; None if that is out of reach."""
+        tap = tap_of(_stepped_env(self._env_runner, self._env))
+        return None if tap is None else self.transition(0.0, whole=False).info
+
     @staticmethod
     @override
     def tap_of_all(env_runner: Any) -> EnvTap | None:
@@ -135,6 +140,11 @@ class OldStackEpisode(_Episode):
             return tap.last
         reward = float(self._episode.total_reward) - return_so_far
         return Transition(reward=reward, info=self._episode.last_info_for() or {})
+
+    def reset_info(self) -> Any:
+        """Return the info of its reset, as of ``NewStackEpisode``."""
+        tap = tap_of(sub_env(self._env, self._index))
+        return None if tap is None else self.transition(0.0).info
 
     def end_facts(self) -> dict[str, Any]:
         """Return the fields of its record that are known when it has ended."""

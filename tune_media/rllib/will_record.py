@@ -73,11 +73,12 @@ def _other_success(settings: RecorderSettings, config: Any) -> Iterator[str]:
         if first.plan.name == plan.name:
             return
         shared = [section for section in settings.sections if section in first.sections]
-        if shared and first.plan.success != plan.success:
+        differ = [name for name in ("success", "success_when") if getattr(first.plan, name) != getattr(plan, name)]
+        if shared and differ:
             yield (
-                f"the recorders {first.plan.name!r} and {plan.name!r} have different success=, and the results have "
-                f"one custom_metrics/{SUCCESS_RATE} for the {shared[0]} episodes: that of {first.plan.name!r}, if it "
-                "has one. Pass the same success= to both."
+                f"the recorders {first.plan.name!r} and {plan.name!r} have different {differ[0]}=, and the results "
+                f"have one custom_metrics/{SUCCESS_RATE} for the {shared[0]} episodes: that of {first.plan.name!r}, if "
+                f"it has one. Pass the same {differ[0]}= to both."
             )
 
 

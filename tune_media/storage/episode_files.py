@@ -31,6 +31,8 @@ RECIPE_FOLDER = "media_recipes"
 DATA_KEY = "/data"
 MAX_JSON_POINTS = 1_000_000
 """The most values of series that a JSON file holds; if there are more, only the Parquet file has the series."""
+SUCCESS = ("success", "success_once", "success_at_end")
+_NEWER = frozenset(SUCCESS[1:])  # columns that older files lack
 _MAX_INT = 2**63
 
 
@@ -71,18 +73,18 @@ def file_names(step: int, id: str = "") -> str:
 def rows_of_parquet(content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a report, one an episode, without tapes; maps are lists of pairs. Raises ValueError."""
     try:
-        parquet = pyarrow.parquet.ParquetFile(io.BytesIO(content))
-        table = _read(parquet, [name for name in WITHOUT_TAPES if name in parquet.schema_arrow.names])
+        table = _read(pyarrow.parquet.ParquetFile(io.BytesIO(content)), WITHOUT_TAPES)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"no Parquet file of a report: {error_text(error)}") from error
-    return [{**dict.fromkeys(WITHOUT_TAPES), **row} for row in table.to_pylist()]
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
 
 
 def episode_table(file: Any, columns: Sequence[str]) -> pa.Table:
     """Return columns of a report's Parquet file. Raises OSError, pyarrow.ArrowException, ValueError."""
     parquet = pyarrow.parquet.ParquetFile(file)  # read_table would load pyarrow.dataset
     there = parquet.schema_arrow.names
-    if missing := [name for name in columns if name not in there]:
+    if missing := [name for name in columns if name not in there and name not in _NEWER]:
         raise ValueError(f"it has no column {missing[0]!r}, so it is no report of episodes")
     return _read(parquet, columns)
 
@@ -95,12 +97,17 @@ def parquet_rows(file: Any, episode: str, columns: Sequence[str] | None = None) 
 
 
 def _read(parquet: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Return columns of a report, each of the type that this package gives it.
+    """Return columns of a report, each of the type that this package gives it; those that it lacks are null.
 
     It reads in this thread: Arrow's own free objects of Python when they like, and abort the process if it ends.
     """
-    table = parquet.read(columns=list(columns), use_threads=False)
-    return table.select(columns).cast(pa.schema([_EPISODES.field(name) for name in columns]))
+    table, count = parquet.read(columns=list(columns), use_threads=False), parquet.metadata.num_rows
+    fields = [_EPISODES.field(name) for name in columns]
+    cells = [
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(count, field.type)
+        for field in fields
+    ]
+    return pa.table(cells, pa.schema(fields))
 
 
 def parquet_name(path: str) -> str:
@@ -119,7 +126,7 @@ def steps_name(path: str) -> str:
 
 def record_of(row: Mapping[str, Any]) -> EpisodeRecord:
     """Return the facts of the episode of a row of a report's Parquet file; metrics may be pairs or a dict."""
-    names = ("section", "training_iteration", "terminated", "success", "seed", "env_runner", "env_index", "note")
+    names = ("section", "training_iteration", "terminated", *SUCCESS, "seed", "env_runner", "env_index", "note")
     more = ("env_steps", "explored", "weights_version", "rendered", "task")
     facts = {name: row[name] for name in (*names, *more)}
     number, length = as_number(row["episode_return"]), whole_number(row["episode_length"])
@@ -206,6 +213,8 @@ _EPISODES = pa.schema(
         ("episode_length", pa.int64()),
         ("terminated", pa.bool_()),
         ("success", pa.bool_()),  # null: not known
+        ("success_once", pa.bool_()),
+        ("success_at_end", pa.bool_()),
         ("seed", pa.int64()),
         ("env_runner", pa.int64()),
         ("env_index", pa.int64()),
@@ -243,7 +252,7 @@ def _episodes(report: EpisodeReport) -> Iterator[tuple[RecorderEpisodes, Episode
 def _row(report: EpisodeReport, part: RecorderEpisodes, episode: EpisodeData) -> dict[str, Any]:
     """Return a row of ``_EPISODES``; columns that it lacks are null."""
     record, tape = episode.record, episode.tape
-    names = ("episode_return", "episode_length", "terminated", "env_runner", "env_index", "success", "env_steps")
+    names = ("episode_return", "episode_length", "terminated", "env_runner", "env_index", *SUCCESS, "env_steps")
     more = ("explored", "weights_version", "rendered")
     texts = {name: getattr(record, name) for name in ("episode_id", "note", "task")}
     return {

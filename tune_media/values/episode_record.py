@@ -26,6 +26,8 @@ _FACTS = (
     "env_steps",
     "terminated",
     "success",
+    "success_once",
+    "success_at_end",
     "explored",
     "weights_version",
     "task",
@@ -56,8 +58,10 @@ class EpisodeRecord(Medium):
         training_iteration: The Algorithm's iteration when the episode was collected.
         env_steps: The Algorithm's lifetime env steps at that time.
         terminated: True if the env ended it, False if it was truncated, None if unknown.
-        success: Whether it succeeded: ``success`` or ``is_success`` in the info of its last step, or as the recorder's
-            ``success=`` says. None if unknown.
+        success: Whether it succeeded: ``success`` or ``is_success`` in its infos, or as the recorder's ``success=`` and
+            ``success_when=`` say. None if unknown.
+        success_once: Whether it was a success after any of its steps. None if unknown, or if a function says it.
+        success_at_end: Whether it was one after its last step; None as for ``success_once``.
         explored: Whether the policy explored.
         weights_version: RLlib's sequence number of the weights that played its last step.
         task: The return value of the env's ``get_task()`` when the episode began, if the env has one.
@@ -88,6 +92,8 @@ class EpisodeRecord(Medium):
     env_steps: int | None = None
     terminated: bool | None = None
     success: bool | None = None
+    success_once: bool | None = field(default=None, kw_only=True)
+    success_at_end: bool | None = field(default=None, kw_only=True)
     explored: bool | None = None
     weights_version: int | None = None
     task: Any = None

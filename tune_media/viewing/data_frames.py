@@ -25,7 +25,7 @@ logger = logging.getLogger("tune_media")
 
 _PLACE = ("trial", "section", "key", "kind", "step", "training_iteration")
 _CLIP = ("episode_return", "episode_length", "frames", "fps", "width", "height", "bytes", "id", "path", "file")
-_EPISODE = ("episode_id", "seed", "terminated", "success", "task", "metrics", "note")
+_EPISODE = ("episode_id", "seed", "terminated", *episode_files.SUCCESS, "task", "metrics", "note")
 _POLICY = ("env_runner", "env_index", "env_steps", "explored", "weights_version", "rendered", "rolled_back", "lineage")
 _PROOF = ("recipe", "compared")
 _FILE = ("frame_stride", "agent", "view", "format", "sha256", "status", "abandoned", "time", "trial_id", "v")

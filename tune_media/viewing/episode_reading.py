@@ -27,7 +27,15 @@ from tune_media.viewing.conditions import Mask, Texts, as_numpy
 from tune_media.viewing.episode_table import EpisodeTable, trial_names
 from tune_media.viewing.payload import ShownParams
 
-_NUMBERS = ("step", "training_iteration", "episode_return", "episode_length", "terminated", "success", "seed")
+_NUMBERS = (
+    "step",
+    "training_iteration",
+    "episode_return",
+    "episode_length",
+    "terminated",
+    *episode_files.SUCCESS,
+    "seed",
+)
 _TEXTS = ("section", "task", "note")
 _SHOWN = ("trial", "section", *_NUMBERS, "task", "note")
 _READ = [*_TEXTS, *_NUMBERS, "episode_id", "metrics", "values", "clips", "tape_bytes"]
@@ -237,6 +245,8 @@ class _Episodes:
         ordered = {name: columns.pop(name) for name in _SHOWN} | columns
         if np.isnan(own["success"]).all():  # episodes do not say whether they succeed
             del ordered["success"]
+        if not (own["success_once"] > own["success_at_end"]).any():  # no episode was a success before its end alone
+            del ordered["success_once"], ordered["success_at_end"]
         if (own["note"] < 0).all():
             del ordered["note"]
         ordered["episode_id"] = Texts(np.arange(self._count, dtype=np.int32), self._ids[0])

@@ -10,10 +10,10 @@
   const SHOWN_SERIES = 3;
   const SERIES_COLORS = ["--accent", "--second", "--third", "--fourth"];
   const RECORD = ["episode_return", "episode_length", "step", "training_iteration", "terminated", "success", "seed",
-    "task", "agent", "view", "note"];
+    "task", "agent", "view", "note", "success_once", "success_at_end"];
   const PLUMBING = ["explored", "weights_version", "rendered", "env_steps", "env_runner", "env_index", "frames", "fps",
     "frame_stride", "width", "height", "bytes", "compared", "episode_id", "trial_id", "path"]; // behind a fold
-
+  const UNLESS_SAME = { success_once: "success_at_end", success_at_end: "success_once" }; // shown if they differ
   const NAMES = new Set(["seed", "env runner", "env index", "weights version"]); // numbers that are names, not amounts
 
   class ClipView extends tm.timeline.Following {
@@ -197,7 +197,7 @@
 
   /** The user's own values of an episode, then what it is; how it was made is behind a fold. */
   function Record({ record, more }) {
-    const named = (names) => names.filter((name) => record[name] != null)
+    const named = (names) => names.filter((name) => (record[name] ?? record[UNLESS_SAME[name]]) !== record[UNLESS_SAME[name]])
       .map((name) => [name.replace(/_/g, " "), record[name]]);
     const text = (name, value) => (typeof value === "object" ? JSON.stringify(value)
       : typeof value === "number" && !NAMES.has(name) ? number(value) : String(value));

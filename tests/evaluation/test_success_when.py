@@ -1,0 +1,108 @@
+"""When an episode is a success, in ``evaluate`` and ``gate``: at its end, or once; and values that say neither."""
+
+import json
+import math
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import tune_media as tm
+from tests.support import aim
+from tests.support.commands import split_runner
+from tune_media.cli import main
+
+pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
+
+FUNCTIONS = {"policy": aim.load_policy, "env": aim.make_env}
+COMMAND = ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env", "--json"]
+LOST = [False, False, True, False]  # after the reset and after each step
+BOTH = ["success", "success_once", "success_at_end"]
+
+
+@pytest.fixture
+def policy(tmp_path):
+    return aim.saved(tmp_path, 1)
+
+
+def evaluated(policy, says, **options):
+    given = {"env_config": {"says": [says]}, "seeds": 12, "clips": None, **FUNCTIONS}
+    return tm.evaluate(policy, **given, **options)
+
+
+def run(*words, code):
+    done = split_runner().invoke(main, [*map(str, words), *COMMAND])
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def test_an_evaluation_shows_both_if_they_differ(policy):
+    (at_end,) = evaluated(policy, LOST).checkpoints
+    assert (at_end.success_rate, at_end.success_once_rate, at_end.success_at_end_rate) == (0, 1, 0)
+    once = evaluated(policy, LOST, success_when="once")
+    assert once.name.endswith("-success-once")
+    (line,) = once.checkpoints
+    assert (line.success_rate, line.success_once_rate, line.success_at_end_rate) == (1, 1, 0)
+    assert once.catalog.episodes()[BOTH].drop_duplicates().values.tolist() == [[True, True, False]]
+    assert evaluated(policy, LOST, success_when="once", success="success").checkpoints[0].success_rate == 1
+    words = ["evaluate", policy, "--seeds", "0:2", "--no-clips", "--env-config", "says=[false, false, true, false]"]
+    (line,) = run(*words, "--success-when", "once", code=0)["checkpoints"]
+    assert (line["success_rate"], line["success_once_rate"], line["success_at_end_rate"]) == (1, 1, 0)
+    done = split_runner().invoke(main, [*map(str, words), *COMMAND[:-1]])
+    (header,) = (place for place, line in enumerate(done.stdout.splitlines()) if line.startswith("trial "))
+    names, cells = (line.split("  ") for line in done.stdout.splitlines()[header : header + 2])
+    assert [name.strip() for name in names if name][-4:] == ["success", "once", "at the end", "episodes"]
+    assert [cell.strip() for cell in cells if cell][-3:] == ["1", "0", "2"]
+
+
+def test_an_evaluation_with_another_time_is_another_one(policy):
+    evaluated(policy, LOST, name="mine")
+    with pytest.raises(ValueError, match="success_when was None and is once"):
+        evaluated(policy, LOST, name="mine", success_when="once")
+
+
+def test_success_at_the_start_is_noted_once(policy):
+    (line,) = evaluated(policy, [True, False, False, False]).checkpoints
+    assert line.note.count("more than 1 of 100 episodes") == 1
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.5, "0.5"), (2, "2"), ("False", "'False'")])
+def test_a_value_that_is_no_boolean_ends_both_commands_with_2(policy, tmp_path, value, shown):
+    words = ["--env-config", "says=" + json.dumps([False, value, False, True])]
+    said = f"seed 0: 'success' in an info is {shown}, which is no boolean, 0 or 1"
+    evaluation = run("evaluate", policy, "--seeds", "0:2", "--no-clips", *words, code=2)
+    assert said in evaluation["error"]
+    assert "--success" in evaluation["remedy"]
+    copy = tmp_path / "copy.json"
+    copy.write_text(policy.read_text() + " ")
+    gate = run("gate", policy, copy, *words, "-o", tmp_path / "gate", code=2)
+    assert said in gate["conditions"][0]["sentence"]
+
+
+def test_a_gate_may_ask_for_success_at_any_time(policy, tmp_path):
+    words = ["gate", policy, "--metric", "success", "--at-least", "0.5", "--clips", "0", "-o", tmp_path / "gate"]
+    words += ["--env-config", "says=[false, false, true, false]", "--anew"]
+    assert run(*words, "--success-when", "once", code=0)["verdict"] == "pass"
+    assert run(*words, code=1)["verdict"] == "worse"
+
+
+def test_a_function_has_no_time(policy):
+    for play in (lambda _, source, **given: tm.evaluate(source, **given), tm.gate):
+        with pytest.raises(ValueError, match=r"success_when=.*leave it out"):
+            play(policy, policy, success=lambda episode: True, success_when="once", **FUNCTIONS)
+
+
+def test_episodes_of_earlier_releases_lack_the_columns_and_are_read(policy):
+    evaluation = evaluated(policy, LOST)
+    (file,) = Path(evaluation.path).rglob("data-*.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.drop(BOTH[1:]), file)
+    catalog = tm.load(evaluation.path)
+    episodes = catalog.episodes()
+    assert episodes["success"].tolist() == [False] * 12
+    assert episodes[BOTH[1:]].isna().all(axis=None)
+    (line,) = evaluated(policy, LOST).checkpoints
+    assert line.success_rate == 0
+    assert math.isnan(line.success_once_rate)
+    again = tm.gate(evaluation.path, metric="success", at_least=0.5, clips=0, output=f"{policy.parent}/gate")
+    assert again.verdict == "worse"
