@@ -69,9 +69,9 @@ def test_success_at_the_start_is_noted_once(policy):
 @pytest.mark.parametrize(("value", "shown"), [(0.5, "0.5"), (2, "2"), ("False", "'False'")])
 def test_a_value_that_is_no_boolean_ends_both_commands_with_2(policy, tmp_path, value, shown):
     words = ["--env-config", "says=" + json.dumps([False, value, False, True])]
-    said = f"seed 0: 'success' in an info is {shown}, which is no boolean, 0 or 1"
+    said = f": 'success' in an info is {shown}, which is no boolean, 0 or 1"
     evaluation = run("evaluate", policy, "--seeds", "0:2", "--no-clips", *words, code=2)
-    assert said in evaluation["error"]
+    assert f"seed 0{said}" in evaluation["error"]
     assert "--success" in evaluation["remedy"]
     copy = tmp_path / "copy.json"
     copy.write_text(policy.read_text() + " ")
