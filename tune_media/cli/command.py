@@ -56,6 +56,10 @@ class Command(click.Command):
         if "Exit codes:" not in str(self.help):
             self.epilog = EXIT_CODES_HELP
 
+    def of_error(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the JSON of an error has besides the error; ``given`` are the parameters, if known."""
+        return {}
+
     @override
     def invoke(self, context: click.Context) -> None:
         is_json = context.meta[_IS_JSON] = context.params.pop("is_json")
@@ -63,7 +67,7 @@ class Command(click.Command):
             with output_alone() if is_json else contextlib.nullcontext() as output:
                 outcome: Outcome = super().invoke(context)
                 if is_json:
-                    problem = _error_facts(outcome.problem, outcome.problem) if outcome.problem else {}
+                    problem = error_facts(outcome.problem, outcome.problem) if outcome.problem else {}
                     several = [outcome.facts] if isinstance(outcome.facts, Mapping) else outcome.facts
                     for facts in several:
                         _print_json(context.info_name, {**facts, **problem}, output)
@@ -91,6 +95,13 @@ class Program(click.Group):
 
     @override
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
+        try:
+            return self._main(args, *more, **options)
+        except OSError as error:  # of the output: commands make messages of their own ones
+            click.echo(f"Error: {plain_text(error)}", err=True)
+            sys.exit(2)
+
+    def _main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
         words = sys.argv[1:] if args is None else args
         if "--json" not in words:
             return super().main(args, *more, **options)
@@ -100,13 +111,16 @@ class Program(click.Group):
         except click.ClickException as error:
             context = error.ctx if isinstance(error, click.UsageError) else None
             see = f"see `{context.command_path} --help`" if context else ""
-            _print_json(name, _error_facts(error.format_message(), error.message, see))
+            given = error.parameters if isinstance(error, Failure) else {}
+            command = self.commands.get(name or "")
+            known = command.of_error(given) if isinstance(command, Command) else {}
+            _print_json(name, {**known, **error_facts(error.format_message(), error.message, see)})
             sys.exit(error.exit_code)
         except click.Abort:
-            _print_json(name, _error_facts("it was interrupted", ""))
+            _print_json(name, error_facts("it was interrupted", ""))
             sys.exit(1)
         except Exception as error:  # a bug: the traceback follows
-            _print_json(name, _error_facts(error_text(error), ""))
+            _print_json(name, error_facts(error_text(error), ""))
             raise
 
 
@@ -121,7 +135,7 @@ def clip_facts(row: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {name: facts.get(name) for name in _CLIP}
 
 
-def _error_facts(error: str, message: str, otherwise: str = "") -> dict[str, Any]:
+def error_facts(error: str, message: str, otherwise: str = "") -> dict[str, Any]:
     """Return an error as it is printed, and the remedy of its message."""
     found = message.remedy if isinstance(message, Message) else ""
     return {"error": error, "remedy": found or otherwise or None}
@@ -141,6 +155,7 @@ class Failure(click.ClickException):
         if isinstance(error, ImportError) and str(error.name).startswith("werkzeug"):
             text = f"{text}. " + remedy("Install it: pip install 'tune-media[viewer]'")
         super().__init__(text)
+        self.parameters = click.get_current_context().params
 
 
 def plain_text(error: BaseException) -> str:

@@ -15,19 +15,36 @@ from typing_extensions import override
 class _Stream(io.FileIO):
     """A file that drops what is written to a pipe after its reader has ended."""
 
+    dropped: type[OSError] = BrokenPipeError
+
     @override
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except self.dropped:
             return memoryview(data).nbytes
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+class _ErrorStream(_Stream):
+    """A file of warnings and progress, which change no exit code if the disk is full."""
+
+    dropped = OSError
 
 
 def drop_what_nobody_reads() -> None:
-    """Let the command do its work, and end with its own exit code, when nobody reads its output any more."""
-    for name in ("stdout", "stderr"):
+    """Let the command do its work, and end with its own exit code, if nobody reads its output, or no more of it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # the shell has closed it
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+    for name, kind in (("stdout", _Stream), ("stderr", _ErrorStream)):
         stream = getattr(sys, name)
-        file = _Stream(stream.fileno(), "w", closefd=False)
+        file = kind(stream.fileno(), "w", closefd=False)
         buffer: Any = file if stream.write_through else io.BufferedWriter(file)  # as Python does
         options = ("encoding", "errors", "line_buffering", "write_through")
         setattr(sys, name, io.TextIOWrapper(buffer, **{option: getattr(stream, option) for option in options}))
