@@ -1,11 +1,13 @@
 """The exit code of ``tune-media gate`` is the verdict's, however the user's code ends: 0 is a pass and nothing else."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -47,18 +49,22 @@ at("module")
 """
 EXITED = "called sys.exit({})"
 ENDED = "the process that plays ended {} before there was a verdict"
+IMPORT_HANGS = (
+    "the modules of --policy and --env were not imported in 2 s: the import of one hangs. "
+    "If it may take longer, pass --timeout."
+)
 HANGS = "no episode was over in 5 s: a policy or an env hangs. If one may take longer, pass --timeout."
 
 
 class Command:
     """``tune-media gate`` of a better policy, which passes, in a folder with a module of the user's."""
 
-    def __init__(self, folder, place="", failure="", module="users", shell=""):
+    def __init__(self, folder, place="", failure="", module="users", shell="", more=()):
         (folder / "users.py").write_text(USERS)
         sides = [str(aim.saved(folder, well)) for well in (0, 1)]
         functions = ["--policy", f"{module}:load", "--env", f"{module}:make"]
         words = [sys.executable, "-m", "tune_media.cli", "gate", *sides, *functions, "--seeds", "0:60", "--clips", "0"]
-        words += ["-o", "gate", *(["--timeout", "2"] if "sleep" in failure or "STOP" in failure else [])]
+        words += ["-o", "gate", *more, *(["--timeout", "2"] if "sleep" in failure or "STOP" in failure else [])]
         self.process = subprocess.Popen(
             ["bash", "-c", f'"$@" {shell}', "gate", *words] if shell else words,
             cwd=folder,
@@ -79,6 +85,7 @@ class Command:
     [
         ("module", "sys.exit(0)", EXITED.format(0)),
         ("module", "os._exit(0)", ENDED.format("with exit code 0")),
+        ("module", "time.sleep(99)", IMPORT_HANGS),
         ("load", "time.sleep(99)", HANGS),
         ("module", "raise BaseException('odd')", "BaseException: odd"),
         ("load", "os.close(int(sys.argv[1]))", "the process that plays ended"),
@@ -93,10 +100,42 @@ class Command:
     ],
 )
 def test_whatever_ends_the_users_code_is_2_with_the_reason(tmp_path, place, failure, reason):
-    code, told = Command(tmp_path, place, failure).end()
+    code, told = Command(tmp_path, place, failure, more=["--junit", "ci.xml"]).end()
     assert code == 2, told
     assert reason in told
     assert sum("PASS" in line for line in told.splitlines()) == 0
+    (test,) = ElementTree.parse(tmp_path / "ci.xml").iter("testcase")
+    assert reason in test.find("error").get("message")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_output_that_cannot_be_written_is_2_and_says_so(tmp_path, more):
+    code, told = Command(tmp_path, shell=">/dev/full", more=more).end()
+    assert code == 2 and told.endswith("Error: standard output: No space left on device\n")
+    code, told = Command(tmp_path, shell=">/dev/full", more=more).end()  # the folder holds a gate
+    assert code == 2 and "Error: " in told
+    assert Command(tmp_path, shell=">/dev/full 2>/dev/full", more=more).end() == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "place", "code", "more"),
+    [
+        (">&-", "", 0, ["--json"]),
+        (">&- 2>&- <&-", "", 0, []),
+        (">&- 2>&- <&-", "policy", 2, ["--json"]),
+        ("2>/dev/full", "", 0, []),
+        ("2>/dev/full", "policy", 2, []),
+    ],
+)
+def test_a_closed_output_and_warnings_that_cannot_be_written_change_nothing(tmp_path, shell, place, code, more):
+    assert Command(tmp_path, place, "sys.exit(0)", shell=shell, more=more).end()[0] == code
+    said = json.loads((tmp_path / "gate" / "gate.json").read_text())["verdict"]
+    assert said == ("error" if code else "pass")
+
+
+def test_a_folder_that_cannot_be_written_is_2(tmp_path):
+    code, told = Command(tmp_path, "module", "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096))").end()
+    assert code == 2 and "File too large" in told
 
 
 def test_a_missing_module_is_2(tmp_path):

@@ -204,9 +204,18 @@ def test_evaluate_gate_and_fork(sweep, printed, tmp_path):
     good, bad = aim.saved(tmp_path, 0.9), aim.saved(tmp_path, 0.1)
     check("evaluate", *printed("evaluate", good, *PLAYS, "--seeds", "0:2", "--no-clips"))
     gate = ("gate", good, bad, "-o", tmp_path / "gate", "--clips", "0")
-    check("gate", *printed(*gate, *PLAYS, code=1))
-    (wrong,) = printed("gate", good, bad, code=2)
-    assert wrong["remedy"].startswith("pass --policy and --env")
+    check("gate", *(decided := printed(*gate, *PLAYS, code=1)))
+    failed = [
+        *printed(*gate, "--anew", *PLAYS, "--metric", "retrun", code=2),  # in the gate
+        *printed("gate", good, bad, code=2),  # before it
+        *printed("gate", good, bad, "--mragin", "3", code=2),
+    ]
+    remedies = ["did you mean 'return'", "pass --policy and --env", "see `"]
+    for one, start in zip(failed, remedies, strict=True):
+        assert one["remedy"].startswith(start)
+        assert one.keys() == {*decided[0], "error", "remedy"}
+        assert (one["v"], one["verdict"], one["exit_code"]) == (decided[0]["v"], "error", 2)
+    assert (failed[1]["base"], failed[1]["candidate"], failed[1]["path"]) == (str(good), str(bad), None)
     check("fork", *printed("fork", f"{sweep}:worst", good, "--at", 1, "--clips", 1, *PLAYS))
 
 
@@ -272,8 +281,8 @@ def test_an_error_is_an_object_with_a_remedy_and_the_same_exit_code(sweep, print
         main(text)
     assert capsys.readouterr().out == ""
     (found,) = printed(*words, code=ended.value.code)
-    assert found.keys() == {"v", "command", "error", "remedy"}
-    assert (found["v"], found["command"]) == (1, words[0] if words[0] in main.commands else None)
+    assert found.keys() >= {"v", "command", "error", "remedy"} and (words[0] == "gate" or len(found) == 4)
+    assert found["command"] == (words[0] if words[0] in main.commands else None)
     assert error in found["error"]
     assert remedy is found["remedy"] or re.fullmatch(remedy, found["remedy"])
 

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.fs
@@ -98,3 +100,37 @@ def test_only_what_is_needed_to_play_tells_checkpoints_apart(tmp_path):
     assert a.digest() == b.digest()
     (tmp_path / "b" / files[1]).rename(tmp_path / "b" / "env_runner" / "other.pkl")
     assert a.digest() != b.digest()
+
+
+class Asks(GateProgress):
+    """Starts another gate in the same folder while one plays."""
+
+    refused = ""
+
+    def __init__(self, gate):
+        self.gate = gate
+
+    def stands(self, condition, found, seeds):
+        with pytest.raises(ValueError) as refused:
+            self.gate(anew=True)
+        self.refused = str(refused.value)
+
+
+def test_one_gate_at_a_time_plays_in_a_folder(gate, tmp_path):
+    asks = Asks(gate)
+    found = gate(progress=asks, seeds="0:5")
+    assert asks.refused.startswith(f"another gate plays in {str(tmp_path / 'gate')!r}; wait for it, or pass another")
+    assert len(tm.load(found.path).episodes()) == 2 * 5
+    assert gate(anew=True, seeds="0:5").verdict == found.verdict
+
+
+def test_a_folder_is_free_when_the_process_of_its_gate_is_killed(gate, tmp_path):
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    holds = f"import fcntl, os, time; fcntl.flock(os.open({str(folder)!r}, 0), fcntl.LOCK_EX); print(1, flush=True)"
+    with subprocess.Popen([sys.executable, "-c", f"{holds}; time.sleep(99)"], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        with pytest.raises(ValueError, match="another gate plays in"):
+            gate()
+        process.kill()
+    assert gate(seeds="0:5").verdict

@@ -23,9 +23,20 @@ from tune_media.cli.standard_streams import drop_what_nobody_reads
 from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
 
-_START_SECONDS = 600.0  # to import what plays
+_START_SECONDS = 600.0  # to import what plays, and to read the checkpoints
 _END_SECONDS = 10.0
 _TICK_SECONDS = 0.2
+_HANGS = {  # what did not happen in so many seconds, by the last sign of life
+    "starting": ("the process that plays did not begin in {:g} s", ""),
+    "importing": (
+        "the modules of --policy and --env were not imported in {:g} s: the import of one hangs",
+        "If it may take longer, pass --timeout.",
+    ),
+    "playing": (
+        "no episode was over in {:g} s: a policy or an env hangs",
+        "If one may take longer, pass --timeout.",
+    ),
+}
 _INTERRUPTED = "it was interrupted; " + remedy("run it again")
 
 
@@ -71,7 +82,7 @@ def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str, 
 
 def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[dict[str, Any], str, str | None]:
     """Return the verdict that a process sends. Raises GateError."""
-    limit: float | None = _START_SECONDS
+    kind, limit = "starting", _START_SECONDS
     since = time.monotonic()
     while True:
         has_ended = process.poll() is not None  # what it has sent last is there by then
@@ -90,8 +101,8 @@ def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[d
             break
         elif limit is not None and time.monotonic() - since > limit:
             _kill_group(process.pid)
-            what_to_do = remedy("If one may take longer, pass --timeout.")
-            raise GateError(f"no episode was over in {limit:g} s: a policy or an env hangs. " + what_to_do)
+            hangs, what_to_do = _HANGS[kind]
+            raise GateError(f"{hangs.format(limit)}. " + remedy(what_to_do))
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
     raise GateError(f"the process that plays ended {_how(process.returncode)} before there was a verdict.")
@@ -120,14 +131,14 @@ def play(arguments: Mapping[str, Any], send: Callable[[tuple[str, Any]], None]) 
 
         sys.path.insert(0, str(Path.cwd()))  # the modules of the training script
         options = dict(arguments)
-        seconds = options.pop("timeout")
+        timeout = seconds = options.pop("timeout")
         if options["workers"]:
             seconds *= CHUNK  # a Ray task answers when it has ended
         else:
             seconds += SOONEST + CHUNK * SHARE_OF_TIME * seconds  # episodes that are over are told after this at most
         options["env_config"] = parsed_env_config(options["env_config"])
         sides = options.pop("base"), options.pop("candidate")
-        decided = gate(*sides, progress=WatchedGate(send, seconds), **options)
+        decided = gate(*sides, progress=WatchedGate(send, timeout, seconds), **options)
         return "verdict", (decided.facts(), decided.junit(), decided.page)
     except KeyboardInterrupt:
         return "error", _INTERRUPTED

@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from typing_extensions import override
 
-from tune_media.cli.command import Command, Failure, Outcome, UsersCommand, in_shell, shell_word
+from tune_media.cli.command import (
+    Command,
+    Failure,
+    Outcome,
+    UsersCommand,
+    error_facts,
+    in_shell,
+    plain_text,
+    shell_word,
+)
 from tune_media.cli.shared_options import file_to_write, options, trials_option
 from tune_media.values.number import counted
 
@@ -110,9 +120,29 @@ class _GateCommand(Command):
 
     errors = (Exception, KeyboardInterrupt)
 
+    @override
+    def of_error(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        sides = _sides(given.get("base"), given.get("candidate"))
+        return {
+            "v": 2,
+            "verdict": "error",
+            "exit_code": 2,
+            **dict(zip(("base", "candidate"), sides, strict=True)),
+            "metric": given.get("metric"),
+            "path": None,
+            "page": None,
+            "conditions": [],
+            "problems": [],
+        }
+
+
+def _sides(base: str | None, candidate: str | None) -> tuple[str, str]:
+    """Return the base and the candidate; of a policy alone, which is asked for a floor, the base is empty."""
+    return (base or "", candidate) if candidate else ("", base or "")
+
 
 @click.command(cls=_GateCommand, short_help="Decide on the same seeds whether a policy may replace another.")
-@click.argument("base")
+@click.argument("base", required=False, metavar="BASE")
 @click.argument("candidate", required=False)
 @click.option("--metric", default="return", show_default=True, help="return, success, length, or a custom metric.")
 @click.option("--mode", type=click.Choice(["max", "min"]), default="max", show_default=True, help="What is better.")
@@ -138,7 +168,7 @@ class _GateCommand(Command):
     help="Of one episode, or of loading a policy; if it takes longer, it hangs.",
 )
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
-def gate(base: str, candidate: str | None, junit: str | None, **options: Any) -> Outcome:
+def gate(base: str | None, candidate: str | None, junit: str | None, **options: Any) -> Outcome:
     """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
 
     Or play one policy until it is sure whether its mean is at least a floor: POLICY --at-least 450.
@@ -161,18 +191,30 @@ def gate(base: str, candidate: str | None, junit: str | None, **options: Any) ->
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
       tune-media gate runs/mine --metric success --at-least 0.9
     """
-    from tune_media.cli.gate_process import gate_in_process
+    from tune_media.cli.gate_process import GateError, gate_in_process
 
+    if base is None:
+        raise click.UsageError("Missing arguments BASE and CANDIDATE, or one policy and --at-least.")
     target = None if junit is None else file_to_write(junit, ".xml", option="--junit")
     if target is not None:
         target.parent.stat()  # raises if there is none; when all has been played it is too late
         target.unlink(missing_ok=True)  # the verdict of an earlier gate
-    facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
+    try:
+        facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
+    except GateError as error:
+        if target is not None:
+            from tune_media.evaluation.gate import Gate
+
+            failed = Gate(*_sides(base, candidate), options["metric"], "", error=in_shell(plain_text(error)))
+            target.write_text(failed.junit(), encoding="utf-8")
+        raise
     if target is not None:
         target.write_text(xml, encoding="utf-8")
     for verdict in facts["conditions"]:
         verdict["sentence"], verdict["notes"] = in_shell(verdict["sentence"]), list(map(in_shell, verdict["notes"]))
         verdict["error"] = verdict["error"] and in_shell(verdict["error"])
+    if errors := [verdict["error"] for verdict in facts["conditions"] if verdict["error"]]:
+        facts |= error_facts(errors[0], errors[0])
     folder = shell_word(facts["path"], options["output"])
     clips = "See the clips" if candidate is None else "See both side by side"
     lines = [*_verdicts(facts), f"\n{clips}:\n\n    tune-media watch --open {folder}\n"]

@@ -89,9 +89,13 @@ class ShownGate(GateProgress):
 class WatchedGate(ShownGate):
     """Also sends signs of life, with the seconds in which the next one is due; None: it may take any time."""
 
-    def __init__(self, send: Callable[[tuple[str, Any]], None], seconds: float) -> None:
+    def __init__(self, send: Callable[[tuple[str, Any]], None], timeout: float, seconds: float) -> None:
         super().__init__()
-        self._send, self._seconds = send, seconds
+        self._send, self._timeout, self._seconds = send, timeout, seconds
+
+    @override
+    def imports(self) -> None:
+        self._send(("importing", self._timeout))
 
     @override
     def begins(self, condition: str) -> None:

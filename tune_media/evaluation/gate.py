@@ -125,6 +125,7 @@ class Gate:
         verdicts: One for each condition of the env.
         problems: What is missing besides, such as clips.
         page: The path of the page, one HTML file; None: it could not be made, see ``problems``.
+        error: Why nothing was compared, or None.
 
     >>> Gate("a", "b", "return", "gate").exit_code
     2
@@ -137,6 +138,7 @@ class Gate:
     verdicts: Sequence[GateVerdict] = ()
     problems: Sequence[str] = ()
     page: str | None = None
+    error: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -173,10 +175,15 @@ class Gate:
         }
 
     def junit(self) -> str:
-        """Return it as JUnit's XML, which CI services show: one test for each condition."""
-        suite = ElementTree.Element("testsuite", name="tune-media gate", tests=str(len(self.verdicts)))
+        """Return it as JUnit's XML, which CI services show: one test for each condition, else for the error."""
+        names = [verdict.verdict for verdict in self.verdicts] or [ERROR]
+        suite = ElementTree.Element("testsuite", name="tune-media gate", tests=str(len(names)))
         for kind, verdicts in _OF_JUNIT.items():
-            suite.set(f"{kind}s", str(sum(verdict.verdict in verdicts for verdict in self.verdicts)))
+            suite.set(f"{kind}s", str(sum(name in verdicts for name in names)))
+        if not self.verdicts:
+            against = f"{self.candidate} against {self.base}" if self.base else self.candidate
+            case = ElementTree.SubElement(suite, "testcase", classname=against, name=self.metric)
+            ElementTree.SubElement(case, "error", message=self.error or "").text = self.error
         for verdict in self.verdicts:
             is_floor = verdict.at_least is not None
             floor = f" at least {verdict.at_least:g}" if is_floor else ""
@@ -198,6 +205,9 @@ class GateProgress:
 
     def plays(self, *sides: Side) -> None:
         """Code of these checkpoints is run next."""
+
+    def imports(self) -> None:
+        """The modules of the policy and of the env are imported next."""
 
     def begins(self, condition: str) -> None:
         """Episodes are played next under a condition."""
@@ -307,29 +317,33 @@ def gate(
     request.check()
     progress = progress or GateProgress()
     progress.plays(*sides)
-    folder.empty()
-    request = replace(request, make=function_named("gate", "env", env), load=function_named("gate", "policy", policy))
-    facts = {**request.facts(), **measure.facts()}
-    folder.begin(facts)
-    level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
-    if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
-        progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
-    with contextlib.closing(ClipRenderer((), video)) as renderer:
-        player = _GatePlayer(request, measure, level, workers, clips, folder.place, renderer, progress)
-        for condition in how.conditions:
-            player.play(condition)
-        problems = list(renderer.problems)
-    if len(sides) > 1 and facts["base"] == facts["candidate"]:
-        problems.insert(0, "the base and the candidate are one and the same checkpoint")
-    names = ["", *map(str, policies)][-2:]
-    judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
-    folder.write(judged.facts())
-    problem = write_page(folder.place, facts, judged.facts(), player.compared, clips)
-    if problem is None:
-        return replace(judged, page=posixpath.join(folder.place.path, PAGE))
-    judged = replace(judged, problems=[*judged.problems, problem])
-    folder.write(judged.facts())
-    return judged
+    with folder.held():
+        folder.empty()
+        progress.imports()
+        request = replace(
+            request, make=function_named("gate", "env", env), load=function_named("gate", "policy", policy)
+        )
+        facts = {**request.facts(), **measure.facts()}
+        folder.begin(facts)
+        level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
+        if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
+            progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
+        with contextlib.closing(ClipRenderer((), video)) as renderer:
+            player = _GatePlayer(request, measure, level, workers, clips, folder.place, renderer, progress)
+            for condition in how.conditions:
+                player.play(condition)
+            problems = list(renderer.problems)
+        if len(sides) > 1 and facts["base"] == facts["candidate"]:
+            problems.insert(0, "the base and the candidate are one and the same checkpoint")
+        names = ["", *map(str, policies)][-2:]
+        judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
+        folder.write(judged.facts())
+        problem = write_page(folder.place, facts, judged.facts(), player.compared, clips)
+        if problem is None:
+            return replace(judged, page=posixpath.join(folder.place.path, PAGE))
+        judged = replace(judged, problems=[*judged.problems, problem])
+        folder.write(judged.facts())
+        return judged
 
 
 @dataclass(frozen=True)

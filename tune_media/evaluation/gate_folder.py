@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
+import os
 import posixpath
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +39,30 @@ class GateFolder:
         self._is_named = output is not None
         name = safe_name(posixpath.basename(str(candidate).rstrip("/")), max_length=40)
         self.place = folder_at(output or f"gates/{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}")
-        if self._is_named and not (anew and self.place.has_file(_FILE)):
-            self._check_is_empty()
+        self._anew = anew
+        self._check()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other gates out of a local folder in a ``with`` block; the system does so until this process ends.
+
+        Raises ValueError if another gate plays there, or has played since.
+        """
+        if not (self._is_named and isinstance(self.place.filesystem, pyarrow.fs.LocalFileSystem)):
+            yield
+            return
+        Path(self.place.path).mkdir(parents=True, exist_ok=True)
+        folder = os.open(self.place.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                what_to_do = remedy("wait for it, or pass another folder: " + argument("output=, or -o") + ".")
+                raise ValueError(f"another gate plays in {self.place.path!r}; " + what_to_do) from None
+            self._check()
+            yield
+        finally:
+            os.close(folder)
 
     def empty(self) -> None:
         """Delete the gate that is there; a kill in between leaves a folder that still holds one."""
@@ -62,7 +87,10 @@ class GateFolder:
         content = {"v": VERSION, "request": self._request, **verdict}
         write_atomically(self.place.filesystem, self._path(_FILE), strict_json.json_bytes(content) + b"\n")
 
-    def _check_is_empty(self) -> None:
+    def _check(self) -> None:
+        """Raise ValueError if the folder has files, unless they are those of a gate that is deleted."""
+        if not self._is_named or (self._anew and self.place.has_file(_FILE)):
+            return
         there = self.place.filesystem.get_file_info(pyarrow.fs.FileSelector(self.place.path, allow_not_found=True))
         others = [info.base_name for info in there if not info.base_name.startswith(f"{_FILE}.")]  # of a killed process
         another = "pass another folder: " + argument("output=, or -o")
