@@ -59,6 +59,8 @@ class GateFolder:
             except BlockingIOError:
                 what_to_do = remedy("wait for it, or pass another folder: " + argument("output=, or -o") + ".")
                 raise ValueError(f"another gate plays in {self.place.path!r}; " + what_to_do) from None
+            except OSError:  # a network's file system that has no locks
+                pass
             self._check()
             yield
         finally:
