@@ -7,7 +7,9 @@ import pytest
 import tune_media as tm
 from tests.support import aim
 from tune_media.evaluation.evaluation_table import remarks
-from tune_media.viewing.copies import copies_of
+from tune_media.evaluation.gate import GateProgress, sentence
+from tune_media.evaluation.request import in_order
+from tune_media.viewing.copies import TapeEnds
 
 pytestmark = pytest.mark.any_ray
 SEEDS = 12
@@ -15,10 +17,10 @@ ONE = "12 seeds, one episode: the env ignores its seed."
 
 
 class Starts(aim.Aim):
-    """Has only so many starts, if ``config`` says so; and chance in its steps, if ``config`` says so."""
+    """Has only so many starts up to a seed, if ``config`` says so; and chance in its steps, if ``config`` says so."""
 
     def reset(self, *, seed=None, options=None):
-        starts = self.config.get("starts")
+        starts = self.config.get("starts") if seed is None or seed < self.config.get("up_to", 999) else None
         observation, info = super().reset(seed=seed % starts if starts else seed, options=options)
         self.chance = np.random.default_rng(seed if self.config.get("has_chance") else 0)
         return observation, info
@@ -60,18 +62,69 @@ def test_all_seeds_count_if_they_or_chance_decide_episodes(tmp_path, env_config)
     assert "different" not in found.catalog.verdict.sentence
 
 
+def gated(folder, *, load=aim.load_policy, seeds="0:200", **env_config):
+    """Return the only verdict of a gate of two policies that differ by 0.3, and what was told meanwhile."""
+    told = []
+    progress = GateProgress()
+    progress.tells = told.append
+    sides, place = [aim.saved(folder, well) for well in (1, 0.9)], {"env": Starts, "env_config": env_config}
+    gate = tm.gate(
+        *sides, policy=load, seeds=seeds, margin=3.0, clips=0, output=f"{folder}/gate", progress=progress, **place
+    )
+    return gate.verdicts[0], told
+
+
+def test_a_gate_bets_once_on_each_different_pair_of_episodes(tmp_path):
+    found, told = gated(tmp_path, starts=3)
+    assert (found.verdict, found.standing.seeds, found.copies) == ("undecided", 3, 197)
+    assert found.notes == ("200 seeds, 3 different episodes: too few for this margin",)
+    facts = found.facts()
+    assert (facts["seeds"], facts["different"]) == (200, 3) and len(facts["seeds_lost"]) + len(facts["seeds_won"]) == 0
+    assert sentence(found, "return").endswith(", after 3 different episodes.")
+    assert not told
+
+
+def test_a_gate_of_one_start_counts_one_episode_and_says_so_early(tmp_path):
+    found, told = gated(tmp_path, starts=1, seeds=40)
+    assert (found.verdict, found.standing.seeds, found.candidate) == ("undecided", 1, pytest.approx(found.base - 0.3))
+    assert found.notes == ("40 seeds, one episode: the env ignores its seed",)
+    assert told == ["11 seeds, one episode: the env ignores its seed."]
+
+
+def test_a_gate_may_pass_after_enough_different_episodes(tmp_path):
+    found, _ = gated(tmp_path, starts=1, up_to=40)
+    seeds = in_order(range(200))
+    last = seeds[found.copies + found.standing.seeds - 1]
+    assert (found.verdict, found.copies > 0, last >= 40) == ("pass", True, True)
+    assert found.standing.seeds == sum(seed >= 40 for seed in seeds[: seeds.index(last)]) + 2
+
+
+@pytest.mark.parametrize("which", ["base", "candidate", "chance"])
+def test_a_gate_counts_all_seeds_if_more_than_the_start_decides_episodes(tmp_path, which):
+    random = np.random.default_rng(0)
+
+    def load(path):
+        act = aim.load_policy(path)
+        acts_by_chance = which == ("base" if act(None)[0] == 1 else "candidate")
+        return lambda observation: act(observation) + np.float32(0.1 * random.random() * acts_by_chance)
+
+    found, told = gated(tmp_path, load=load, starts=1, has_chance=which == "chance")
+    assert (found.verdict, found.copies) == ("pass", 0) and found.standing.seeds < 200
+    assert not any("episode" in text for text in [*found.notes, *told])
+
+
 def test_tapes_are_read_only_if_two_episodes_look_alike_and_without_one_nothing_is_a_copy(tmp_path, monkeypatch):
     (trial,) = evaluated(tmp_path, 1, starts=3).catalog.trials
     (report,) = trial.report_files
     rows = trial.episodes(report, ["episode_id", "seed", "episode_return", "episode_length"]).to_pylist()
-    copies = copies_of(trial, [report], rows)
+    copies = TapeEnds(trial).copies([report], rows)
     assert copies == {seed: seed % 3 for seed in range(SEEDS)}
-    assert copies_of(trial, [report], [{**rows[0], "seed": None}, *rows[1:]]) == {}
+    assert TapeEnds(trial).copies([report], [{**rows[0], "seed": None}, *rows[1:]]) == {}
     path = f"{trial.media_path}/{report.removesuffix('.json')}.parquet"
     table = pyarrow.parquet.read_table(path)
     tapes = table["tape"].to_pylist()
     place = table.schema.get_field_index("tape")
     pyarrow.parquet.write_table(table.set_column(place, "tape", [[None, *tapes[1:]]]), path)
-    assert copies_of(trial, [report], rows) == {}
+    assert TapeEnds(trial).copies([report], rows) == {}
     monkeypatch.setattr(trial, "episodes", None)
-    assert copies_of(trial, [report], rows[:3]) == {}  # three starts
+    assert TapeEnds(trial).copies([report], rows[:3]) == {}  # three starts

@@ -497,22 +497,3 @@ def test_how_an_env_is_rendered_makes_it_no_other_env(tmp_path):
     check_same_env(*sides[:2], {}, is_given=False)
     with pytest.raises(ValueError, match="gravity=1 in its env_config"):
         check_same_env(*sides[1:], {}, is_given=False)
-
-
-class SameStart(aim.Aim):
-    """Ignores the seed of its resets, unless ``config`` has one from which on it does not."""
-
-    def reset(self, *, seed=None, options=None):
-        is_new = seed is not None and seed >= self.config.get("from", 99)
-        return super().reset(seed=seed if is_new else 5, options=options)
-
-
-def test_episodes_that_are_one_and_the_same_count_once(tmp_path):
-    base, candidate = aim.saved(tmp_path, 1), aim.saved(tmp_path, 0.9)
-    given = {"policy": aim.load_policy, "env": SameStart, "seeds": 40, "clips": 0, "margin": 3.0}
-    (found,) = tm.gate(base, candidate, output=str(tmp_path / "gate"), **given).verdicts
-    assert (found.verdict, found.standing.seeds, found.candidate) == ("undecided", 1, pytest.approx(found.base - 0.3))
-    assert found.notes == ("all 40 episodes are one and the same, so that they count as one: the env ignores the seed",)
-    given["env_config"] = {"from": 30}  # some starts may be equal though the seed matters
-    (mixed,) = tm.gate(base, candidate, output=str(tmp_path / "mixed"), **given).verdicts
-    assert (mixed.verdict, mixed.notes[1:]) == ("pass", ()) and "unless one seed" in mixed.notes[0]

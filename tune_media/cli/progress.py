@@ -50,10 +50,14 @@ class ShownEvaluation(Progress):
         self._bar()
 
     @override
-    def finished(self, checkpoint: EvaluatedCheckpoint) -> None:
+    def tells(self, text: str) -> None:
         self._bar(clear=True)
-        click.echo(checkpoint_line(checkpoint))
+        click.echo(text)
         self._bar()
+
+    @override
+    def finished(self, checkpoint: EvaluatedCheckpoint) -> None:
+        self.tells(checkpoint_line(checkpoint))
 
     def _bar(self, *, clear: bool = False) -> None:
         if self.total and sys.stdout.isatty():

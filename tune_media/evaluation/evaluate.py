@@ -245,6 +245,7 @@ class _EvaluationPlayer:
     progress: Progress
     own: set[str] = field(default_factory=set)
     replaced: int = 0
+    is_warned: bool = False  # that the first seeds gave one episode
 
     def discard_others(self, parts: Sequence[EvaluationPart], *, anew: bool = False) -> None:
         """Delete the episodes of checkpoints whose bytes are others now, or of all; those of a deleted one stay."""
@@ -290,12 +291,19 @@ class _EvaluationPlayer:
                 raise ValueError(f"{part.trial.name}, {part.checkpoint.name}: " + batch.error)
             self.progress.played(len(batch.episodes))
             left[batch.part] -= len(batch.episodes)
+            self._warn_of_copies(part)
             if batch.part not in finished and (batch.error is not None or not left[batch.part]):
                 finished.add(batch.part)
                 self.progress.finished(part.line())
         for part in parts:
             if not part.missing(request.seeds):
                 part.finish(self.renderer)
+
+    def _warn_of_copies(self, part: EvaluationPart) -> None:
+        """Say once that the first seeds gave one episode, if they did."""
+        if not self.is_warned and (warning := part.warning):
+            self.progress.tells(warning + ".")
+            self.is_warned = True
 
 
 def _follow(follower: Follower, player: _EvaluationPlayer, evaluation: Evaluation) -> list[str]:

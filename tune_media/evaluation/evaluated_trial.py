@@ -50,6 +50,11 @@ class EvaluatedTrial(TrialFolder):
         """Return the rows of the episodes of a checkpoint that are stored, without their tapes; metrics are pairs."""
         return [row for row in self._rows if row["training_iteration"] == training_iteration]
 
+    def reports(self, training_iteration: int) -> list[str]:
+        """Return the paths of the episodes of a checkpoint in the index."""
+        lines = [line for line in self._lines if line.facts.get("kind") == EpisodeBatch.kind]
+        return [line.path for line in lines if line.training_iteration == training_iteration]
+
     def clips(self, training_iteration: int) -> list[Line]:
         """Return the index lines of the clips of a checkpoint."""
         lines = self._listed(Video.kind)

@@ -263,5 +263,8 @@ class Progress:
     def played(self, episodes: int) -> None:
         """So many more episodes have been played."""
 
+    def tells(self, text: str) -> None:
+        """The first seeds gave one episode."""
+
     def finished(self, checkpoint: EvaluatedCheckpoint) -> None:
         """All episodes of a checkpoint have been played, or there will be no more."""

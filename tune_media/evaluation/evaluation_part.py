@@ -6,7 +6,7 @@ import math
 import posixpath
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from tune_media.values.rates import SUCCESS_RATE
 from tune_media.values.safe_names import name_digest
 from tune_media.values.secrets import without_secret
 from tune_media.viewing import inference, wording
-from tune_media.viewing.copies import copies_of
+from tune_media.viewing.copies import TapeEnds
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 OVERWRITTEN = "the checkpoint was overwritten while it was played"
@@ -45,9 +45,9 @@ class EvaluationPart:
     added: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that are stored besides those of the trial
     facts: Mapping[str, Any] = field(default_factory=dict)  # further facts for its result
     error: str | None = None  # why episodes are missing
-    _copies: tuple[int, dict[int, int]] = (0, {})  # of so many episodes
 
     def __post_init__(self) -> None:
+        self._ends = TapeEnds(self._files())
         self.played_as = self.store.played_as(self.checkpoint.training_iteration) if self.rows() else None
 
     def rows(self) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ class EvaluationPart:
         """Delete its episodes, so that they are played anew; return how many."""
         count = len(self.rows())
         self.store.discard(self.checkpoint.training_iteration)
-        self.played_as = None
+        self.played_as, self._ends = None, TapeEnds(self._files())
         return count
 
     def jobs(
@@ -86,19 +86,18 @@ class EvaluationPart:
         """Return for each seed whether its episode succeeded; unknown ones are left out."""
         return {row["seed"]: row["success"] for row in self.rows() if row["success"] is not None}
 
-    def copies(self) -> dict[int, int]:
-        """Return a number for each seed, equal for those whose episodes are copies; empty if none are."""
-        rows = self.rows()
-        if self._copies[0] != len(rows):
-            self._copies = len(rows), self._copies_of(rows)
-        return self._copies[1]
+    def copies(self, seeds: Collection[int] | None = None) -> dict[int, int]:
+        """Return a number for each seed (of ``seeds``), equal for those that gave copies; empty if none did."""
+        rows = [row for row in self.rows() if seeds is None or row["seed"] in seeds]
+        return self._ends.copies(self.store.reports(self.checkpoint.training_iteration), rows)
 
-    def _copies_of(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-        trial = self._files()
-        return copies_of(trial, trial.report_files, rows)
+    @property
+    def warning(self) -> str:
+        """That the first seeds gave one episode, if they did."""
+        return wording.copied_at_first(len(self.rows()), len(set(self.copies().values())))
 
     def _files(self) -> TrialFiles:
-        return TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder).read()
+        return TrialFiles(posixpath.basename(self.store.folder), self.store.filesystem, self.store.folder)
 
     def line(self) -> EvaluatedCheckpoint:
         """Return its line of the table, without the comparison to others."""
@@ -180,14 +179,9 @@ class EvaluationPart:
         iteration = self.checkpoint.training_iteration
         return [
             episode
-            for episode in TapedEpisode.of_trial(self._files())
+            for episode in TapedEpisode.of_trial(self._files().read())
             if episode.row["training_iteration"] == iteration
         ]
-
-    def are_same(self, seeds: Sequence[int]) -> bool:
-        """Return whether the episodes on all these seeds are copies of one."""
-        copies = self._copies_of([row for row in self.rows() if row["seed"] in seeds])
-        return copies.keys() >= set(seeds) and len(set(copies.values())) == 1
 
     def add_clips(self, renderer: ClipRenderer, *, with_notes: bool = False) -> None:
         """Make the clips that are missing, ``with_notes`` of their episodes if that is wanted."""

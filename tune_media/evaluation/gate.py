@@ -67,6 +67,7 @@ class GateVerdict:
         scores: ``seeds`` that count, in the order in which they were judged, and lists of the metric by role.
         decisive: The seeds of which there are clips, each ``seed`` with ``differs_at``, the first step at which the
             actions, or what the env returned, differ; None: that is not known.
+        copies: How many seeds it took besides, with copies of the same episodes: these count once.
 
     >>> GateVerdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).facts()["difference"]
     1.0
@@ -86,6 +87,7 @@ class GateVerdict:
     trials: Mapping[str, str] = field(default_factory=dict)
     scores: Mapping[str, Sequence[float]] = field(default_factory=dict)
     decisive: tuple[Mapping[str, int | None], ...] = ()
+    copies: int = 0
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -95,7 +97,8 @@ class GateVerdict:
             "at_least": self.at_least,
             "verdict": self.verdict,
             "played": self.played,
-            "seeds": standing.seeds,
+            "seeds": standing.seeds + self.copies,
+            **({"different": standing.seeds} if self.copies else {}),
             "base": self.base,
             "candidate": self.candidate,
             "difference": standing.difference,
@@ -156,11 +159,12 @@ class Gate:
 
         ``v`` (2), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
         ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
-        (that it took), means ``base`` and ``candidate``, ``difference`` (how much better the candidate is), ``low``,
-        ``high``, ``margin``, ``lost`` and ``won`` (numbers of seeds that differ by more than the margin),
-        ``seeds_lost`` and ``seeds_won`` (the first 100), ``sentence``, ``error``, ``notes``, ``trials`` (the folders of
-        the episodes, by role), ``scores`` (``seeds`` that count, and the metric by role) and ``decisive`` (each
-        ``seed`` of which there are clips, with ``differs_at``, the first step at which both differ).
+        (that it took), ``different`` (how many different episodes they are, if some are copies), means ``base`` and
+        ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``, ``lost`` and
+        ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won`` (the first
+        100), ``sentence``, ``error``, ``notes``, ``trials`` (the folders of the episodes, by role), ``scores``
+        (``seeds`` that count, and the metric by role) and ``decisive`` (each ``seed`` of which there are clips, with
+        ``differs_at``, the first step at which both differ).
         """
         return {
             "v": VERSION,
@@ -216,7 +220,7 @@ class GateProgress:
         """The standing under a condition after another batch, of so many seeds at most."""
 
     def tells(self, text: str) -> None:
-        """A sentence that says how many seeds equal policies would need."""
+        """A sentence on how many seeds equal policies would need, or that the first seeds gave one episode."""
 
     def renders(self, condition: str) -> None:
         """Clips are made next, by a process that has time limits of its own."""
@@ -367,11 +371,15 @@ class _GatePlayer:
         pairs = Pairs(parts, seeds, self.measure, self.level)
         self.progress.begins(condition.label)
         with contextlib.closing(self.request.play(parts, condition, self.workers)) as played:
-            is_told = False
+            is_told = is_warned = False
             for _ in pairs.decide(played):
-                *_, standing = pairs.standings.values()
-                self.progress.stands(condition.label, standing, len(seeds))
+                *_, (of_floor, standing) = pairs.standings.items()
+                count = standing.seeds + pairs.copies(of_floor=of_floor)
+                self.progress.stands(condition.label, replace(standing, seeds=count), len(seeds))
                 is_told = is_told or _tell(self.progress, pairs, len(seeds))
+                if not is_warned and (warning := pairs.warning):
+                    self.progress.tells(warning + ".")
+                    is_warned = True
         decisive, evaluated = _decisive(pairs, parts, self.clips), evaluations_with(parts[-1], pairs.scores)
         trials = dict(zip(self.request.by_role, (posixpath.basename(part.store.folder) for part in parts), strict=True))
         for of_floor in pairs.standings:
@@ -400,7 +408,7 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     if verdict.error is not None:
         end = "" if verdict.error.endswith((".", "?")) else "."
         return "It cannot be decided: " + verdict.error + end
-    after = f"after {counted(standing.seeds, 'seed')}"
+    after = f"after {counted(standing.seeds, 'different episode' if verdict.copies else 'seed')}"
     is_worse = {WORSE: True, PASS: False}.get(verdict.verdict)
     if floor is not None:
         is_above = None if is_worse is None else not is_worse
@@ -434,7 +442,7 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     margin = standing.margin
     lost = tuple(seed for seed in order if losses[seed] > margin)
     won = () if of_floor else tuple(seed for seed in reversed(order) if losses[seed] < -margin)
-    notes = pairs.notes
+    notes = pairs.notes(of_floor=of_floor)
     if measure.bounds is None and standing.verdict != UNDECIDED:
         can = "gain" if standing.verdict == WORSE else "lose"
         what_to_do = remedy("if one can, pass " + argument("bounds="))
@@ -455,6 +463,7 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
         floor,
         pairs.played,
         scores=_scores_by_role(scores, measure.sign),
+        copies=pairs.copies(of_floor=of_floor),
     )
 
 

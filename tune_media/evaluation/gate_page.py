@@ -111,14 +111,15 @@ def _seeds(
     facts: Mapping[str, Any], pairs: Pairs, request: Mapping[str, Any], lines: Mapping[str, float], level: int
 ) -> Iterator[str]:
     """Yield the differences by seed, or the values that a floor is asked of, as dots and as a table."""
-    scores, roles = dict(sorted(itertools.islice(pairs.scores.items(), facts["seeds"]))), _roles(pairs)
+    count = facts.get("different", facts["seeds"])
+    scores, roles = dict(sorted(itertools.islice(pairs.scores.items(), count))), _roles(pairs)
     if facts["at_least"] is None:
         heading, won, values = (
             "Seeds won and lost",
             facts["margin"],
             {seed: values[1] - values[0] for seed, values in scores.items()},
         )
-        within = facts["seeds"] - facts["won"] - facts["lost"]
+        within = count - facts["won"] - facts["lost"]
         told = f"By more than the margin: won {facts['won']}, lost {facts['lost']}, within the margin {within}"
         columns = [*roles, "better by"]
     else:
@@ -128,7 +129,7 @@ def _seeds(
             {seed: values[-1] for seed, values in scores.items()},
         )
         told, columns = f"Below the floor: {facts['lost']}", ["candidate"]
-    yield f'<h{level}>{heading}</h{level}><p class="won-and-lost">{told}, of {counted(facts["seeds"], "seed")}; '
+    yield f'<h{level}>{heading}</h{level}><p class="won-and-lost">{told}, of {counted(count, "seed")}; '
     yield f"at most {len(request['seeds'])} were allowed.</p>{dot_plot(values, lines, won, told)}"
     yield '<details><summary>All seeds</summary><div class="wide" tabindex="0" role="region" aria-label="All seeds">'
     yield "<table><thead><tr>"

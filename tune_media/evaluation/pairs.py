@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tune_media.evaluation.decisive import decisive_seeds
@@ -17,6 +17,7 @@ from tune_media.storage import episode_files
 from tune_media.storage.filesystem import read_if_there
 from tune_media.values.problems import argument, message_of, remedy
 from tune_media.values.secrets import error_text
+from tune_media.viewing import wording
 
 BASE, CANDIDATE = ROLES = ("base", "candidate")
 
@@ -25,9 +26,9 @@ class Pairs:
     """The episodes of both sides, or of the candidate, under one condition of the env, and how the comparison stands.
 
     Only the seeds count that come before the first one that a side has not played, in the order of ``seeds``: which
-    worker is quick does not matter, nor when one looks. ``scores`` has the score of each side for each seed that
-    counts, the candidate's last; a higher one is better. ``standings`` has what they say of the base, False, and of the
-    floor, True.
+    worker is quick does not matter, nor when one looks. Seeds with copies of the same episodes, of both sides, count
+    once, as the first of them. ``scores`` has the score of each side for each seed that counts, the candidate's last; a
+    higher one is better. ``standings`` has what they say of the base, False, and of the floor, True.
     """
 
     def __init__(self, parts: Sequence[EvaluationPart], seeds: Sequence[int], measure: Measure, level: float) -> None:
@@ -37,8 +38,8 @@ class Pairs:
         self.scores: dict[int, tuple[float, ...]] = {}
         self.error: str | None = None
         self.note: str | None = None
-        self._same = 0  # seeds, if all their episodes are one and the same: they count as one
-        self._differ = False  # whether two are known that are not
+        self._places: list[int] = []  # of the seeds that count, among all of ``seeds``
+        self._played = 0  # the seeds up to the first one that a side has not played
         self._recipes: set[Any] = set()  # of envs that are known to be equal
         self._look()
 
@@ -57,10 +58,23 @@ class Pairs:
             yield
 
     @property
-    def notes(self) -> list[str]:
-        """What to know of the episodes."""
-        one = f"all {self._same} episodes are one and the same, so that they count as one: the env ignores the seed"
-        return [*([one] if self._same > 1 else []), *([] if self.note is None else [self.note])]
+    def warning(self) -> str:
+        """That the first seeds gave one episode, if they did."""
+        return wording.copied_at_first(self._played, len(self.scores))
+
+    def copies(self, *, of_floor: bool) -> int:
+        """Return how many of the seeds that a verdict took have copies of others' episodes."""
+        standing = self.standings[of_floor]
+        is_open = standing.verdict == UNDECIDED or standing.seeds == 0
+        return (self._played if is_open else self._places[standing.seeds - 1] + 1) - standing.seeds
+
+    def notes(self, *, of_floor: bool) -> list[str]:
+        """Return what to know of the episodes that a verdict took."""
+        standing = self.standings[of_floor]
+        copied = wording.copied(standing.seeds + self.copies(of_floor=of_floor), standing.seeds)
+        if copied and standing.verdict == UNDECIDED and standing.seeds > 1:
+            copied += f": too few for this {'floor' if of_floor else 'margin'}"
+        return list(filter(None, (copied, self.note)))
 
     @property
     def played(self) -> str:
@@ -87,25 +101,28 @@ class Pairs:
         common = list(itertools.takewhile(lambda seed: all(seed in rows_of_side for rows_of_side in rows), self._seeds))
         if not common:
             return
-        common = self._counting(common)
         try:
             self._check_alike([rows_of_side[seed]["recipe"] for seed in common for rows_of_side in rows])
             scores = [tuple(self._measure.value(rows_of_side[seed]) for rows_of_side in rows) for seed in common]
         except ValueError as error:
             self.error = message_of(error)
             return
-        for of_floor, before in self.standings.items():
-            if before.verdict == UNDECIDED:
-                self.standings[of_floor] = self._measure.ask(scores, self._level, before.seeds, of_floor=of_floor)
-        self.scores = dict(zip(common, scores, strict=True))
+        before, self._played, self._places = self._places, len(common), self._counting(common, rows)
+        scores = [scores[place] for place in self._places]
+        was_shorter = before == self._places[: len(before)]  # else, what seemed to be copies were none
+        for of_floor, standing in self.standings.items():
+            if standing.verdict == UNDECIDED:
+                after = standing.seeds if was_shorter else 0
+                self.standings[of_floor] = self._measure.ask(scores, self._level, after, of_floor=of_floor)
+        self.scores = dict(zip((common[place] for place in self._places), scores, strict=True))
 
-    def _counting(self, seeds: list[int]) -> list[int]:
-        """Return the seeds that count: one, if the episodes of all of them are one and the same."""
-        if not self._differ and len(seeds) > max(1, self._same):
-            new = [seeds[0], *seeds[self._same :]]
-            self._differ = not all(part.are_same(new) for part in self._parts)
-            self._same = 0 if self._differ else len(seeds)
-        return seeds[:1] if self._same > 1 else seeds
+    def _counting(self, seeds: Sequence[int], rows: Sequence[Mapping[int, Mapping[str, Any]]]) -> list[int]:
+        """Return the places of the seeds that count: the first ones of each pair of episodes that are no copies."""
+        looks = {tuple((side[seed]["episode_return"], side[seed]["episode_length"]) for side in rows) for seed in seeds}
+        if len(looks) == len(seeds) or not all(copies := [part.copies(set(seeds)) for part in self._parts]):
+            return list(range(len(seeds)))
+        first = {tuple(of_side[seed] for of_side in copies): place for place, seed in reversed(list(enumerate(seeds)))}
+        return sorted(first.values())
 
     def _check_alike(self, recipes: Sequence[Any]) -> None:
         """Raise ValueError if the policies play in several ways, or in several envs: ``recipes``, of both in turns."""

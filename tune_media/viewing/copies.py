@@ -6,56 +6,60 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from tune_media.experiment.trial_files import TrialFiles
 
 COLUMNS = ["episode_id", "seed", "episode_return", "episode_length"]
-"""The columns of episodes that ``copies_of`` takes."""
+"""The columns of episodes that ``TapeEnds.copies`` takes."""
 
 _Episode = tuple[int, int]  # its last checksum, and their number
 
 
-def copies_of(trial: TrialFiles, paths: Iterable[str], episodes: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Return a number for each seed, equal for those whose episodes are copies; empty if none are known to be.
+class TapeEnds:
+    """What the tapes of a trial begin and end with, by which copies are found; each file is read once."""
 
-    Two episodes are copies if the last checksums and the lengths of their tapes are equal, and if nothing but the start
-    decides an episode: each reset that came twice led to the same one. Tapes are read only if two episodes have equal
-    returns and lengths; if one has no tape or no seed, nothing is a copy.
+    def __init__(self, trial: TrialFiles) -> None:
+        self._trial = trial
+        self._files: set[str] = set()  # that have been read
+        self._ends: dict[str, tuple[int, _Episode]] = {}  # by the episode's id: the checksum of its reset, and itself
 
-    Args:
-        paths: The reports that have the episodes, by their paths in the index.
-        episodes: Rows of one run, with ``COLUMNS``.
-    """
-    looks = {(row["episode_return"], row["episode_length"]) for row in episodes}
-    if len(looks) == len(episodes) or any(row["seed"] is None for row in episodes):
-        return {}
-    of_start: dict[int, _Episode] = {}
-    of_seed: dict[int, set[_Episode]] = defaultdict(set)
-    ends = _ends(trial, paths, {row["episode_id"] for row in episodes})
-    for row in episodes:
-        start, episode = ends.get(row["episode_id"], (None, None))
-        if start is None or episode is None or of_start.setdefault(start, episode) != episode:
+    def copies(self, paths: Iterable[str], episodes: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+        """Return a number for each seed, equal for those whose episodes are copies; empty if none are known to be.
+
+        Two episodes are copies if the last checksums and the lengths of their tapes are equal, and if nothing but the
+        start decides an episode: each reset that came twice led to the same one. Tapes are read only if two episodes
+        have equal returns and lengths; if one has no tape or no seed, nothing is a copy.
+
+        Args:
+            paths: The reports that have the episodes, by their paths in the index.
+            episodes: Rows of one run, with ``COLUMNS``.
+        """
+        looks = {(row["episode_return"], row["episode_length"]) for row in episodes}
+        if len(looks) == len(episodes) or any(row["seed"] is None for row in episodes):
             return {}
-        of_seed[row["seed"]].add(episode)
-    kinds = [frozenset(own) for own in of_seed.values()]
-    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-    are_there = len(numbers) < len(kinds)
-    return {seed: numbers[kind] for seed, kind in zip(of_seed, kinds, strict=True)} if are_there else {}
+        for path in paths:
+            self._read(path)
+        of_start: dict[int, _Episode] = {}
+        of_seed: dict[int, set[_Episode]] = defaultdict(set)
+        for row in episodes:
+            start, episode = self._ends.get(row["episode_id"], (None, None))
+            if start is None or episode is None or of_start.setdefault(start, episode) != episode:
+                return {}
+            of_seed[row["seed"]].add(episode)
+        kinds = [frozenset(own) for own in of_seed.values()]
+        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+        are_there = len(numbers) < len(kinds)
+        return {seed: numbers[kind] for seed, kind in zip(of_seed, kinds, strict=True)} if are_there else {}
 
+    def _read(self, path: str) -> None:
+        """Read the tapes of a report; a file that cannot be read has none."""
+        from tune_media.replay.tape import Tape  # it loads the encoder
 
-def _ends(trial: TrialFiles, paths: Iterable[str], ids: set[str]) -> dict[str, tuple[int, _Episode]]:
-    """Return of episodes that have tapes the checksum of the reset, and the last one with their number."""
-    from tune_media.replay.tape import Tape  # it loads the encoder
-
-    found: dict[str, tuple[int, _Episode]] = {}
-    for path in paths:
+        if path in self._files:
+            return
+        self._files.add(path)
         try:
-            rows = trial.episodes(path, ["episode_id", "tape"])
-            for row in rows.filter(pc.is_in(rows["episode_id"], pa.array(list(ids)))).drop_null().to_pylist():
+            for row in self._trial.episodes(path, ["episode_id", "tape"]).drop_null().to_pylist():
                 checks = Tape.unpacked(row["tape"]).checks
-                found[row["episode_id"]] = checks[0], (checks[-1], len(checks))
-        except Exception:  # of one file: it is gone, broken, or of another version
-            break
-    return found
+                self._ends[row["episode_id"]] = checks[0], (checks[-1], len(checks))
+        except Exception:  # it is gone, broken, or of another version
+            return

@@ -392,16 +392,19 @@ def _over_seeds(
     clusters = _clusters(samples, full)
     count, seeds = int(clusters.max()) + 1, int(full.sum())
     into = (clusters[:, None] == np.arange(count)).astype(float)  # (seeds, clusters)
+    if 1 < count < seeds:  # so that the variance of a mean with unequal weights has no bias
+        weights = into.mean(0)
+        squared = float(np.sum(weights**2))
+        into *= np.sqrt((count - 1) / count * squared / (1 - squared) / weights)
     value: Scores = np.zeros(len(samples[0].table))
     apart, residual = np.zeros((len(value), count)), np.zeros_like(value)
     for sign, sample in zip((1, -1), samples, strict=False):
         table, runs = sample.table[..., full], sample.runs
-        mean = table.mean((-2, -1))
-        value = value + sign * mean
-        rest = (table - mean[:, None, None]) @ into / seeds  # what each cluster adds to the mean of each run
+        value = value + sign * table.mean((-2, -1))
+        rest = (table - table.mean(-1, keepdims=True)) @ into / seeds  # what each cluster adds to the mean of each run
         apart += sign * rest.mean(-2)
         if runs > 1 and count > 1:
-            rest = rest - rest.mean(-1, keepdims=True) - rest.mean(-2, keepdims=True)
+            rest = rest - rest.mean(-2, keepdims=True)
             residual += np.sum(rest**2, (-2, -1)) * count / ((runs - 1) * (count - 1) * runs)
     noise = _NOISE * np.max([np.abs(sample.table[..., full]).max((-2, -1)) for sample in samples], 0)
     apart = np.where(np.abs(apart) * seeds <= noise[:, None], 0, apart)

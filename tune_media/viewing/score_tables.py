@@ -24,7 +24,7 @@ from tune_media.values import rates
 from tune_media.values.metric_names import RETURN_NAMES
 from tune_media.values.number import as_number
 from tune_media.values.secrets import error_text
-from tune_media.viewing.copies import COLUMNS, copies_of
+from tune_media.viewing.copies import COLUMNS, TapeEnds
 from tune_media.viewing.inference import Estimate, Lead, Sample, Scores, infer
 
 _COLUMNS = [*COLUMNS, "section", "recorder", "success", "late", "metrics"]
@@ -159,7 +159,7 @@ def _of_lines(trial: TrialFiles) -> _Reports:
                 if row["section"] == section and not row["late"]:
                     of_recorder[str(row["recorder"])].append(row)
             for recorder, rows in of_recorder.items():
-                copies = copies_of(trial, [line["path"] for line in by_step[step]], rows)
+                copies = TapeEnds(trial).copies([line["path"] for line in by_step[step]], rows)
                 found[section, recorder] = _Report(step, rows, copies)
             if of_recorder:
                 break

@@ -31,6 +31,7 @@ ERRS = (
 NOT_CLEARLY_WORSE = f"not {CLEARLY} worse"
 ONE_RUN_EACH = "one_run_each"
 _ONE_EPISODE = "one episode: the env ignores its seed"
+_FEW_SEEDS = 8  # after which it is said that all gave one episode
 _MOSTLY = 0.9  # so many of the episodes are different: nothing is said of copies
 _DOUBTS = {  # of one other, and of several
     CLOSE: ("Another one may be as good.", "{} others may be as good."),
@@ -176,6 +177,15 @@ def copied(seeds: int, episodes: int) -> str:
     if episodes >= _MOSTLY * seeds:
         return ""
     return f"{seeds} seeds, " + (f"{episodes} different episodes" if episodes > 1 else _ONE_EPISODE)
+
+
+def copied_at_first(seeds: int, episodes: int) -> str:
+    """Return the warning that the first seeds gave one episode, if enough of them did.
+
+    >>> copied_at_first(8, 1), copied_at_first(7, 1), copied_at_first(8, 2)
+    ('8 seeds, one episode: the env ignores its seed', '', '')
+    """
+    return copied(seeds, 1) if seeds >= _FEW_SEEDS and episodes == 1 else ""
 
 
 def replaced(episodes: int) -> str:
