@@ -53,7 +53,9 @@ def test_a_worse_policy_is_stopped_and_the_seeds_that_it_lost_are_named(policies
     found = tm.gate(policies[1], policies[0], seeds="0:200", output=str(tmp_path / "gate"), clips=3, **FUNCTIONS)
     (verdict,) = found.verdicts
     stand = verdict.standing
-    assert (found.verdict, found.exit_code) == ("worse", 1)
+    assert (found.verdict, found.exit_code, found.passed) == ("worse", 1, False)
+    with pytest.raises(TypeError, match=r"neither true nor false: read Gate\.passed"):
+        bool(found)
     assert stand.seeds < 200 and stand.high < -stand.margin
     played = list(in_order(range(200))[: stand.seeds])
     ours, theirs = (returns(found.path, role)[played] for role in ("base", "candidate"))
@@ -69,10 +71,10 @@ def test_a_worse_policy_is_stopped_and_the_seeds_that_it_lost_are_named(policies
 
 
 def test_an_equal_policy_passes(policies, tmp_path):
-    copy = shutil.copy(policies[1], tmp_path / "copy.json")
+    (copy := tmp_path / "copy.json").write_text('{"aim": 1.0}')  # other bytes, and the same policy
     given = {"margin": "20%", "output": str(tmp_path / "gate"), "clips": 0, **FUNCTIONS}
     found = tm.gate(policies[1], copy, **given)
-    assert (found.verdict, found.exit_code) == ("pass", 0)
+    assert (found.verdict, found.exit_code, found.passed) == ("pass", 0, True)
     assert found.verdicts[0].standing.difference == 0
     assert found.verdicts[0].lost == found.verdicts[0].won == ()
 
@@ -210,7 +212,10 @@ def test_it_says_what_to_expect_and_that_both_are_the_same(policies, tmp_path, c
             told.append(text)
 
     given = {"clips": 0, "output": str(tmp_path / "a"), "progress": Listens(), **FUNCTIONS}
-    found = tm.gate(policies[1], policies[1], at_least=20, seeds="0:100", **given)
+    with pytest.raises(ValueError, match="one and the same checkpoint, which passes whatever it does; name another"):
+        tm.gate(policies[1], policies[1], **given)
+    assert not (tmp_path / "a").exists()
+    found = tm.gate(policies[1], policies[1], at_least=20, seeds="0:100", allow_same=True, **given)
     assert told[0] == "A mean return of at least 20 takes 14 seeds or more."
     assert "the base and the candidate are one and the same checkpoint" in found.problems
 
@@ -367,7 +372,7 @@ def test_the_command_ends_with_the_verdict_and_writes_it_for_a_ci(policies, tmp_
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(("well", "exit_code"), [(0, 1), (1, 0)])
 def test_the_workflow_of_the_docs_lets_an_equal_policy_pass_and_stops_a_worse_one(
-    well, exit_code, policies, tmp_path, monkeypatch
+    well, exit_code, tmp_path, monkeypatch
 ):
     workflow = Path(__file__).parents[2] / "examples" / "policy_gate.yml"
     steps = yaml.safe_load(workflow.read_text())["jobs"]["gate"]["steps"]
@@ -380,8 +385,8 @@ def test_the_workflow_of_the_docs_lets_an_equal_policy_pass_and_stops_a_worse_on
 
     monkeypatch.chdir(tmp_path)
     Path("policies").mkdir()
-    for name, policy in (("in_use", policies[1]), ("new", policies[well])):
-        shutil.copy(policy, Path("policies", name))
+    for name, aims in (("in_use", 1), ("new", float(well))):  # an equal policy of other bytes
+        Path("policies", name).write_text(json.dumps({"aim": aims}))
     found = CliRunner().invoke(main, [*gate[1:], *COMMAND, "--clips", "1", "--workers", "0"])
     assert found.exit_code == exit_code, found.output
     verdict, folder = map(Path, steps[-1]["with"]["path"].split())
@@ -456,9 +461,12 @@ def test_evaluations_in_different_envs_are_an_error(policies, tmp_path, monkeypa
         ("plain", "other", "the env itself: the base plays in 'Edited', and the candidate in 'Other'"),
         ("swing", "car", "the env itself: "),
     ):
-        found = tm.gate(paths[base], paths[candidate], output=str(tmp_path / candidate), clips=0)
+        found = tm.gate(paths[base], paths[candidate], output=str(tmp_path / candidate), clips=0, allow_same=True)
         assert f"play in different envs; they differ in {told}" in str(found.verdicts[0].error)
-    same = tm.gate(paths["swing"], paths["swing"], output=str(tmp_path / "same"), clips=0).verdicts[0]
+    with pytest.raises(ValueError, match="one and the same checkpoint"):  # evaluations of it
+        tm.gate(paths["plain"], paths["swing"], output=str(tmp_path / "same"), clips=0)
+    given = {"output": str(tmp_path / "same"), "clips": 0, "allow_same": True}
+    same = tm.gate(paths["swing"], paths["swing"], **given).verdicts[0]
     assert same.verdict == "undecided" and "envs" not in str(same.notes)
 
 

@@ -159,6 +159,7 @@ def _sides(base: str | None, candidate: str | None) -> tuple[str, str]:
 @click.option("--clips", default=5, show_default=True, type=click.IntRange(0), help="Seeds of which clips are made.")
 @click.option("-o", "--output", metavar="FOLDER", help="For episodes and clips. Default: a new one in gates/.")
 @click.option("--anew", is_flag=True, help="Delete the gate that the folder holds first.")
+@click.option("--allow-same", is_flag=True, help="Both may be one checkpoint: such a gate passes for ever.")
 @click.option(
     "--timeout",
     default=600.0,

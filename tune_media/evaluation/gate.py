@@ -150,6 +150,14 @@ class Gate:
         return next(name for name in (ERROR, WORSE, UNDECIDED, PASS) if name in names)
 
     @property
+    def passed(self) -> bool:
+        """Whether the verdict is ``pass``."""
+        return self.verdict == PASS
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Gate is neither true nor false: read Gate.passed, Gate.verdict or Gate.exit_code.")
+
+    @property
     def exit_code(self) -> int:
         """0: pass, 1: worse, 2: error, 3: undecided."""
         return EXIT_CODES[self.verdict]
@@ -249,6 +257,7 @@ def gate(
     workers: int = 0,
     output: str | None = None,
     anew: bool = False,
+    allow_same: bool = False,
     clips: int = _CLIPS,
     video: VideoOptions | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
@@ -286,6 +295,8 @@ def gate(
         output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None: a new
             one, ``gates/<candidate>-<date>_<time>`` here.
         anew: Whether the folder may hold a gate, which is deleted first. False: that is an error.
+        allow_same: Whether both may be one checkpoint, by its content: such a gate passes for ever. False: that is an
+            error.
         clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
@@ -293,7 +304,8 @@ def gate(
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: An argument cannot work, both play in different envs, or the folder holds a gate.
+        ValueError: An argument cannot work, both are one checkpoint or play in different envs, or the folder holds a
+            gate.
         TypeError: An argument is of the wrong type.
         OSError: The storage does not answer.
 
@@ -321,13 +333,14 @@ def gate(
     request.check()
     progress = progress or GateProgress()
     progress.plays(*sides)
+    facts = {**request.facts(), **measure.facts()}
+    problems = request.problems(facts, allow_same=allow_same)
     with folder.held():
         folder.empty()
         progress.imports()
         request = replace(
             request, make=function_named("gate", "env", env), load=function_named("gate", "policy", policy)
         )
-        facts = {**request.facts(), **measure.facts()}
         folder.begin(facts)
         level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
         if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
@@ -336,9 +349,7 @@ def gate(
             player = _GatePlayer(request, measure, level, workers, clips, folder.place, renderer, progress)
             for condition in how.conditions:
                 player.play(condition)
-            problems = list(renderer.problems)
-        if len(sides) > 1 and facts["base"] == facts["candidate"]:
-            problems.insert(0, "the base and the candidate are one and the same checkpoint")
+            problems += renderer.problems
         names = ["", *map(str, policies)][-2:]
         judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
         folder.write(judged.facts())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,9 @@ from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
 from tune_media.evaluation.pairs import ROLES
 from tune_media.evaluation.request import EnvCondition, Request
-from tune_media.evaluation.sides import Side, check_same_env
+from tune_media.evaluation.sides import Side, are_same, check_same_env
 from tune_media.experiment.places import Folder
-from tune_media.values.problems import argument
+from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import name_digest
 
 _SEEDS = "0:200"
@@ -40,6 +40,16 @@ class GateRequest:
         is_given = self.request.env is not None
         for condition in conditions if self.request.policy is None else ():
             check_same_env(self.sides[0], self.sides[-1], dict(condition.overrides), is_given=is_given)
+
+    def problems(self, facts: Mapping[str, Any], *, allow_same: bool) -> list[str]:
+        """Return what ``facts`` say against the comparison; raise ValueError if both sides are one checkpoint."""
+        if len(self.sides) == 1 or not are_same(*(facts[role] for role in ROLES)):
+            return []
+        told = "the base and the candidate are one and the same checkpoint"
+        if not allow_same:
+            what_to_do = remedy("name another one, or pass " + argument("allow_same=True, or --allow-same") + ".")
+            raise ValueError(f"{told}, which passes whatever it does; " + what_to_do)
+        return [told]
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""

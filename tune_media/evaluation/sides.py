@@ -17,6 +17,7 @@ from tune_media.experiment.places import Folder
 from tune_media.experiment.trial_files import TrialFiles
 from tune_media.replay.recipe import LoadedRecipe
 from tune_media.storage import episode_files
+from tune_media.storage.filesystem import json_object
 from tune_media.values import checks
 from tune_media.values.foreign import shown, without_address
 from tune_media.values.number import counted
@@ -66,10 +67,22 @@ class Side:
         return StoredCheckpoint(self.trial.filesystem, self.trial.path, 0, iteration, iteration)
 
     def facts(self) -> dict[str, Any]:
-        """Return its identity as JSON: a content hash, equal for copies."""
+        """Return its identity as JSON: digests that are equal for copies; of an evaluation, of its episodes, too."""
         if self.checkpoint is not None:
             return {"checkpoint": self.checkpoint.digest()}
-        return {"episodes": content_digest(self.trial.filesystem, self.trial.path, (episode_files.FOLDER,))}
+        results = map(json_object, self.trial.result_lines())
+        played = next((result["digest"] for result in results if result.get("digest")), None)
+        episodes = content_digest(self.trial.filesystem, self.trial.path, (episode_files.FOLDER,))
+        return {"episodes": episodes, "checkpoint": played}
+
+
+def are_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Return whether the ``facts`` of two sides are of one policy.
+
+    >>> are_same({"checkpoint": "a"}, {"episodes": "b", "checkpoint": "a"}), are_same({"checkpoint": None}, {})
+    (True, False)
+    """
+    return any(ours[key] is not None and ours[key] == theirs.get(key) for key in ours)
 
 
 def check_same_env(base: Side, candidate: Side, overrides: Mapping[str, Any], *, is_given: bool) -> None:
