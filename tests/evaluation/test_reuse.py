@@ -212,3 +212,36 @@ def test_killed_while_all_is_played_anew_it_mixes_no_old_and_new_episodes(tmp_pa
     assert means(again) == [-1.5, -1.0]
     assert again.reused == (3 if number < 0 else 0)
     assert len(tm.load(found.path).episodes()) == 8
+
+
+def load_and_overwrite(path):
+    """Load a policy from a file, or from the only file of a folder, and write another one over it."""
+    file = Path(path) if Path(path).is_file() else next(Path(path).iterdir())
+    policy = aim.load_policy(file)
+    file.write_text(json.dumps({"aim": json.loads(file.read_text())["aim"] + 1}))
+    return policy
+
+
+def test_a_checkpoint_that_is_overwritten_while_it_is_played_is_of_two_policies(tmp_path):
+    given = {"policy": load_and_overwrite, "env": aim.make_env, "clips": None}
+    found = tm.evaluate(aim.saved(tmp_path, 1), seeds=2, **given)
+    assert found.checkpoints[0].error == jobs.OVERWRITTEN and found.best is None
+    aim.saved_sweep(tmp_path / "sweep", 0.5)  # loading may write into a folder: what is played later tells
+    played = tm.evaluate(tmp_path / "sweep", seeds=2, **given)
+    assert played.checkpoints[0].error is None
+    with pytest.raises(ValueError, match=f"cannot be continued from step 1 .*{jobs.OVERWRITTEN}"):
+        tm.fork(f"{played.path}:best", tmp_path / "sweep", at=1, times=2, clips=0, policy=load_and_overwrite)
+
+
+def test_a_folder_without_files_says_nothing_of_its_policy(tmp_path):
+    """The digest of nothing was one digest: any two such folders were one policy."""
+
+    def load(path):
+        return lambda observation: float(Path(path).name)
+
+    (folder := tmp_path / "0.5").mkdir()
+    given = {"policy": load, "env": aim.make_env, "clips": None, "seeds": 2}
+    assert [counts(tm.evaluate(folder, **given)) for _ in range(2)] == [(2, 0, 0), (2, 0, 2)]
+    (tmp_path / "0.25").mkdir()
+    given = {"policy": load, "env": aim.make_env, "clips": 0, "margin": 1.0, "output": str(tmp_path / "gate")}
+    assert tm.gate(folder, tmp_path / "0.25", **given).passed

@@ -67,10 +67,10 @@ class StoredCheckpoint:
         """Whether it has not been deleted."""
         return bool(self.filesystem.get_file_info(self.path).type != pyarrow.fs.FileType.NotFound)
 
-    def digest(self) -> str:
+    def digest(self) -> str | None:
         """Return a digest of the content that is needed to play: of a file, or of files in a folder. It reads them all.
 
-        A copy has the same one. What Python and evaluations write into a folder is left out.
+        A copy has the same one. What Python and evaluations write into a folder is left out. None: there is no file.
         """
         return content_digest(self.filesystem, self.path, _needed(self.filesystem, self.path))
 
@@ -174,8 +174,8 @@ def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpo
     return _placed(checkpoint, {}) if name or checkpoint.is_rllib else None
 
 
-def content_digest(filesystem: pyarrow.fs.FileSystem, path: str, parts: Sequence[str] = ("",)) -> str:
-    """Return a digest of a file, or of all files in some folders of a folder, and of their names in it."""
+def content_digest(filesystem: pyarrow.fs.FileSystem, path: str, parts: Sequence[str] = ("",)) -> str | None:
+    """Return a digest of a file, or of all files in some folders of a folder, with their names; None: there is none."""
     infos = [filesystem.get_file_info(path)]
     if not infos[0].is_file:
         folders = [posixpath.join(path, part).rstrip("/") for part in parts]
@@ -187,7 +187,7 @@ def content_digest(filesystem: pyarrow.fs.FileSystem, path: str, parts: Sequence
         with filesystem.open_input_stream(info.path) as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         whole.update(f"{info.path.removeprefix(path) if info.path != path else ''}\0{digest}\n".encode())
-    return whole.hexdigest()[:16]
+    return whole.hexdigest()[:16] if infos else None
 
 
 def _needed(filesystem: pyarrow.fs.FileSystem, path: str) -> tuple[str, ...]:

@@ -249,14 +249,14 @@ class _EvaluationPlayer:
 
     def discard_others(self, parts: Sequence[EvaluationPart], *, anew: bool = False) -> None:
         """Delete the episodes of checkpoints whose bytes are others now, or of all; those of a deleted one stay."""
-        digests: dict[str, str] = {}
+        digests: dict[str, str | None] = {}
         for part in parts:
             checkpoint = part.checkpoint
             if not part.rows() or not checkpoint.is_there:
                 continue
             if not anew and checkpoint.path not in digests:
                 digests[checkpoint.path] = checkpoint.digest()
-            if anew or part.digest != digests[checkpoint.path]:
+            if anew or part.digest is None or part.digest != digests[checkpoint.path]:
                 self.replaced += part.discard()
 
     def play_all(self, evaluation: Evaluation, parts: Sequence[EvaluationPart], *, has_followed: bool) -> None:

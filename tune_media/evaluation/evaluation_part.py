@@ -16,7 +16,7 @@ from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
-from tune_media.evaluation.jobs import Job, LoadPolicy, Played
+from tune_media.evaluation.jobs import OVERWRITTEN, Job, LoadPolicy, Played
 from tune_media.evaluation.request import ALL, EnvCondition, Request
 from tune_media.experiment import params as hyperparameters
 from tune_media.experiment.trial_files import TrialFiles
@@ -29,7 +29,6 @@ from tune_media.viewing import inference, wording
 from tune_media.viewing.copies import TapeEnds
 from tune_media.viewing.taped_episodes import TapedEpisode
 
-OVERWRITTEN = "the checkpoint was overwritten while it was played"
 _LACKS_CLIPS = "lacks_clips"  # in a result: the next evaluation of this name makes them
 
 

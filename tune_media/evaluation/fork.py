@@ -20,7 +20,7 @@ from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_part import EvaluationPart
-from tune_media.evaluation.jobs import LoadPolicy, Played, joined_batches, played, ray_started
+from tune_media.evaluation.jobs import OVERWRITTEN, LoadPolicy, Played, joined_batches, played, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side
@@ -396,13 +396,16 @@ class ForkPlayer:
         jobs = [job for number in numbers for job in part.jobs(0, (number,), settings, load_policy)]
         if not jobs:
             return
-        done = []
+        done, digests = [], {part.digest}
+        which = f"episode {episode.id} cannot be continued from step {request.at} by {request.side.name}: "
         with contextlib.closing(played(jobs, request.workers)) as batches:
             for batch in batches:
                 if batch.error is not None:
-                    which = f"episode {episode.id} cannot be continued from step {request.at} by {request.side.name}: "
                     raise ValueError(which + batch.error)
                 done.append(batch)
+                digests |= set() if batch.played_as is None else {batch.played_as.digest}
+        if len(digests - {None}) > 1:
+            raise ValueError(which + OVERWRITTEN)
         whole, noted = joined_batches(done), []
         for data in whole.episodes:
             record = dataclasses.replace(data.record, note=joined(self._note, data.record.note))

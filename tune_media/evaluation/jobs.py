@@ -25,6 +25,7 @@ from tune_media.values.secrets import error_text
 
 logger = logging.getLogger("tune_media")
 
+OVERWRITTEN = "the checkpoint was overwritten while it was played"
 SOONEST = 2.0  # seconds between two batches of the same checkpoint
 SHARE_OF_TIME = 0.05  # of what has passed, if that is more
 _MOST_SEEDS = 25  # of a task, so that an interruption costs little, and the last tasks end at about the same time
@@ -161,18 +162,21 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
     with contextlib.ExitStack() as stack:
         try:
             folder = copies.folder_of(job.checkpoint)
-            digest = StoredCheckpoint(pyarrow.fs.LocalFileSystem(), folder.as_posix(), 0).digest()
+            here = StoredCheckpoint(pyarrow.fs.LocalFileSystem(), folder.as_posix(), 0)
+            digest = here.digest()
             if job.load_policy is None:
                 from tune_media.rllib.checkpoint_player import player_of
 
                 player = player_of(folder, job.settings, job.seeds)
             else:
                 player = ForeignPolicyPlayer(job.load_policy, folder, job.settings)
+            stack.callback(player.close)
+            if folder.is_file() and here.digest() != digest:  # into a folder, loading may write
+                raise playing.CheckpointError(OVERWRITTEN)
         except (Exception, SystemExit) as error:
             logger.info("tune_media: %s cannot be played", job.checkpoint.path, exc_info=True)
             yield Played(job.part, error=_reason(error))
             return
-        stack.callback(player.close)
         error_of_episode, is_unclear = None, False
         for seed in job.seeds:
             try:
@@ -190,7 +194,7 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
         yield dataclasses.replace(_batch(job, player, digest, episodes, error_of_episode), is_unclear=is_unclear)
 
 
-def _batch(job: Job, player: Any, digest: str, episodes: list[EpisodeData], error: str | None = None) -> Played:
+def _batch(job: Job, player: Any, digest: str | None, episodes: list[EpisodeData], error: str | None = None) -> Played:
     """Return episodes that a player has played with the checkpoint that has this digest."""
     played_as = dataclasses.replace(player.played_as, digest=digest)
     return Played(job.part, episodes, player.recipes, played_as, error)
