@@ -11,7 +11,29 @@ from pathlib import Path
 from typing import Any
 
 
-def load(path: str) -> Callable[[Any], Any]:
+class Predicts:
+    """A model of Stable-Baselines3 or sb3-contrib as a policy; a recurrent one remembers the steps of an episode."""
+
+    def __init__(self, model: Any, path: str) -> None:
+        self._model, self._normalize = model, lambda observation: observation
+        if model._last_original_obs is not None:  # trained with VecNormalize
+            statistics = Path(path.replace("rl_model_", "rl_model_vecnormalize_")).with_suffix(".pkl")
+            if not statistics.exists():
+                raise FileNotFoundError(f"{path} was trained with VecNormalize, and there is no {statistics.name}")
+            self._normalize = pickle.loads(statistics.read_bytes()).normalize_obs
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last episode; tune_media calls this before each one."""
+        self._state = None  # of another model than a recurrent one it stays so
+
+    def __call__(self, observation: Any) -> Any:
+        """Return the action that the model takes for the best."""
+        action, self._state = self._model.predict(self._normalize(observation), self._state, deterministic=True)
+        return action
+
+
+def load(path: str) -> Predicts:
     """Load a PPO model of Stable-Baselines3, with the statistics of VecNormalize if it was trained with them.
 
     They are in the file that ``CheckpointCallback(save_vecnormalize=True)`` writes beside it: for
@@ -20,14 +42,14 @@ def load(path: str) -> Callable[[Any], Any]:
     """
     from stable_baselines3 import PPO
 
-    model = PPO.load(path, device="cpu")
-    if model._last_original_obs is None:  # trained without VecNormalize
-        return lambda observation: model.predict(observation, deterministic=True)[0]
-    statistics = Path(path.replace("rl_model_", "rl_model_vecnormalize_")).with_suffix(".pkl")
-    if not statistics.exists():
-        raise FileNotFoundError(f"{path} was trained with VecNormalize, and there is no {statistics.name}")
-    normalize = pickle.loads(statistics.read_bytes()).normalize_obs
-    return lambda observation: model.predict(normalize(observation), deterministic=True)[0]
+    return Predicts(PPO.load(path, device="cpu"), path)
+
+
+def load_recurrent(path: str) -> Predicts:
+    """Load a recurrent PPO model of sb3-contrib, as ``load`` does those of Stable-Baselines3."""
+    from sb3_contrib import RecurrentPPO
+
+    return Predicts(RecurrentPPO.load(path, device="cpu"), path)
 
 
 def load_torch(path: str) -> Callable[[Any], Any]:

@@ -21,6 +21,7 @@ IMPORTED_AS = {
     "msgpack-numpy": "msgpack_numpy",
     "stable-baselines3": "stable_baselines3",
     "rsl-rl-lib": "rsl_rl",
+    "sb3-contrib": "sb3_contrib",
     "trove-classifiers": "trove_classifiers",
 }
 OF_EXTRAS = {  # library: the extras that bring it; all other libraries come with the package itself

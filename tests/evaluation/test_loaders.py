@@ -4,11 +4,14 @@ import runpy
 from pathlib import Path
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import tune_media as tm
 
 pytestmark = pytest.mark.any_ray
+
+PENDULUM = "Pendulum-v1"  # its actions are floats, which show each state of a policy
 
 
 def make_env(config):
@@ -90,3 +93,41 @@ def test_a_torch_module_is_played(loaders, tmp_path):
         str(tmp_path / "*.pt"), policy=loaders["load_torch"], env=make_env, seeds=3, clips=None, checkpoint="all"
     )
     assert (found.checkpoints[0].training_iteration, found.checkpoints[0].episodes) == (10, 3)
+
+
+def test_a_recurrent_model_of_sb3_contrib_remembers_the_steps_of_one_episode(loaders, tmp_path):
+    contrib = pytest.importorskip("sb3_contrib")
+    model = contrib.RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=16, batch_size=16, device="cpu", seed=0)
+    model.learn(64).save(tmp_path / "rl_model_64_steps.zip")
+    found = tm.evaluate(
+        tmp_path / "rl_model_64_steps.zip", policy=loaders["load_recurrent"], env=make_env, seeds=4, clips=None
+    )
+    returns = []
+    for seed in range(4):
+        env, state, starts, total, over = make_env({}), None, np.ones(1), 0.0, False
+        observation, _ = env.reset(seed=seed)
+        while not over:
+            action, state = model.predict(observation, state=state, episode_start=starts, deterministic=True)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            starts, total, over = np.zeros(1), total + reward, terminated or truncated
+        returns.append(total)
+    assert found.catalog.episodes().sort_values("seed")["episode_return"].tolist() == returns
+    assert found.checkpoints[0].note is None
+
+
+def test_a_recurrent_model_that_is_never_reset_is_loaded_for_each_episode(loaders, tmp_path):
+    contrib = pytest.importorskip("sb3_contrib")
+    model = contrib.RecurrentPPO("MlpLstmPolicy", PENDULUM, n_steps=16, batch_size=16, device="cpu", seed=0)
+    model.learn(16).save(tmp_path / "rl_model_16_steps.zip")
+
+    def load(path):
+        policy = loaders["load_recurrent"](path)
+        return lambda observation: policy(observation)
+
+    given = {"env": lambda config: gym.make(PENDULUM), "seeds": 3, "clips": None}
+    told, silent = (
+        tm.evaluate(tmp_path / "rl_model_16_steps.zip", policy=one, name=name, **given)
+        for name, one in (("told", loaders["load_recurrent"]), ("silent", load))
+    )
+    assert "without reset(), it is loaded for each episode" in silent.checkpoints[0].note
+    assert silent.checkpoints[0].return_mean == told.checkpoints[0].return_mean

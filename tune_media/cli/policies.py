@@ -46,6 +46,7 @@ _plays_on_seeds = options(  # how policies are played, and in which envs
         type=click.Choice(["end", "once"]),
         help="Whether it counts at an episode's end, or after any step. Default: as in the training, or end.",
     ),
+    click.option("--stochastic", is_flag=True, help="Policies of --policy draw numbers of their own, on purpose."),
     _plays,
 )
 

@@ -19,7 +19,8 @@ from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
 from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, store_of
 from tune_media.evaluation.follow import Follower
-from tune_media.evaluation.jobs import Job, LoadPolicy, played
+from tune_media.evaluation.jobs import Job, played
+from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.request import ALL, LAST, EnvCondition, Request, check_name
 from tune_media.experiment import evaluations
 from tune_media.experiment.named import Named, named
@@ -58,6 +59,7 @@ def evaluate(
     env: Callable[[Any], Any] | str | None = None,
     env_config: Mapping[str, Any] | None = None,
     policy: LoadPolicy | str | None = None,
+    stochastic: bool = False,
     follow: bool = False,
     until_idle: float | None = None,
     workers: int = 0,
@@ -101,7 +103,9 @@ def evaluate(
         env_config: Keys of the ``env_config`` with other values. A list of values: one evaluation for each, and for
             each combination if there are several keys.
         policy: For checkpoints of other libraries: a function, or ``"module:function"``, that takes a checkpoint's
-            folder and returns a function from an observation to an action. It needs ``env``.
+            folder and returns a function from an observation to an action. It needs ``env``. ``reset()`` of what it
+            returns, or of the object whose method that is, is called before each episode.
+        stochastic: Whether policies of ``policy`` draw numbers of their own, on purpose. False: that is an error.
         follow: Whether to play all checkpoints of a running sweep, each as soon as it is written, until the sweep has
             ended. With ``policy``, the source may be a folder, or a pattern, of files that another program writes.
         until_idle: Seconds after which it ends if no checkpoint came. None: only when the sweep has ended.
@@ -160,9 +164,10 @@ def evaluate(
     evaluation = Evaluation(name, path, sources.folder.filesystem)
     progress = progress or Progress()
     progress.reads_checkpoints(sources.folder.path)
-    make, load_policy = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
+    make, load = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
+    loader = None if load is None else PolicyLoader(load, stochastic)
     with contextlib.closing(ClipRenderer(selectors, video)) as renderer:
-        player = _EvaluationPlayer(request, make, load_policy, success, workers, renderer, progress)
+        player = _EvaluationPlayer(request, make, loader, success, workers, renderer, progress)
         if follow:
             _note_request(evaluation, request)
             progress.follows(name, path)
@@ -238,7 +243,7 @@ class _EvaluationPlayer:
 
     request: Request
     make: Callable[[Any], Any] | None  # makes the envs
-    load_policy: LoadPolicy | None
+    loader: PolicyLoader | None
     success: Success | None
     workers: int
     renderer: ClipRenderer
@@ -278,23 +283,24 @@ class _EvaluationPlayer:
         finished: set[int] = set()
         for number, part in enumerate(parts):
             settings = request.settings(part.condition, self.make, self.success)
-            jobs += part.jobs(number, request.seeds, settings, self.load_policy)
+            jobs += part.jobs(number, request.seeds, settings, self.loader)
         left = {job.part: len(job.seeds) for job in jobs}
         for number, part in enumerate(parts):
             if number not in left:
                 self.progress.finished(part.line())
-        for batch in played(jobs, self.workers):
-            part = parts[batch.part]
-            part.add(batch)
-            self.own |= {episode.record.episode_id for episode in batch.episodes}
-            if batch.is_unclear and batch.error is not None:
-                raise ValueError(f"{part.trial.name}, {part.checkpoint.name}: " + batch.error)
-            self.progress.played(len(batch.episodes))
-            left[batch.part] -= len(batch.episodes)
-            self._warn_of_copies(part)
-            if batch.part not in finished and (batch.error is not None or not left[batch.part]):
-                finished.add(batch.part)
-                self.progress.finished(part.line())
+        with contextlib.closing(played(jobs, self.workers)) as batches:
+            for batch in batches:
+                part = parts[batch.part]
+                part.add(batch)
+                self.own |= {episode.record.episode_id for episode in batch.episodes}
+                if batch.ends_all and batch.error is not None:
+                    raise ValueError(f"{part.trial.name}, {part.checkpoint.name}: " + batch.error)
+                self.progress.played(len(batch.episodes))
+                left[batch.part] -= len(batch.episodes)
+                self._warn_of_copies(part)
+                if batch.part not in finished and (batch.error is not None or not left[batch.part]):
+                    finished.add(batch.part)
+                    self.progress.finished(part.line())
         for part in parts:
             if not part.missing(request.seeds):
                 part.finish(self.renderer)

@@ -16,7 +16,8 @@ from tune_media.evaluation.checkpoints import CheckpointSeries, StoredCheckpoint
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluated_trial import RECORDER, SECTION, EvaluatedTrial
 from tune_media.evaluation.evaluation import EvaluatedCheckpoint
-from tune_media.evaluation.jobs import OVERWRITTEN, Job, LoadPolicy, Played
+from tune_media.evaluation.jobs import OVERWRITTEN, Job, Played
+from tune_media.evaluation.memory import PolicyLoader
 from tune_media.evaluation.request import ALL, EnvCondition, Request
 from tune_media.experiment import params as hyperparameters
 from tune_media.experiment.trial_files import TrialFiles
@@ -66,11 +67,11 @@ class EvaluationPart:
         return count
 
     def jobs(
-        self, number: int, seeds: Sequence[int], settings: playing.PlayerSettings, load_policy: LoadPolicy | None
+        self, number: int, seeds: Sequence[int], settings: playing.PlayerSettings, loader: PolicyLoader | None
     ) -> list[Job]:
         """Return the job that plays the missing episodes of some seeds; nothing if none is missing."""
         missing = self.missing(seeds)
-        return [Job(number, self.checkpoint, settings, missing, load_policy)] if missing else []
+        return [Job(number, self.checkpoint, settings, missing, loader)] if missing else []
 
     @property
     def digest(self) -> str | None:

@@ -20,8 +20,9 @@ from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_part import EvaluationPart
-from tune_media.evaluation.jobs import OVERWRITTEN, LoadPolicy, Played, joined_batches, played, ray_started
+from tune_media.evaluation.jobs import OVERWRITTEN, Played, joined_batches, played, ray_started
 from tune_media.evaluation.measure import RETURN, SUCCESS
+from tune_media.evaluation.memory import LoadPolicy, Manner, PolicyLoader
 from tune_media.evaluation.request import HOW, EnvCondition, as_checkpoint, code_digest
 from tune_media.evaluation.sides import Side
 from tune_media.experiment import evaluations
@@ -392,8 +393,10 @@ class ForkPlayer:
         seed = abs(int(episode.row["seed"] or 0))
         point = ForkPoint(self._tape, request.at, self._recipe, (place["env_runner"], place["env_index"]), seed)
         settings = dataclasses.replace(request.settings, fork=point)
-        load_policy = None if request.side.is_rllib else request.load_policy
-        jobs = [job for number in numbers for job in part.jobs(0, (number,), settings, load_policy)]
+        load, loader = request.load_policy, None
+        if load is not None and not request.side.is_rllib:
+            loader = PolicyLoader(load, manner=Manner())  # each continuation is a job, and so loads its policy anew
+        jobs = [job for number in numbers for job in part.jobs(0, (number,), settings, loader)]
         if not jobs:
             return
         done, digests = [], {part.digest}

@@ -22,8 +22,8 @@ from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
 from tune_media.evaluation.gate_page import Compared, write_page
 from tune_media.evaluation.gate_request import GateRequest, default_seeds
-from tune_media.evaluation.jobs import LoadPolicy
 from tune_media.evaluation.measure import RETURN, Measure
+from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.pairs import ROLES, Pairs
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
@@ -252,6 +252,7 @@ def gate(
     env: Callable[[Any], Any] | str | None = None,
     env_config: Mapping[str, Any] | None = None,
     policy: LoadPolicy | str | None = None,
+    stochastic: bool = False,
     success: Success | None = None,
     success_when: str | None = None,
     workers: int = 0,
@@ -289,7 +290,7 @@ def gate(
             that is there, or 0 to 199.
         checkpoint: The checkpoint of a trial: ``"last"``, ``"best"``, or a number.
         explore: Whether policies explore. False, as they ship. None: as in the evaluations of the training.
-        connectors, env, policy, success, success_when: As of ``tune_media.evaluate``; the same for both.
+        connectors, env, policy, stochastic, success, success_when: As of ``tune_media.evaluate``; the same for both.
         env_config: Keys of the ``env_config`` with other values. A list of values: one verdict for each.
         workers: The number of Ray tasks at a time. 0: all is played in this process.
         output: The folder for the episodes, the clips, ``gate.json`` and ``index.html``, a page to mail. None: a new
@@ -338,9 +339,9 @@ def gate(
     with folder.held():
         folder.empty()
         progress.imports()
-        request = replace(
-            request, make=function_named("gate", "env", env), load=function_named("gate", "policy", policy)
-        )
+        load = function_named("gate", "policy", policy)
+        loaders = [None if side.is_rllib or load is None else PolicyLoader(load, stochastic) for side in sides]
+        request = replace(request, make=function_named("gate", "env", env), loaders=loaders)
         folder.begin(facts)
         level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
         if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
@@ -395,7 +396,7 @@ class _GatePlayer:
         trials = dict(zip(self.request.by_role, (posixpath.basename(part.store.folder) for part in parts), strict=True))
         for of_floor in pairs.standings:
             verdict = _verdict(condition.label, pairs, self.measure, of_floor)
-            notes = (*verdict.notes, *evaluated)
+            notes = (*verdict.notes, *self.request.notes, *evaluated)
             self.verdicts.append(replace(verdict, notes=notes, trials=trials, decisive=decisive))
             self.compared.append((pairs, parts))
             decisive = ()  # a floor besides a base: the clips are with the base

@@ -9,7 +9,8 @@ from typing import Any
 
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_part import EvaluationPart
-from tune_media.evaluation.jobs import Job, LoadPolicy, Played, played
+from tune_media.evaluation.jobs import Job, Played, played
+from tune_media.evaluation.memory import PROBED, PolicyLoader
 from tune_media.evaluation.pairs import ROLES
 from tune_media.evaluation.request import EnvCondition, Request
 from tune_media.evaluation.sides import Side, are_same, check_same_env
@@ -29,7 +30,7 @@ class GateRequest:
     request: Request
     success: Any
     make: Callable[[Any], Any] | None = None  # makes the env
-    load: LoadPolicy | None = None  # loads foreign policies
+    loaders: Sequence[PolicyLoader | None] = ()  # of each side; None: its policy is RLlib's
 
     def check(self) -> None:
         """Raise ValueError if the sides play in different envs, or if a change of the env is for an evaluation."""
@@ -65,6 +66,12 @@ class GateRequest:
         """The sides by what they are: ``base`` and ``candidate``; of one, ``candidate``."""
         return dict(zip(ROLES[-len(self.sides) :], self.sides, strict=True))
 
+    @property
+    def notes(self) -> list[str]:
+        """What to know of how the policies were told that an episode begins."""
+        loaders = zip(self.by_role, self.loaders, strict=True)
+        return [f"the {role}: {loader.note}" for role, loader in loaders if loader is not None and loader.note]
+
     def parts(self, condition: EnvCondition, place: Folder) -> list[EvaluationPart]:
         """Return the parts of both sides under a condition; episodes of an evaluation are copied to the folder."""
         parts = []
@@ -80,11 +87,12 @@ class GateRequest:
     ) -> Generator[Played, None, None]:
         """Yield the episodes of both, in turns, until the caller closes the generator."""
         seeds, settings = self.request.seeds, self.request.settings(condition, self.make, self.success)
-        loads = [None if side.is_rllib else self.load for side in self.sides]
         jobs: list[Job] = []
-        for start in (0, *range(1, len(seeds), CHUNK)):  # a side that cannot be played at all is known after one seed
+        for start in (0, *range(PROBED, len(seeds), CHUNK)):  # a side that cannot be played at all is known soon
             for number, part in enumerate(parts):
-                jobs += part.jobs(number, seeds[start : start + CHUNK if start else 1], settings, loads[number])
+                jobs += part.jobs(
+                    number, seeds[start : start + CHUNK if start else PROBED], settings, self.loaders[number]
+                )
         return played(jobs, workers)
 
 

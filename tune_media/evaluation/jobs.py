@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow.fs
 
 from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.foreign_policy import ForeignPolicyPlayer
+from tune_media.evaluation.memory import PROBED, Manner, PolicyLoader
 from tune_media.ray_compat import check_ray, start_ray
 from tune_media.replay import playing
 from tune_media.replay.player import ReplayDiffers
@@ -31,19 +33,25 @@ SHARE_OF_TIME = 0.05  # of what has passed, if that is more
 _MOST_SEEDS = 25  # of a task, so that an interruption costs little, and the last tasks end at about the same time
 
 
-LoadPolicy = Callable[[str], Callable[[Any], Any]]
-"""Loads the policy of a checkpoint's folder: a function of an observation that returns an action."""
-
-
 @dataclass(frozen=True)
 class Job:
-    """Episodes to play, for the part of an evaluation with this number; without ``load_policy`` by RLlib."""
+    """Episodes to play, for the part of an evaluation with this number; without ``loader`` by RLlib."""
 
     part: int
     checkpoint: StoredCheckpoint
     settings: playing.PlayerSettings
     seeds: tuple[int, ...]
-    load_policy: LoadPolicy | None = None
+    loader: PolicyLoader | None = None
+
+    @property
+    def manner(self) -> Manner | None:
+        """How its policy is told that an episode begins, if that is known."""
+        return None if self.loader is None else self.loader.manner
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it finds that out."""
+        return self.loader is not None and self.manner is None and len(self.seeds) > 1
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,8 @@ class Played:
     recipes: Mapping[str, bytes] = field(default_factory=dict)  # by hash
     played_as: playing.PlayedAs | None = None  # None if the policy could not be loaded
     error: str | None = None  # why no more were played
-    is_unclear: bool = False  # because the success of an episode is neither true nor false
+    ends_all: bool = False  # the error is one of the arguments, and not of this checkpoint alone
+    manner: Manner | None = None  # of the policy, if it is known
 
 
 def played(jobs: Sequence[Job], workers: int) -> Generator[Played, None, None]:
@@ -78,26 +87,36 @@ def _played_by_tasks(jobs: Sequence[Job], workers: int) -> Generator[Played, Non
     # few enough seeds for each task that all workers have something to do
     most = max(1, min(_MOST_SEEDS, -(-sum(len(job.seeds) for job in jobs) // workers)))
     waiting: list[Job] = []
-    for job in jobs:
-        starts = range(0, len(job.seeds), most)
-        waiting += [dataclasses.replace(job, seeds=job.seeds[start : start + most]) for start in starts]
-    waiting.reverse()
+    for number, job in enumerate(jobs):
+        is_first = job.is_probe and all(job.loader is not before.loader for before in jobs[:number])
+        starts = [0, *range(PROBED if is_first else most, len(job.seeds), most), len(job.seeds)]
+        waiting += [dataclasses.replace(job, seeds=job.seeds[slice(*ends)]) for ends in itertools.pairwise(starts)]
     with ray_started(workers):
         play = ray.remote(num_cpus=1, max_retries=1)(_whole)
         try:
             while waiting or running:
-                while waiting and len(running) < workers:
-                    job = waiting.pop()
+                while len(running) < workers and (place := _ready(waiting, running.values())) is not None:
+                    job = waiting.pop(place)
                     running[play.remote(job)] = job
                 (done, *_), _ = ray.wait(list(running), num_returns=1)
                 job = running.pop(done)
                 try:
-                    yield ray.get(done)
+                    whole = ray.get(done)
                 except ray.exceptions.RayError as error:
-                    yield Played(job.part, error=error_text(error))
+                    whole = Played(job.part, error=error_text(error))
+                if job.loader is not None and job.loader.manner is None:
+                    job.loader.manner = whole.manner
+                yield whole
         finally:  # also if the caller has enough, and closes the generator
             for task in running:
                 ray.cancel(task)
+
+
+def _ready(waiting: Sequence[Job], running: Iterable[Job]) -> int | None:
+    """Return the place of the first job that need not wait until a running one has found out its policy's manner."""
+    probed = [job.loader for job in running if job.is_probe]
+    jobs = enumerate(waiting)
+    return next((place for place, job in jobs if all(job.loader is not loader for loader in probed)), None)
 
 
 @contextlib.contextmanager
@@ -157,19 +176,22 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
     """Play a job, and yield its episodes every few seconds; the last batch has the error, if there was one."""
     began = time.monotonic()
     since = began
-    episodes: list[EpisodeData] = []
+    batch: list[EpisodeData] = []
+    episodes: Iterator[EpisodeData | None]
     player: Any
     with contextlib.ExitStack() as stack:
         try:
             folder = copies.folder_of(job.checkpoint)
             here = StoredCheckpoint(pyarrow.fs.LocalFileSystem(), folder.as_posix(), 0)
             digest = here.digest()
-            if job.load_policy is None:
+            if job.loader is None:
                 from tune_media.rllib.checkpoint_player import player_of
 
                 player = player_of(folder, job.settings, job.seeds)
+                episodes = map(player.play, job.seeds)
             else:
-                player = ForeignPolicyPlayer(job.load_policy, folder, job.settings)
+                player = ForeignPolicyPlayer(job.loader, folder, job.settings)
+                episodes = player.episodes(job.seeds)
             stack.callback(player.close)
             if folder.is_file() and here.digest() != digest:  # into a folder, loading may write
                 raise playing.CheckpointError(OVERWRITTEN)
@@ -177,27 +199,31 @@ def _batches(job: Job, copies: _Copies) -> Iterator[Played]:
             logger.info("tune_media: %s cannot be played", job.checkpoint.path, exc_info=True)
             yield Played(job.part, error=_reason(error))
             return
-        error_of_episode, is_unclear = None, False
-        for seed in job.seeds:
-            try:
-                episodes.append(player.play(seed))
-            except (Exception, SystemExit) as error:
-                logger.info("tune_media: an episode of %s failed", job.checkpoint.path, exc_info=True)
-                which = "" if job.settings.fork else f"seed {seed}: "  # of a fork, it is the number of a continuation
-                error_of_episode, is_unclear = which + _reason(error), isinstance(error, playing.UnclearSuccess)
-                break
-            now = time.monotonic()
-            if now - since > max(SOONEST, SHARE_OF_TIME * (now - began)):
-                since = now
-                yield _batch(job, player, digest, episodes)
-                episodes = []
-        yield dataclasses.replace(_batch(job, player, digest, episodes, error_of_episode), is_unclear=is_unclear)
+        failure, ends_all = None, False
+        try:
+            for episode in episodes:
+                batch += [] if episode is None else [episode]
+                now = time.monotonic()
+                if now - since > max(SOONEST, SHARE_OF_TIME * (now - began)):
+                    since = now
+                    yield _batch(job, player, digest, batch)  # also without an episode: it is a sign of life
+                    batch = []
+        except (Exception, SystemExit) as error:
+            logger.info("tune_media: an episode of %s failed", job.checkpoint.path, exc_info=True)
+            which = "" if job.settings.fork else f"seed {player.seed}: "  # of a fork, a continuation's number
+            failure, ends_all = which + _reason(error), isinstance(error, playing.UnclearSuccess)
+        if job.manner is not None:
+            if job.manner.error is not None:
+                failure, ends_all = job.manner.error, True
+            if job.manner.is_loaded_anew and folder.is_file() and here.digest() != digest:
+                batch, failure = [], OVERWRITTEN
+        yield dataclasses.replace(_batch(job, player, digest, batch, failure), ends_all=ends_all)
 
 
 def _batch(job: Job, player: Any, digest: str | None, episodes: list[EpisodeData], error: str | None = None) -> Played:
     """Return episodes that a player has played with the checkpoint that has this digest."""
     played_as = dataclasses.replace(player.played_as, digest=digest)
-    return Played(job.part, episodes, player.recipes, played_as, error)
+    return Played(job.part, episodes, player.recipes, played_as, error, manner=job.manner)
 
 
 def _reason(error: BaseException) -> str:

@@ -13,9 +13,12 @@ import numpy as np
 
 from tune_media.recording.success import Success, SuccessReader
 from tune_media.replay.prefix import ForkPoint, Prefix
+from tune_media.replay.tape import are_equal, checksum
+from tune_media.values.convert import as_array
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.medium import joined
 
+_TOLERANCE = 1e-4  # of actions that are floats, relative to the largest number of the action
 EVALUATED, TRAINED = CONNECTORS = ("evaluation", "training")  # the env runner whose connectors play
 
 
@@ -56,6 +59,49 @@ class PlayedAs:
             raise UnclearSuccess(success.unclear)
         early = success.early
         return self if early is None or early in (self.note or "") else replace(self, note=joined(self.note, early))
+
+
+class Trace:
+    """The checksums of the observations that a policy saw in an episode, and its actions."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[int, Any]] = []
+        self.error: str | None = None  # why it has not the whole episode
+
+    def watched(self, policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a policy that acts like this one, and notes each step."""
+
+        def act(observation: Any) -> Any:
+            seen = checksum(observation)  # before the policy changes it
+            action = policy(observation)
+            self._steps.append((seen, _copied(action)))
+            return action
+
+        return act
+
+    def compared(self, again: Trace) -> tuple[int | None, int | None]:
+        """Return the first step at which the action differs, or fails, after equal observations, or the observation.
+
+        Both are None if the traces are equal, or if almost equal actions may be why an observation differs.
+        """
+        if again.error is not None:
+            return len(again._steps), None
+        is_exact = True
+        for step, ((seen, action), (seen_again, other)) in enumerate(zip(self._steps, again._steps, strict=False)):
+            if seen != seen_again:
+                return None, step if is_exact else None
+            if not are_equal(action, other, _TOLERANCE):
+                return step, None
+            is_exact = is_exact and are_equal(action, other)
+        steps = {len(self._steps), len(again._steps)}
+        return None, min(steps) if is_exact and len(steps) > 1 else None
+
+
+def _copied(action: Any) -> Any:
+    """Return a copy of an action: dicts and lists of arrays."""
+    if isinstance(action, Mapping):
+        return {key: _copied(action[key]) for key in action}
+    return [_copied(part) for part in action] if isinstance(action, (tuple, list)) else np.array(as_array(action))
 
 
 @contextlib.contextmanager

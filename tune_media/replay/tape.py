@@ -134,16 +134,22 @@ class Actions:
         self.nbytes += len(content) + _OVERHEAD
 
 
-def are_equal(left: Any, right: Any) -> bool:
-    """Return whether two actions are equal, arrays and nested ones, too.
+def are_equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
+    """Return whether two actions are equal, arrays and nested ones, too; ``tolerance`` is of floats, to the largest.
 
     >>> are_equal({"a": np.zeros(2)}, {"a": [0, 0]}), are_equal((1, np.ones(2)), (1, np.zeros(2)))
     (True, False)
+    >>> are_equal((3, 1.0), (3, 1.00001), 1e-4), are_equal((3, 1.0), (4, 1.0), 1e-4)
+    (True, False)
     """
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(are_equal(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(are_equal(left[key], right[key], tolerance) for key in left)
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        return len(left) == len(right) and all(map(are_equal, left, right))
+        return len(left) == len(right) and all(are_equal(*pair, tolerance) for pair in zip(left, right, strict=True))
+    kinds = {np.asarray(action).dtype.kind for action in (left, right)} if tolerance else set()
+    if kinds & set("fc") and kinds <= set(NUMBERS + "c") and np.shape(left) == np.shape(right):
+        largest = np.abs(np.nan_to_num([left, right], posinf=0, neginf=0)).max(initial=0)
+        return bool(np.allclose(left, right, rtol=0, atol=tolerance * largest, equal_nan=True))
     return bool(np.array_equal(left, right))
 
 

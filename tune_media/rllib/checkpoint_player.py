@@ -68,6 +68,7 @@ class CheckpointPlayer:
         self._env_runner, self.played_as = env_runner, played_as
         self._recording = recordings_of(env_runner)[_NAME]
         self._prefix: Prefix | None = None
+        self.seed = 0  # of the episode that is played, or was last
         begin_round(env_runner, _NAME)
 
     @property
@@ -78,7 +79,7 @@ class CheckpointPlayer:
 
     def play(self, seed: int) -> EpisodeData:
         """Play the episode of a seed, or the continuation of this number."""
-        prefix = self._prefix
+        prefix, self.seed = self._prefix, seed
         if prefix is not None:
             prefix.number = seed
         seed_everything(seed if prefix is None else prefix.point.seed)
