@@ -21,6 +21,9 @@ from tune_media.evaluation.checkpoints import StoredCheckpoint
 from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation_table import remarks
 from tune_media.evaluation.gate import GateProgress
+from tune_media.storage.episode_files import RecorderEpisodes
+from tune_media.storage.trial_folder import TrialFolder
+from tune_media.values.episodes import EpisodeBatch, EpisodeData
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
 
@@ -61,6 +64,10 @@ def test_a_gate_of_a_file_that_is_overwritten_meanwhile_is_an_error(tmp_path, mo
     found = tm.gate(one, other, progress=Overwrites(other), **given)
     assert (found.verdict, found.exit_code) == ("error", 2)
     assert "the candidate cannot be played: the checkpoint was overwritten while it was played" in str(found.facts())
+
+
+COMMAND = ["--checkpoint", "all", "--seeds", "0:3", "--no-clips"]
+COMMAND += ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env"]
 
 
 def written(folder, *aims):
@@ -112,8 +119,7 @@ def test_a_file_that_is_overwritten_is_played_again_and_edited_code_if_all_is(tm
 
 
 def test_the_command_says_what_is_reused_and_which_is_the_best(tmp_path):
-    words = [written(tmp_path / "models", 0.5, 1.0), "--checkpoint", "all", "--seeds", "0:3", "--no-clips"]
-    words += ["--policy", f"{aim.__name__}:load_policy", "--env", f"{aim.__name__}:make_env"]
+    words = [written(tmp_path / "models", 0.5, 1.0), *COMMAND]
     told = [json.loads(split_runner().invoke(main, ["evaluate", *words, "--json"]).stdout) for _ in range(2)]
     assert [(one["played"], one["reused"], one["replaced"]) for one in told] == [(6, 0, 0), (0, 6, 0)]
     assert told[0]["checkpoints"][told[0]["best"]]["checkpoint"] == "aim_2.json"
@@ -245,3 +251,55 @@ def test_a_folder_without_files_says_nothing_of_its_policy(tmp_path):
     (tmp_path / "0.25").mkdir()
     given = {"policy": load, "env": aim.make_env, "clips": 0, "margin": 1.0, "output": str(tmp_path / "gate")}
     assert tm.gate(folder, tmp_path / "0.25", **given).passed
+
+
+def facts_of(evaluation):
+    return json.loads(Path(evaluation.path, "evaluation.json").read_text())
+
+
+def test_the_best_of_many_is_played_on_seeds_by_which_nothing_was_chosen(tmp_path):
+    """Its mean on the seeds by which it was chosen is too high, and nothing said so."""
+    pattern = written(tmp_path / "models", 0.5, 1.0, 0.75)
+    found = tm.evaluate(pattern, **BIASED)
+    assert "--fresh-seeds 40 plays it on others." in remarks(found)[-1]
+    tm.evaluate(pattern, **BIASED | {"seeds": [17]}, name="other")
+    found = tm.evaluate(pattern, **BIASED, fresh_seeds=5)
+    (row,) = found.fresh.checkpoints
+    assert (row.checkpoint, row.episodes) == ("aim_2.json", 5)
+    assert (counts(found), counts(found.fresh)) == ((0, 12, 0), (5, 0, 0))
+    assert (facts_of(found.fresh)["seeds"], facts_of(found.fresh)["fresh"]) == ([18, 19, 20, 21, 22], True)
+    own = found.fresh.catalog.episodes()
+    assert sorted(own["seed"]) == [18, 19, 20, 21, 22]
+    assert own["episode_return"].mean() == pytest.approx(row.return_mean)
+    assert any(line.startswith("On 5 fresh seeds, it has ") for line in remarks(found))
+    again = tm.evaluate(pattern, **BIASED, fresh_seeds=5)  # its own seeds are none that others have used
+    assert (again.fresh.path, counts(again.fresh)) == (found.fresh.path, (0, 5, 0))
+    assert "17 of 17 episodes are from" in remarks(again)[-1]
+    assert again.facts()["fresh"]["checkpoints"][0]["return_mean"] == row.return_mean
+    written(tmp_path / "models", 0.5, 1.0, 2.0)
+    other = tm.evaluate(pattern, **BIASED, fresh_seeds=5, anew=True)
+    assert (other.fresh.checkpoints[0].checkpoint, counts(other.fresh)) == ("aim_3.json", (5, 0, 0))
+    more = tm.evaluate(pattern, **BIASED, fresh_seeds=2)
+    assert facts_of(more.fresh)["seeds"] == [18, 19]
+    told = split_runner().invoke(main, ["evaluate", pattern, *COMMAND, "--fresh-seeds", "2", "--json"])
+    assert json.loads(told.stdout)["fresh"]["played"] == 2
+    assert "leave out --fresh-seeds" in command("evaluate", pattern, *COMMAND, "--fresh-seeds", 2, "--follow", code=2)
+
+
+def test_fresh_seeds_are_above_those_of_the_trials_recorder(tmp_path):
+    aim.saved_sweep(tmp_path / "sweep", 0.25)
+    trial = tmp_path / "sweep" / "trial_0.25"
+    record = tm.EpisodeRecord("e", 1.0, 3, seed=99)
+    part = RecorderEpisodes("evaluation", "episodes", EpisodeBatch((EpisodeData(record),)))
+    TrialFolder(pyarrow.fs.LocalFileSystem(), str(trial)).add_episodes(part, 1, 1, "a")
+    found = tm.evaluate(tmp_path / "sweep", **{**BIASED, "policy": aim.load_only_file}, fresh_seeds=2)
+    assert facts_of(found.fresh)["seeds"] == [100, 101]
+
+
+def test_the_best_that_was_deleted_is_not_played_on_fresh_seeds(tmp_path):
+    pattern = written(tmp_path / "models", 1.0, 0.5)
+    tm.evaluate(pattern, **BIASED)
+    (tmp_path / "models" / "aim_1.json").unlink()
+    found = tm.evaluate(pattern, **BIASED, fresh_seeds=2)
+    assert found.fresh is None
+    assert found.problems == ["aim_1.json of models was deleted: it cannot be played on fresh seeds"]

@@ -60,6 +60,7 @@ _plays_on_seeds = options(  # how policies are played, and in which envs
 @click.option("--follow", is_flag=True, help="Play all checkpoints of a running sweep as they come, until it ends.")
 @click.option("--until-idle", type=float, metavar="SECONDS", help="End if no checkpoint has come for so long.")
 @click.option("--anew", is_flag=True, help="Play all again, also what is stored.")
+@click.option("--fresh-seeds", default=0, metavar="N", type=click.IntRange(0), help="Play the best on N unused seeds.")
 @click.option("--name", help="Name of the evaluation. Default: one that follows from the options.")
 @click.option("--clips/--no-clips", default=True, help="Clips of the best, the worst and the median episode.")
 def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
@@ -102,8 +103,9 @@ def evaluate(experiment: str, clips: bool, **options: Any) -> Outcome:
     if len({row.trial for row in evaluation.checkpoints}) > 1:
         lines.append(in_lines(printable(evaluation.catalog.verdict.sentence)))
     lines.append(f"\nSee the episodes:\n\n    {watch}\n")
-    failed = sum(bool(row.error) for row in evaluation.checkpoints)
-    problem = f"{failed} of {len(evaluation.checkpoints)} checkpoints lack episodes." if failed else ""
+    rows = evaluation.played_checkpoints
+    failed = sum(bool(row.error) for row in rows)
+    problem = f"{failed} of {len(rows)} checkpoints lack episodes." if failed else ""
     return Outcome({"v": 2, **evaluation.facts()}, lines, problem=problem)  # 2: not_clearly_worse, why
 
 

@@ -19,9 +19,11 @@ from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.evaluation import Evaluation, Progress, compared
 from tune_media.evaluation.evaluation_part import EvaluationPart, parts_of, store_of
 from tune_media.evaluation.follow import Follower
+from tune_media.evaluation.fresh_seeds import FRESH
+from tune_media.evaluation.fresh_seeds import fresh_seeds as unused_seeds
 from tune_media.evaluation.jobs import Job, played
 from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
-from tune_media.evaluation.request import ALL, LAST, EnvCondition, Request, check_name
+from tune_media.evaluation.request import ALL, LAST, MAX_NAME, EnvCondition, Request, check_name
 from tune_media.experiment import evaluations
 from tune_media.experiment.named import Named, named
 from tune_media.experiment.trial_files import TrialFiles
@@ -32,8 +34,14 @@ from tune_media.values import checks, strict_json
 from tune_media.values.named_function import named_function
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, message_of, remedy
+from tune_media.values.safe_names import safe_name
 
 _VERSION = 1
+_WHY_NOT = {  # of arguments that do not go with ``follow``
+    "workers": "plays in this process",
+    "anew": "plays what is not there yet",
+    "fresh_seeds": "chooses none of the checkpoints",
+}
 _ANEW = "anew"  # in the facts, until all that is to be played anew has been discarded
 
 
@@ -70,6 +78,7 @@ def evaluate(
     progress: Progress | None = None,
     success: Success | None = None,
     anew: bool = False,
+    fresh_seeds: int = 0,
     success_when: str | None = None,
 ) -> Evaluation:
     """Play checkpoints, each on the same seeds, and file the episodes beside the trials.
@@ -121,6 +130,9 @@ def evaluate(
             ``info["is_success"]``.
         anew: Whether stored episodes are replaced in any case, also if only the code of a policy or of an env is
             another one, which cannot be seen. It does not go with ``follow``.
+        fresh_seeds: The number of seeds on which the best one is played again, above all that an evaluation of this
+            folder, or the recorder of its trial, has used: the best of many was chosen by ``seeds``, and its mean on
+            them is too high. It is an evaluation of its own, ``Evaluation.fresh``. It does not go with ``follow``.
         success_when: ``"end"``: the info of the last step decides; or ``"once"``: that of any step is enough. None: as
             the recorder of the training, or ``"end"``. If ``success`` is a function, nothing else can be passed.
 
@@ -148,7 +160,8 @@ def evaluate(
         },
     )
     checks.a_count("a number of Ray tasks", 0).check("evaluate(workers=...)", workers)
-    _check_following(follow, until_idle, checkpoint, workers, anew)
+    checks.a_count("a number of seeds", 0).check("evaluate(fresh_seeds=...)", fresh_seeds)
+    _check_following(follow, until_idle, checkpoint, {"workers": workers, "anew": anew, "fresh_seeds": fresh_seeds})
     which = ALL if follow else checkpoint
     request = Request.of(which, seeds, explore, connectors, env, policy, env_config, success, success_when)
     selectors = _selectors(clips, request)
@@ -167,7 +180,7 @@ def evaluate(
     make, load = function_named("evaluate", "env", env), function_named("evaluate", "policy", policy)
     loader = None if load is None else PolicyLoader(load, stochastic)
     with contextlib.closing(ClipRenderer(selectors, video)) as renderer:
-        player = _EvaluationPlayer(request, make, loader, success, workers, renderer, progress)
+        player = _EvaluationPlayer(request, make, loader, success, workers, renderer, progress, follow)
         if follow:
             _note_request(evaluation, request)
             progress.follows(name, path)
@@ -178,29 +191,51 @@ def evaluate(
             raise _no_checkpoint(place, sources.series, request.checkpoint)
         without = {series.trial.name for series in sources.series} - {part.trial.name for part in parts}
         evaluation.problems += [f"trial {name} has no checkpoint {request.checkpoint!r}" for name in sorted(without)]
-        if _note_request(evaluation, request, anew=anew) and not follow:
-            player.discard_others(parts, anew=True)
-            _note_discarded(evaluation)
-        player.play_all(evaluation, parts, has_followed=follow)
+        player.begin(evaluation, parts, anew=anew)
+        player.play_all(evaluation, parts)
+        _compare(evaluation, parts, request.success)
+        _play_fresh(evaluation, parts, player, fresh_seeds, anew=anew)
     evaluation.problems += renderer.problems
-    _compare(evaluation, parts, request.success)
     return evaluation
 
 
-def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, workers: int, anew: bool) -> None:
-    """Raise ValueError if an argument does not go with ``follow``."""
+def _play_fresh(
+    evaluation: Evaluation, parts: Sequence[EvaluationPart], player: _EvaluationPlayer, count: int, *, anew: bool
+) -> None:
+    """Play the best checkpoint on so many seeds by which it was not chosen, as another evaluation."""
+    best = evaluation.best
+    if not count or best is None:
+        return
+    part = next(part for part, row in zip(parts, evaluation.checkpoints, strict=True) if row is best)
+    if not part.checkpoint.is_there:
+        gone = f"{part.checkpoint.name} of {part.trial.name} was deleted"
+        evaluation.problems.append(f"{gone}: it cannot be played on fresh seeds")
+        return
+    name = safe_name(f"{evaluation.name}-{FRESH}-{count}", max_length=MAX_NAME)
+    fresh = Evaluation(name, posixpath.join(posixpath.dirname(evaluation.path), name), evaluation.filesystem)
+    seeds = unused_seeds(fresh, part.trial, count)
+    request = dataclasses.replace(player.request, seeds=seeds, conditions=(part.condition,), is_fresh=True)
+    store = store_of(part.trial, part.condition, name, fresh.path)
+    own = [EvaluationPart(part.trial, part.condition, part.checkpoint, store, part.params)]
+    player = dataclasses.replace(player, request=request, own=set(), replaced=0)
+    player.begin(fresh, own, anew=anew)
+    player.play_all(fresh, own)
+    _compare(fresh, own, request.success)
+    evaluation.fresh = fresh
+
+
+def _check_following(follow: bool, until_idle: float | None, checkpoint: Any, others: Mapping[str, Any]) -> None:
+    """Raise ValueError if an argument does not go with ``follow``, as the ``others`` do not."""
     if until_idle is not None and not follow:
         what_to_do = remedy("pass " + argument("follow=True, or --follow") + ".")
         raise ValueError(argument("evaluate(until_idle=...)") + " says when following ends: " + what_to_do)
     if follow and checkpoint not in (LAST, ALL):
         what_to_do = remedy("leave out " + argument("checkpoint=") + ".")
         raise ValueError(argument("evaluate(follow=True), or --follow") + ", plays all checkpoints: " + what_to_do)
-    if follow and workers:
-        what_to_do = remedy("leave out " + argument("workers=, or --workers") + ".")
-        raise ValueError(argument("evaluate(follow=True)") + " plays in this process: " + what_to_do)
-    if follow and anew:
-        what_to_do = remedy("leave out " + argument("anew=, or --anew") + ".")
-        raise ValueError(argument("evaluate(follow=True)") + " plays what is not there yet: " + what_to_do)
+    for name, value in others.items() if follow else ():
+        if value:
+            what_to_do = remedy("leave out " + argument(f"{name}=, or --{name.replace('_', '-')}") + ".")
+            raise ValueError(argument("evaluate(follow=True)") + f" {_WHY_NOT[name]}: " + what_to_do)
 
 
 def _selectors(clips: Any, request: Request) -> tuple[Selector, ...]:
@@ -248,6 +283,7 @@ class _EvaluationPlayer:
     workers: int
     renderer: ClipRenderer
     progress: Progress
+    follows: bool = False  # it has played all that came
     own: set[str] = field(default_factory=set)
     replaced: int = 0
     is_warned: bool = False  # that the first seeds gave one episode
@@ -264,11 +300,17 @@ class _EvaluationPlayer:
             if anew or part.digest is None or part.digest != digests[checkpoint.path]:
                 self.replaced += part.discard()
 
-    def play_all(self, evaluation: Evaluation, parts: Sequence[EvaluationPart], *, has_followed: bool) -> None:
-        """Play what is missing of all parts, and note how many episodes were there before, and since when."""
+    def begin(self, evaluation: Evaluation, parts: Sequence[EvaluationPart], *, anew: bool) -> None:
+        """Note what was asked for, and delete the episodes that are to be played again."""
+        if _note_request(evaluation, self.request, anew=anew) and not self.follows:
+            self.discard_others(parts, anew=True)
+            _note_discarded(evaluation)
         self.discard_others(parts)
+
+    def play_all(self, evaluation: Evaluation, parts: Sequence[EvaluationPart]) -> None:
+        """Play what is missing of all parts, and note how many episodes were there before, and since when."""
         missing = sum(len(part.missing(self.request.seeds)) for part in parts)
-        if missing or not has_followed:
+        if missing or not self.follows:
             self.progress.begin(evaluation.name, len(parts) * len(self.request.seeds), missing)
             self.play(parts)
         rows = [row for part in parts for row in part.rows()]

@@ -103,6 +103,7 @@ class Evaluation:
             checkpoints that were deleted since.
         reused_from: When the first and the last of these ended, Unix time in seconds; None: there are none.
         replaced: The number of stored episodes that were deleted: of other bytes, or because of ``anew``.
+        fresh: The evaluation of the best one on fresh seeds; None: it was not asked for.
 
     Example:
         ``evaluate("~/ray_results/my_sweep", seeds=40).to_pandas()``
@@ -117,6 +118,7 @@ class Evaluation:
     reused: int = 0
     reused_from: tuple[float, float] | None = None
     replaced: int = 0
+    fresh: Evaluation | None = None
 
     @property
     def best(self) -> EvaluatedCheckpoint | None:
@@ -128,6 +130,11 @@ class Evaluation:
         condition = evaluations.first_of([row.condition for row in self.checkpoints])
         rows = [row for row in self.checkpoints if row.condition == condition and math.isfinite(row.return_mean)]
         return max(rows, key=lambda row: row.return_mean, default=None)
+
+    @property
+    def played_checkpoints(self) -> list[EvaluatedCheckpoint]:
+        """The lines of the table, and that of the fresh seeds."""
+        return [*self.checkpoints, *(self.fresh.checkpoints if self.fresh else ())]
 
     @property
     def rivals(self) -> list[EvaluatedCheckpoint]:
@@ -160,7 +167,8 @@ class Evaluation:
 
         ``name``, ``path``, ``problems``, ``played``, ``reused`` and ``replaced`` (numbers of episodes), ``best`` (the
         place of the best in ``checkpoints``; None: there is none), ``is_clear`` (whether all others under its condition
-        are clearly worse; None: there are none), and ``checkpoints``, each with the columns of ``to_pandas``.
+        are clearly worse; None: there are none), ``fresh`` (the same of the evaluation on fresh seeds), and
+        ``checkpoints``, each with the columns of ``to_pandas``.
         """
         best = self.best
         return {
@@ -172,6 +180,7 @@ class Evaluation:
             "replaced": self.replaced,
             "best": next((number for number, row in enumerate(self.checkpoints) if row is best), None),
             "is_clear": self.is_clear,
+            "fresh": None if self.fresh is None else self.fresh.facts(),
             "checkpoints": self._lines(strict_json.told_apart),
         }
 

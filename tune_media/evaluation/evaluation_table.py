@@ -95,7 +95,7 @@ def remarks(evaluation: Evaluation) -> list[str]:
     if best is not None:
         lines += _about_best(best, evaluation)
     lines += _older(evaluation)
-    lines += [f"{row.trial}, {row.checkpoint}: {row.error}" for row in checkpoints if row.error]
+    lines += [f"{row.trial}, {row.checkpoint}: {row.error}" for row in evaluation.played_checkpoints if row.error]
     return [table.printable(line) for line in [*lines, *evaluation.problems]]
 
 
@@ -112,10 +112,13 @@ def _how_played(checkpoints: Sequence[EvaluatedCheckpoint]) -> Iterator[str]:
 
 def _older(evaluation: Evaluation) -> Iterator[str]:
     """Yield how many episodes were played before, and how many of those were replaced."""
-    if evaluation.reused_from is not None:
-        yield wording.reused(evaluation.reused, evaluation.played + evaluation.reused, evaluation.reused_from)
-    if evaluation.replaced:
-        yield wording.replaced(evaluation.replaced)
+    both = [evaluation, *([evaluation.fresh] if evaluation.fresh else [])]
+    reused, replaced = sum(one.reused for one in both), sum(one.replaced for one in both)
+    if reused:
+        times = [time for one in both if one.reused_from for time in one.reused_from]
+        yield wording.reused(reused, reused + sum(one.played for one in both), (min(times), max(times)))
+    if replaced:
+        yield wording.replaced(replaced)
 
 
 def _about_best(best: EvaluatedCheckpoint, evaluation: Evaluation) -> Iterator[str]:
@@ -125,6 +128,12 @@ def _about_best(best: EvaluatedCheckpoint, evaluation: Evaluation) -> Iterator[s
     if not math.isnan(best.success_rate):
         others = _success_of(best, evaluation.checkpoints)
         yield f"It succeeds in {_rate(best)} of its episodes (Wilson's interval){others}."
+    if evaluation.rivals:
+        what_to_do = "" if evaluation.fresh else " --fresh-seeds 40 plays it on others."
+        yield wording.chosen(1 + len(evaluation.rivals)) + what_to_do
+    for row in evaluation.fresh.checkpoints if evaluation.fresh else ():
+        rate = "" if math.isnan(row.success_rate) else f", success {_rate(row)}"
+        yield f"On {counted(row.episodes, 'fresh seed')}, it has {value_of(row)}{rate}."
 
 
 def _how_sure(others: Sequence[EvaluatedCheckpoint]) -> str:

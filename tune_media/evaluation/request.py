@@ -26,7 +26,7 @@ from tune_media.values.secrets import HIDDEN, without_secret
 LAST, BEST, ALL = WHICH = ("last", "best", "all")
 """The checkpoints of a trial that are evaluated; or a number, that of ``checkpoint_<number>``."""
 _MAX_LABEL = 60
-_MAX_NAME = 100
+MAX_NAME = 100
 HOW = {
     "explore": replace(checks.FLAG, or_none=True),
     "connectors": replace(checks.one_of(*playing.CONNECTORS), or_none=True),
@@ -69,6 +69,7 @@ class Request:
     policy: str | None = None  # the name of the function that loads policies; None: RLlib's
     conditions: tuple[EnvCondition, ...] = (EnvCondition(),)  # the changes of the env
     only: str | None = None  # the name of the only checkpoint that is played; None: ``checkpoint`` of each trial
+    is_fresh: bool = False  # whether nothing was chosen by these seeds
     success: str | None = None  # the value or function that says whether an episode succeeded; None: the training's
     success_when: str | None = None  # when that value counts; None: as in the training
 
@@ -121,7 +122,7 @@ class Request:
             "" if self.success is None else f"success-{name_digest(self.success)[:6]}",
             "" if self.success_when is None else f"success-{self.success_when}",
         ]
-        return safe_name("-".join(filter(None, parts)), max_length=_MAX_NAME)
+        return safe_name("-".join(filter(None, parts)), max_length=MAX_NAME)
 
     def settings(self, condition: EnvCondition, env: Any, success: Any) -> playing.PlayerSettings:
         """Return how a checkpoint is played under a condition, with the functions that are meant."""
@@ -138,6 +139,7 @@ class Request:
             "env": self.env,
             "policy": self.policy,
             **({} if self.only is None else {"only": self.only}),
+            **({"fresh": True} if self.is_fresh else {}),
             "success": self.success,
             "success_when": self.success_when,
         }

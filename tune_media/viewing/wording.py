@@ -188,6 +188,15 @@ def copied_at_first(seeds: int, episodes: int) -> str:
     return copied(seeds, 1) if seeds >= _FEW_SEEDS and episodes == 1 else ""
 
 
+def chosen(many: int) -> str:
+    """Return what the mean of the best of many is worth.
+
+    >>> chosen(20)
+    'The best of 20 was chosen by these seeds: its mean is too high.'
+    """
+    return f"The best of {many} was chosen by these seeds: its mean is too high."
+
+
 def replaced(episodes: int) -> str:
     """Return that stored episodes were not those of what is there now.
 
