@@ -26,8 +26,8 @@ def policy(tmp_path):
 
 
 def evaluated(policy, says, **options):
-    given = {"env_config": {"says": [says]}, "seeds": 12, "clips": None, **FUNCTIONS}
-    return tm.evaluate(policy, **given, **options)
+    given = {"env_config": {"says": [says]}, "seeds": 12, "clips": None, **FUNCTIONS, **options}
+    return tm.evaluate(policy, **given)
 
 
 def run(*words, code):
@@ -62,8 +62,10 @@ def test_an_evaluation_with_another_time_is_another_one(policy):
 
 
 def test_success_at_the_start_is_noted_once(policy):
-    (line,) = evaluated(policy, [True, False, False, False]).checkpoints
-    assert line.note.count("more than 1 of 100 episodes") == 1
+    evaluation = evaluated(policy, [True, False, False, False])
+    assert evaluation.checkpoints[0].note.count("more than 1 of 100 episodes") == 1
+    again = evaluated(policy, [True, False, False, False], anew=True)
+    assert again.checkpoints[0].note.count("more than 1 of 100 episodes") == 1
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0.5, "0.5"), (2, "2"), ("False", "'False'")])
@@ -82,8 +84,13 @@ def test_a_value_that_is_no_boolean_ends_both_commands_with_2(policy, tmp_path, 
 def test_a_gate_may_ask_for_success_at_any_time(policy, tmp_path):
     words = ["gate", policy, "--metric", "success", "--at-least", "0.5", "--clips", "0", "-o", tmp_path / "gate"]
     words += ["--env-config", "says=[false, false, true, false]", "--anew"]
-    assert run(*words, "--success-when", "once", code=0)["verdict"] == "pass"
-    assert run(*words, code=1)["verdict"] == "worse"
+    passed, failed = run(*words, "--success-when", "once", code=0), run(*words, code=1)
+    assert (passed["verdict"], failed["verdict"]) == ("pass", "worse")
+    both = "the candidate was a success once in 1 of its episodes, and at the end in 0"
+    assert [gate["conditions"][0]["notes"] for gate in (passed, failed)] == [[both]] * 2
+    words[-2] = "says=[true, true, true, true]"
+    (note,) = run(*words, code=0)["conditions"][0]["notes"]
+    assert note.startswith("of the candidate, success is true at the reset")
 
 
 def test_a_function_has_no_time(policy):

@@ -7,7 +7,7 @@ import posixpath
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -126,8 +126,8 @@ class EvaluationPart:
             success_rate=rate.get(SUCCESS_RATE, math.nan),
             success_low=rate.get(f"{SUCCESS_RATE}_low", math.nan),
             success_high=rate.get(f"{SUCCESS_RATE}_high", math.nan),
-            success_once_rate=self._share("success_once"),
-            success_at_end_rate=self._share("success_at_end"),
+            success_once_rate=self.share("success_once"),
+            success_at_end_rate=self.share("success_at_end"),
         )
 
     def add(self, played: Played) -> None:
@@ -136,6 +136,8 @@ class EvaluationPart:
         if now is not None and self.played_as is not None and self.digest not in (None, now.digest):
             self.error = self.error or OVERWRITTEN
             return
+        if now is not None and self.played_as is not None:  # what is odd about successes is not in each batch's note
+            now = replace(now, note=max(now.note or "", self.played_as.note or "", key=len) or None)
         self.error = played.error or self.error
         self.played_as = now or self.played_as
         if not played.episodes or now is None:
@@ -198,7 +200,7 @@ class EvaluationPart:
                 clip = clip.of_episode(clip.episode, notes.get(clip.episode.episode_id))
             self.store.add_clip(clip, SECTION, f"{RECORDER}/{name}", self.checkpoint.step, iteration)
 
-    def _share(self, name: str) -> float:
+    def share(self, name: str) -> float:
         """Return the share of true values in a column; NaN if none is known."""
         known = [row[name] for row in self.rows() if row[name] is not None]
         return sum(known) / len(known) if known else math.nan

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree import ElementTree
@@ -22,7 +22,7 @@ from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
 from tune_media.evaluation.gate_page import Compared, write_page
 from tune_media.evaluation.gate_request import GateRequest, default_seeds
-from tune_media.evaluation.measure import RETURN, Measure
+from tune_media.evaluation.measure import RETURN, SUCCESS, Measure
 from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.pairs import ROLES, Pairs
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
@@ -31,7 +31,7 @@ from tune_media.evaluation.sides import Side, evaluations_with
 from tune_media.experiment.named import named
 from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
-from tune_media.recording.success import Success
+from tune_media.recording.success import EARLY, Success
 from tune_media.selection import Selector
 from tune_media.values import checks
 from tune_media.values.episode_record import EpisodeRecord
@@ -394,9 +394,10 @@ class _GatePlayer:
                     is_warned = True
         decisive, evaluated = _decisive(pairs, parts, self.clips), evaluations_with(parts[-1], pairs.scores)
         trials = dict(zip(self.request.by_role, (posixpath.basename(part.store.folder) for part in parts), strict=True))
+        successes = list(_about_success(self.request.by_role, parts)) if self.measure.metric == SUCCESS else []
         for of_floor in pairs.standings:
             verdict = _verdict(condition.label, pairs, self.measure, of_floor)
-            notes = (*verdict.notes, *self.request.notes, *evaluated)
+            notes = (*verdict.notes, *successes, *self.request.notes, *evaluated)
             self.verdicts.append(replace(verdict, notes=notes, trials=trials, decisive=decisive))
             self.compared.append((pairs, parts))
             decisive = ()  # a floor besides a base: the clips are with the base
@@ -406,6 +407,16 @@ class _GatePlayer:
             if part.rows():
                 part.add_clips(self.renderer)
                 part.write_result()
+
+
+def _about_success(roles: Iterable[str], parts: Sequence[EvaluationPart]) -> Iterator[str]:
+    """Yield what a rate of successes does not say of the episodes of each side."""
+    for role, part in zip(roles, parts, strict=True):
+        once, at_end = part.share("success_once"), part.share("success_at_end")
+        if once > at_end:
+            yield f"the {role} was a success once in {once:.3g} of its episodes, and at the end in {at_end:.3g}"
+        if part.played_as is not None and EARLY in (part.played_as.note or ""):
+            yield f"of the {role}, {EARLY}"
 
 
 def sentence(verdict: GateVerdict, metric: str) -> str:

@@ -18,7 +18,7 @@ END, ONCE = WHEN = ("end", "once")
 _MAX_DEPTH = 5  # of the names in a message; an info may hold itself
 _UNKNOWN = "it is not known whether episodes succeeded"
 _SHARE_EARLY = 0.01  # of the episodes that may succeed before the policy can have done it
-_EARLY = "success is true at the reset or after the first step in more than 1 of 100 episodes"
+EARLY = "success is true at the reset or after the first step in more than 1 of 100 episodes"
 Success = str | Callable[[EpisodeRecord], Any]  # the name of a value in ``info``, or a function of the episode's record
 
 
@@ -138,8 +138,8 @@ class SuccessReader:
         self._number += 1
         self._number_early += is_early
         if self.early is None and is_early and self._number_early > max(1, _SHARE_EARLY * self._number):
-            self.early = _EARLY
-            self._problems.report(_EARLY, "success may say little of the policy")
+            self.early = EARLY
+            self._problems.report(EARLY, "success may say little of the policy")
 
 
 def in_info(info: Any, names: tuple[str, ...], *, of_agents: bool = False) -> bool | None:
