@@ -7,7 +7,7 @@ import posixpath
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -136,9 +136,8 @@ class EvaluationPart:
         if now is not None and self.played_as is not None and self.digest not in (None, now.digest):
             self.error = self.error or OVERWRITTEN
             return
-        if now is not None and self.played_as is not None:  # what is odd about successes is not in each batch's note
-            now = replace(now, note=max(now.note or "", self.played_as.note or "", key=len) or None)
         self.error = played.error or self.error
+        now = now and now.after(self.played_as)
         self.played_as = now or self.played_as
         if not played.episodes or now is None:
             return

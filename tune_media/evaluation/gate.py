@@ -31,7 +31,7 @@ from tune_media.evaluation.sides import Side, evaluations_with
 from tune_media.experiment.named import named
 from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
-from tune_media.recording.success import EARLY, Success
+from tune_media.recording.success import Success
 from tune_media.selection import Selector
 from tune_media.values import checks
 from tune_media.values.episode_record import EpisodeRecord
@@ -415,8 +415,8 @@ def _about_success(roles: Iterable[str], parts: Sequence[EvaluationPart]) -> Ite
         once, at_end = part.share("success_once"), part.share("success_at_end")
         if once > at_end:
             yield f"the {role} was a success once in {once:.3g} of its episodes, and at the end in {at_end:.3g}"
-        if part.played_as is not None and EARLY in (part.played_as.note or ""):
-            yield f"of the {role}, {EARLY}"
+        if part.played_as is not None and part.played_as.early:
+            yield f"of the {role}, {part.played_as.early}"
 
 
 def sentence(verdict: GateVerdict, metric: str) -> str:

@@ -19,6 +19,7 @@ class VectorStep:
         self._env, self._observations, self._infos, self._actions = env, observations, infos, actions
         self._each_observation: list[Any] | None = None
         self._each_action: list[Any] | None = None
+        self._few: Any = None  # the infos that ``few`` takes apart
 
     def observation(self, index: int) -> Any:
         """Return the observation of a sub-env."""
@@ -36,9 +37,12 @@ class VectorStep:
         """Return the info of a sub-env."""
         return nth_info(self._infos, index)
 
-    def has_any(self, names: Collection[str]) -> bool:
-        """Return whether an info may have a value with one of these names."""
-        return bool(names) and (not isinstance(self._infos, dict) or any(name in self._infos for name in names))
+    def few(self, index: int, names: Collection[str]) -> Any:
+        """Return the values with these names, of each call the same, of the info of a sub-env; or all of the info."""
+        if self._few is None:
+            is_whole, keys = not isinstance(self._infos, dict), (key for name in names for key in (name, f"_{name}"))
+            self._few = self._infos if is_whole else {key: self._infos[key] for key in keys if key in self._infos}
+        return nth_info(self._few, index) if self._few else None
 
     def final_observation(self, index: int) -> Any:
         """Return the last observation of an episode if its sub-env was reset in the same step; None if it is lost."""
@@ -63,8 +67,10 @@ def nth_info(infos: Any, index: int) -> Any:
         return infos[index]
     sub_info = {}
     for name, value in infos.items():
-        mask = infos.get(f"_{name}")
-        if str(name).startswith("_") or (mask is not None and not np.all(as_array(mask[index]))):
+        if str(name).startswith("_"):
+            continue
+        is_there = True if (mask := infos.get(f"_{name}")) is None else mask[index]
+        if not (is_there if isinstance(is_there, (bool, np.bool_)) else np.all(as_array(is_there))):
             continue
         if isinstance(value, dict):
             sub_info[name] = nth_info(value, index)

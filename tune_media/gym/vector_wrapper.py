@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -134,19 +134,23 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
 
     def _start(self, index: int, now: VectorStep, seed: int | None = None) -> None:
         looks = self._recording.recorder.looks_at_steps
-        info = self._info(now, index, final=False) if self._tell_success else None
+        info = self._info(now, index, only=self._tell_success) if self._tell_success else None
         self._recording.start(index, seed, now.observation(index) if looks else None, info)
 
     def _record(self, index: int, reward: Reward, now: VectorStep, looks_at_info: bool, *, final: bool = False) -> None:
         """Record a step; the last one of an episode if the sub-env has already been reset."""
         looks = self._recording.recorder.looks_at_steps
-        needs_info = looks_at_info or (now.has_any(self._tell_success) and self._recording.reads_success(index))
+        info = None
+        if looks_at_info:
+            info = self._info(now, index, final=final)
+        elif self._tell_success and self._recording.reads_success(index):
+            info = self._info(now, index, only=self._tell_success)
         seen = now.final_observation if final else now.observation
         self._recording.step(
             index,
             reward,
             now.action(index) if looks else None,
-            self._info(now, index, final=final) if needs_info else None,
+            info,
             observation=seen(index) if looks else None,
             picture=not final,
         )
@@ -173,10 +177,10 @@ class RecordVectorEpisodes(RecordingWrapper, gym.vector.VectorWrapper):
             return True
         return not _CONVENTION.isdisjoint(infos)
 
-    def _info(self, now: VectorStep, index: int, *, final: bool) -> Any:
+    def _info(self, now: VectorStep, index: int, *, final: bool = False, only: Collection[str] = ()) -> Any:
         """Return the info of one sub-env. If it cannot be taken apart, that is a warning; the user's loop continues."""
         try:
-            return now.final_info(index) if final else now.info(index)
+            return now.few(index, only) if only else now.final_info(index) if final else now.info(index)
         except Exception as error:
             if self._recording.recorder.plan.strict:
                 raise

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_media.recording.success import Success, SuccessReader
+from tune_media.recording.success import EARLY, Success, SuccessReader
 from tune_media.replay.prefix import ForkPoint, Prefix
 from tune_media.replay.tape import are_equal, checksum
 from tune_media.values.convert import as_array
@@ -57,8 +57,16 @@ class PlayedAs:
         """Return it with what is odd about successes. Raises UnclearSuccess."""
         if success.unclear is not None:
             raise UnclearSuccess(success.unclear)
-        early = success.early
-        return self if early is None or early in (self.note or "") else replace(self, note=joined(self.note, early))
+        return self if success.early is None or self.early else replace(self, note=joined(self.note, success.early))
+
+    @property
+    def early(self) -> str | None:
+        """That episodes were a success at their start, if they were."""
+        return EARLY if EARLY in (self.note or "") else None
+
+    def after(self, before: PlayedAs | None) -> PlayedAs:
+        """Return it with the note of earlier episodes of the same checkpoint, if that says more."""
+        return self if before is None or self.early else replace(self, note=before.note or self.note)
 
 
 class Trace:
