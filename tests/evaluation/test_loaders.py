@@ -112,7 +112,7 @@ def test_a_recurrent_model_of_sb3_contrib_remembers_the_steps_of_one_episode(loa
             starts, total, over = np.zeros(1), total + reward, terminated or truncated
         returns.append(total)
     assert found.catalog.episodes().sort_values("seed")["episode_return"].tolist() == returns
-    assert found.checkpoints[0].note is None
+    assert found.checkpoints[0].note == "Predicts.reset() of the policy is called before each episode"
 
 
 def test_a_recurrent_model_that_is_never_reset_is_loaded_for_each_episode(loaders, tmp_path):

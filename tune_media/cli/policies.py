@@ -169,7 +169,7 @@ def _sides(base: str | None, candidate: str | None) -> tuple[str, str]:
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="Of one episode, or of loading a policy; if it takes longer, it hangs.",
+    help="Of one episode, with the loading of its policy; if it takes longer, it hangs.",
 )
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
 def gate(base: str | None, candidate: str | None, junit: str | None, **options: Any) -> Outcome:

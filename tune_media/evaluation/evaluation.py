@@ -34,8 +34,8 @@ class EvaluatedCheckpoint:
         return_low, return_high: The 95 % interval of the mean, Student's t over the episodes, copies once.
         explored: Whether the policy explored. None: no episode was played.
         connectors: Whose connectors were used: ``evaluation`` or ``training``. None: the policy has none of RLlib's.
-        note: Why the trial's own numbers, or the policy as it was trained, may differ, or that episodes are copies; or
-            None.
+        note: Why the trial's own numbers, or the policy as it was trained, may differ, how a policy is told that an
+            episode begins, or that episodes are copies; or None.
         error: Why episodes are missing, or None.
         params: The hyperparameters of the trial that differ between the evaluated trials.
         behind: How much lower its mean return is than that of the best checkpoint under the same condition, on the

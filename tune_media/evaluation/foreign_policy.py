@@ -61,7 +61,8 @@ class ForeignPolicyPlayer:
     def episodes(self, seeds: Sequence[int]) -> Iterator[EpisodeData | None]:
         """Yield the episode of each seed; None if an episode has been played that only shows the manner."""
         if self._loader.manner is None and self._reset is not None:
-            self._loader.manner = Manner()
+            self._loader.manner = Manner(note=self._note)
+            self.played_as = replace(self.played_as, note=self._note)
         if self._loader.manner is None and len(seeds) > 1:  # one episode needs to know of no other
             first, second, *seeds = seeds
             yield from self._probed(first, second)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,21 +45,19 @@ class PolicyLoader:
 
 
 def reset_of(policy: Any) -> tuple[Callable[[], Any] | None, str | None]:
-    """Return the ``reset`` of a policy, or of the object whose method it is, or None and why it is not called."""
+    """Return the ``reset`` of a policy, or of the object whose method it is, if it is called, and a note on it."""
     resets = [getattr(owner, "reset", None) for owner in (policy, getattr(policy, "__self__", None))]
     reset = next(filter(callable, resets), None)
     if reset is None:
         return None, None
-    try:
+    name = getattr(reset, "__qualname__", type(reset).__name__)
+    with contextlib.suppress(ValueError):  # of a function in C: what it takes is not known
         signature = inspect.signature(reset)
-    except ValueError:  # of a function in C: it is not known
-        return reset, None
-    try:
-        signature.bind()
-    except TypeError:
-        name = getattr(reset, "__qualname__", type(reset).__name__)
-        return None, f"{name}{signature} of the policy takes arguments, so it is not called before each episode"
-    return reset, None
+        try:
+            signature.bind()
+        except TypeError:
+            return None, f"{name}{signature} of the policy takes arguments, so it is not called before each episode"
+    return reset, f"{name}() of the policy is called before each episode"
 
 
 def manner_of(loader: PolicyLoader, seed: int, traces: Sequence[playing.Trace], note: str | None) -> Manner:
@@ -76,7 +75,11 @@ def manner_of(loader: PolicyLoader, seed: int, traces: Sequence[playing.Trace], 
         differs = f"the env gave another observation {again} {observations[-1]}"
         notes.append(f"{differs}, so it is not known whether the policy remembers earlier episodes")
     if len(actions) > 1 and actions[1] is not None and not loader.is_stochastic:
-        draws = f"the policy draws numbers of its own: loaded anew, it acts otherwise {again} {actions[1]}. "
-        seeded = "Draw them from random, numpy.random or torch, which are seeded for each episode, or pass "
-        error = draws + remedy(seeded + argument("stochastic=True, or --stochastic"))
+        draws = "the policy draws numbers of its own, or its loader returns the same one again: loaded anew, it acted"
+        seeded = (
+            "Give it a reset(), draw from random, numpy.random or torch, which are seeded for each episode, or pass "
+        )
+        error = f"{draws} otherwise {again} {actions[1]}. " + remedy(
+            seeded + argument("stochastic=True, or --stochastic")
+        )
     return Manner(actions[0] is not None, joined(*notes), error)
