@@ -18,7 +18,6 @@ from packaging.requirements import Requirement
 
 import tune_media as tm
 from tests.support import aim
-from tests.support.browser import served, viewer_page
 from tests.support.commands import split_runner
 from tests.support.experiment import media_files
 from tests.support.recorded import make_trial
@@ -483,17 +482,6 @@ class Other(gym.Env):
 
 def interrupted(*args, **options):
     raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_the_page_of_a_gate_says_its_verdict(browser, policies, tmp_path):
-    found = tm.gate(policies[1], policies[0], output=str(tmp_path / "gate"), clips=1, **FUNCTIONS)
-    with served("watch", tmp_path / "gate", tmp_path) as url, viewer_page(browser, "watch") as viewer:
-        viewer.open(url)
-        viewer.wait("document.querySelector('.verdict')")
-        assert viewer.all(".verdict") == [f"WORSE {sentence(found.verdicts[0], 'return')}"]
-        assert viewer.axe_violations() == {}
-        assert viewer.errors == []
 
 
 def test_how_an_env_is_rendered_makes_it_no_other_env(tmp_path):

@@ -1,47 +1,21 @@
-"""The seeds on which two policies differ most, and both clips, cut around the first step at which they differ."""
+"""The seeds on which two policies differ most, and the first step at which they do."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from tune_media.encoding.decode import decode_video
-from tune_media.encoding.encoder import encode_video
-from tune_media.encoding.picture_files import jpeg_from_frame
 from tune_media.replay.tape import Tape, are_equal
-from tune_media.storage.index_lines import Line
 from tune_media.values.secrets import error_text
-from tune_media.viewing.single_page import data_uri
 from tune_media.viewing.taped_episodes import TapedEpisode
 
 logger = logging.getLogger("tune_media")
 
-_BEFORE = 1.0  # seconds of the clip before the first difference, and after the end of the shorter episode
-_MOST_FRAMES = 300
-_HEIGHT = 320  # pixels, at most
 _ROUNDING = 1e-6  # of the largest value of an action's element: steps.js has it, too
-
-
-@dataclass(frozen=True)
-class CutClip:
-    """A part of a clip."""
-
-    src: str  # the clip as a data URI
-    start: str  # its first frame as a data URI, shown until the clip plays
-    end: str  # its last frame as a data URI, for print
-    first: int  # the step that its first frame shows
-    last: int  # the step that its last frame shows
-    stride: int  # the number of steps between two frames
-    frames: int
-    fps: float
-    length: int  # the number of steps of the whole episode
 
 
 def decisive_seeds(scores: Mapping[int, tuple[float, float]]) -> list[int]:
@@ -54,14 +28,6 @@ def decisive_seeds(scores: Mapping[int, tuple[float, float]]) -> list[int]:
     return sorted(differing, key=lambda seed: -abs(scores[seed][1] - scores[seed][0]))
 
 
-@dataclass(frozen=True)
-class DecisiveSeed:
-    """What the base and the candidate did on a seed."""
-
-    differs_at: int | None  # the first step at which the actions, or what the env returned, differ; None: not known
-    clips: tuple[CutClip | None, CutClip | None]  # None: there is none
-
-
 def differs_at(*episodes: TapedEpisode | None) -> int | None:
     """Return the first step at which two episodes differ; None if there are not two, or a tape cannot be read."""
     try:
@@ -70,18 +36,6 @@ def differs_at(*episodes: TapedEpisode | None) -> int | None:
         logger.warning("tune_media: where two episodes begin to differ is not known: %s", error_text(error))
         return None
     return first_difference(*tapes) if len(tapes) == 2 else None
-
-
-def decisive(base: TapedEpisode | None, candidate: TapedEpisode | None) -> DecisiveSeed:
-    """Return both stored clips of a seed; an episode without a tape is None. Raises OSError, ValueError."""
-    both, differs = (base, candidate), differs_at(base, candidate)
-    lines = [None if episode is None else _line(episode) for episode in both]
-    shorter = min((line["frames"] for line in lines if line is not None), default=0)
-    ours, theirs = (
-        None if episode is None or line is None else _cut(episode, line, differs or 0, shorter)
-        for episode, line in zip(both, lines, strict=True)
-    )
-    return DecisiveSeed(differs, (ours, theirs))
 
 
 def first_difference(ours: Tape, theirs: Tape) -> int:
@@ -108,34 +62,3 @@ def _differ(ours: Sequence[Any], theirs: Sequence[Any]) -> list[bool]:
     most = _ROUNDING * np.nan_to_num(np.abs(numbers), posinf=0).max(axis=(0, 1))
     alike = np.isclose(numbers[0], numbers[1], rtol=0, atol=most, equal_nan=True)
     return [not one for one in alike.all(axis=1)]
-
-
-def _line(episode: TapedEpisode) -> Line | None:
-    """Return the index line of an episode's clip; of several views, the last."""
-    path = episode.trial.clip_of(episode.id)
-    return None if path is None else episode.trial.line(path)
-
-
-def _cut(episode: TapedEpisode, line: Line, differs_at: int, shorter: int) -> CutClip:
-    """Cut a clip: from a second before the first step that differs to a second after the frames of the shorter one."""
-    fps, stride = float(line["fps"]), line.get("frame_stride") or 1
-    margin, length = round(_BEFORE * fps), int(episode.row["episode_length"])
-    start = max(0, min(differs_at // stride, line["frames"] - 1) - margin)
-    stop = min(line["frames"], max(start, shorter) + margin)
-    every = -(-(stop - start) // _MOST_FRAMES)
-    frames = islice(decode_video(episode.trial.read_media(line["path"])), start, stop)
-    made = encode_video(frames, fps, every=every, height=min(_HEIGHT, line["height"] // 2 * 2))
-    shown = decode_video(made.data)
-    begin = next(shown)
-    (end,) = deque(shown, maxlen=1) or (begin,)
-    return CutClip(
-        data_uri(made.data, "clip.mp4"),
-        data_uri(jpeg_from_frame(begin), "start.jpg"),
-        data_uri(jpeg_from_frame(end), "end.jpg"),
-        start * stride,
-        min((stop - 1) * stride, length),
-        stride * every,
-        made.frames,
-        made.fps,
-        length,
-    )

@@ -20,7 +20,6 @@ from tune_media.evaluation.decisive import differs_at
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
-from tune_media.evaluation.gate_page import Compared, write_page
 from tune_media.evaluation.gate_request import GateRequest, default_seeds
 from tune_media.evaluation.measure import RETURN, SUCCESS, Measure
 from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
@@ -33,18 +32,22 @@ from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
 from tune_media.recording.success import Success
 from tune_media.selection import Selector
+from tune_media.storage.filesystem import write_atomically
 from tune_media.values import checks
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import argument, remedy
-from tune_media.viewing import inference, wording
+from tune_media.values.secrets import error_text, redacted
+from tune_media.viewing import inference, single_page, wording
+from tune_media.viewing.gallery import human_size
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
 _MANY = 100_000  # seeds
 _CLIPS = 5
 _LISTED = 100  # seeds
+_BESIDE = "the clips are too large for one file ({size}), and lie beside {page}: mail the folder, or make fewer clips"
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class GateVerdict:
     played: str = ""
     trials: Mapping[str, str] = field(default_factory=dict)
     scores: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    decisive: tuple[Mapping[str, int | None], ...] = ()
+    decisive: tuple[Mapping[str, Any], ...] = ()
     copies: int = 0
 
     def facts(self) -> dict[str, Any]:
@@ -353,13 +356,31 @@ def gate(
             problems += renderer.problems
         names = ["", *map(str, policies)][-2:]
         judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
-        folder.write(judged.facts())
-        problem = write_page(folder.place, facts, judged.facts(), player.compared, clips)
-        if problem is None:
-            return replace(judged, page=posixpath.join(folder.place.path, PAGE))
-        judged = replace(judged, problems=[*judged.problems, problem])
+        return _with_page(judged, folder)
+
+
+def _with_page(judged: Gate, folder: GateFolder) -> Gate:
+    """Write ``gate.json`` and the page, and return the gate with both, or with why there is no page."""
+    folder.write(judged.facts())
+    place = folder.place
+    path = posixpath.join(place.path, PAGE)
+    try:
+        gallery = single_page.gallery_of(
+            place, {seed["seed"] for verdict in judged.verdicts for seed in verdict.decisive}
+        )
+        if gallery.nbytes > single_page.MOST:
+            size = human_size(gallery.nbytes)
+            judged = replace(judged, problems=[*judged.problems, _BESIDE.format(page=PAGE, size=size)])
+            folder.write(judged.facts())
+        sides = filter(None, (judged.candidate, judged.base))
+        names = " against ".join(posixpath.basename(redacted(side).rstrip("/")) for side in sides)
+        content = single_page.single_page(gallery, f"{judged.verdict.upper()}: {names}")
+        write_atomically(place.filesystem, path, content.encode("utf-8", "replace"))
+    except Exception as error:  # of a file, or of a clip: the verdict stays
+        judged = replace(judged, problems=[*judged.problems, f"no {PAGE}: {error_text(error)}"])
         folder.write(judged.facts())
         return judged
+    return replace(judged, page=path)
 
 
 @dataclass(frozen=True)
@@ -375,7 +396,6 @@ class _GatePlayer:
     renderer: ClipRenderer
     progress: GateProgress
     verdicts: list[GateVerdict] = field(default_factory=list)
-    compared: list[Compared] = field(default_factory=list)  # what each verdict is of
 
     def play(self, condition: EnvCondition) -> None:
         """Play both sides under a condition until it is decided, and add its verdicts."""
@@ -399,7 +419,6 @@ class _GatePlayer:
             verdict = _verdict(condition.label, pairs, self.measure, of_floor)
             notes = (*verdict.notes, *successes, *self.request.notes, *evaluated)
             self.verdicts.append(replace(verdict, notes=notes, trials=trials, decisive=decisive))
-            self.compared.append((pairs, parts))
             decisive = ()  # a floor besides a base: the clips are with the base
         self.renderer.selectors = _of_seeds(pairs, self.clips)
         self.progress.renders(condition.label)
@@ -496,7 +515,7 @@ def _scores_by_role(scores: Mapping[int, tuple[float, ...]], sign: int) -> dict[
     return {"seeds": list(scores), **dict(zip(ROLES[-len(columns) :], columns, strict=bool(columns)))}
 
 
-def _decisive(pairs: Pairs, parts: Sequence[EvaluationPart], count: int) -> tuple[Mapping[str, int | None], ...]:
+def _decisive(pairs: Pairs, parts: Sequence[EvaluationPart], count: int) -> tuple[Mapping[str, Any], ...]:
     """Return the seeds on which both differ most, each with the first step at which they do."""
     seeds = pairs.decisive(count)
     taped = [{episode.row["seed"]: episode for episode in part.taped()} for part in parts] if seeds else []

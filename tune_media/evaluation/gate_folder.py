@@ -21,6 +21,7 @@ from tune_media.storage.filesystem import write_atomically
 from tune_media.values import checks, strict_json
 from tune_media.values.problems import argument, remedy
 from tune_media.values.safe_names import safe_name
+from tune_media.values.secrets import redacted_values
 
 VERSION = 2
 PAGE = "index.html"
@@ -85,8 +86,8 @@ class GateFolder:
         self.write({})
 
     def write(self, verdict: Mapping[str, Any]) -> None:
-        """Write the verdict beside what was asked for."""
-        content = {"v": VERSION, "request": self._request, **verdict}
+        """Write the verdict beside what was asked for, without keys and passwords: the page shows it."""
+        content = redacted_values({"v": VERSION, "request": self._request, **verdict})
         write_atomically(self.place.filesystem, self._path(_FILE), strict_json.json_bytes(content) + b"\n")
 
     def _check(self) -> None:

@@ -44,7 +44,7 @@ POSTER = ".jpg"
 _MARK = "data/index.js"  # a folder that has it is a gallery
 _THREADS = 4
 _KINDS = ("video", "image")  # that the page shows; other media would be published unseen
-_NOT_COPIED = ("index.html", "tensorboard.js", "gate.html", "gate.css", "gate.js")
+_NOT_COPIED = ("index.html", "tensorboard.js")
 _QUOTED_PATH = re.compile(r"""(['"`])[^'"`\n]*[/\\]([^'"`\n/\\]*)\1""")
 _PATH = re.compile(r"""(?:[a-zA-Z][\w+.-]*:/|~|\b[a-zA-Z]:)?(?:[/\\][^\s/\\'"`:;,()<>\[\]]+)+[/\\]""")
 _MAX_JUDGED = 4000  # trials times metrics whose configurations a gallery holds
@@ -71,7 +71,11 @@ class Gallery:
     @classmethod
     def of(cls, path: str, only: Collection[str] = (), *, errors: bool = True) -> Gallery:
         """Read an experiment; with ``errors``, its page says why trials failed, see ``published``."""
-        folder = places.find_folders(path)[0]
+        return cls.in_folder(places.find_folders(path)[0], only, errors=errors)
+
+    @classmethod
+    def in_folder(cls, folder: places.Folder, only: Collection[str] = (), *, errors: bool = True) -> Gallery:
+        """Read the experiment of a folder, as ``of`` does."""
         folder_trials = Trials([LogDirectory(folder)])
         trials = folder_trials.all()
         folder_trials.metrics_of(trials)
@@ -88,7 +92,7 @@ class Gallery:
     @property
     def files(self) -> dict[tuple[str, str], tuple[TrialFiles, Line]]:
         """The files by trial and path; an episode that is the best and the worst has one file."""
-        return {(trial.id, line["path"]): (trial, line) for trial in self.trials for line in self._lines_of(trial)}
+        return {(trial.id, line["path"]): (trial, line) for trial in self.trials for line in self.lines_of(trial)}
 
     @property
     def count(self) -> int:
@@ -120,7 +124,7 @@ class Gallery:
         content = page("index.html", self.title, "files").encode("utf-8", "replace")
         return _write(output / "index.html", content)
 
-    def _content(self, trial: TrialFiles, path: str) -> bytes | None:
+    def content(self, trial: TrialFiles, path: str) -> bytes | None:
         """Return the content of a clip; None, and note it, if it cannot be read."""
         with contextlib.suppress(OSError, ValueError, pa.ArrowException):  # a storage that does not answer
             place = trial.media_file(path)
@@ -134,17 +138,17 @@ class Gallery:
         target = output / "media" / trial.id / line["path"]
         if target.exists() and target.stat().st_size == line.get("bytes"):
             return
-        if (content := self._content(trial, line["path"])) is not None:
+        if (content := self.content(trial, line["path"])) is not None:
             _write(target, content)
             if line.get("kind") == "video":
                 _write_poster(target, content)
 
-    def data(self, *, steps: bool) -> Iterator[tuple[str, bytes]]:
+    def data(self, *, steps: bool, posters: str = POSTER) -> Iterator[tuple[str, bytes]]:
         """Yield the data that the page reads, as JSON, each with its name."""
         metrics = [trial.last_metrics for trial in self.trials]
-        first = first_payload(self.trials, self.title, metrics, self._lines_of, statuses=self.statuses)
-        for name, content in (("first", first), ("index", index_payload(self.trials, self.title, self._lines_of))):
-            yield name, json_content(_published(content) | {"posters": POSTER})
+        first = first_payload(self.trials, self.title, metrics, self.lines_of, statuses=self.statuses)
+        for name, content in (("first", first), ("index", index_payload(self.trials, self.title, self.lines_of))):
+            yield name, json_content(_published(content) | {"posters": posters})
         yield "metrics", json_content(metrics_payload(self.trials, metrics, self.statuses))
         curves = Curves()
         returns = score.ranking_returns(metrics)
@@ -157,7 +161,7 @@ class Gallery:
         yield "curves", json_content(of_returns)
         yield "configurations", json_content(self._judged(metrics))
         for trial in self.trials:
-            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self._lines_of(trial)}
+            clips = {line["path"]: episode_details(trial, line, with_steps=steps) for line in self.lines_of(trial)}
             details = {"curves": self._curves(trial), "config": config_payload(trial), "clips": clips}
             yield f"trial-{trial.id}", json_content(details)
 
@@ -167,7 +171,7 @@ class Gallery:
         returns = score.ranking_returns(metrics)
         others = sorted(all_names.difference(returns))
         names = [*returns, *(others if len(others) * len(self.trials) <= _MAX_JUDGED else ())]
-        sections = sorted({line["section"] for trial in self.trials for line in self._lines_of(trial)})
+        sections = sorted({line["section"] for trial in self.trials for line in self.lines_of(trial)})
         judge = partial(configurations_payload, self.trials, self.statuses)
         return {
             configurations_key(name, section, sign): judge(name, section, sign=sign)
@@ -175,7 +179,8 @@ class Gallery:
             for sign in (1, -1)
         }
 
-    def _lines_of(self, trial: TrialFiles) -> list[Line]:
+    def lines_of(self, trial: TrialFiles) -> list[Line]:
+        """Return the index lines of a trial's clips."""
         if trial.id not in self.lines:
             self.lines[trial.id] = [line for line in trial.lines if _is_wanted(line, self.only)]
         return self.lines[trial.id]

@@ -58,7 +58,7 @@ class TrialPages:
     def index(self) -> Page:
         """Return all trials and their clips."""
         trials = self._trials.all()
-        version = [(trial.name, trial.state) for trial in trials]
+        version = [(trial.name, trial.state) for trial in trials], payload.gate_of(trials)
         return self._page("index", version, lambda: self._more | payload.index_payload(trials, self._title))
 
     def metrics(self) -> Page:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import posixpath
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ from tune_media.viewing.comparison import (
 from tune_media.viewing.importance import by_importance
 from tune_media.viewing.inference import Estimate
 
+_OF_GATE = re.compile(r"(base|candidate)(_.*)?", re.DOTALL)  # the folders of its episodes
 _MAX_PARAMS = 40
 _MAX_TEXT = 120
 _MAX_LOST = 100  # lost media of a trial that the page lists
@@ -67,7 +69,7 @@ def index_payload(
     param = ShownParams()
     return {
         "title": title,
-        "verdicts": _verdicts(trials),
+        "gate": gate_of(trials),
         "params": params,
         "returns": score.RETURNS,
         "trials": [
@@ -101,16 +103,22 @@ def _clips(rows: Sequence[tuple[int, Line]]) -> dict[str, Any]:
     }
 
 
-def _verdicts(trials: Sequence[TrialFiles]) -> list[dict[str, str]]:
-    """Return a gate's verdicts on its two policies, if these trials are their episodes."""
-    base = next((trial for trial in trials if posixpath.basename(trial.name).partition("_")[0] == "base"), None)
-    if base is None or len({trial.experiment for trial in trials}) > 1:
-        return []
-    conditions = json_file(base.filesystem, posixpath.join(base.experiment, "gate.json")).get("conditions")
-    verdicts = [verdict for verdict in conditions if isinstance(verdict, dict)] if isinstance(conditions, list) else []
-    return [
-        {name: str(verdict.get(name) or "") for name in ("condition", "verdict", "sentence")} for verdict in verdicts
-    ]
+def gate_of(trials: Sequence[TrialFiles]) -> dict[str, Any] | None:
+    """Return what a gate's file says if these trials are its episodes; ``conditions`` are empty until its verdict."""
+    ids = {posixpath.basename(trial.name): trial.id for trial in trials}
+    if len({trial.experiment for trial in trials}) != 1 or not all(map(_OF_GATE.fullmatch, ids)):
+        return None
+    trial = trials[0]
+    content = json_file(trial.filesystem, posixpath.join(trial.experiment, "gate.json"))
+    found = strict_json.finite(content)
+    if not isinstance(found.get("request"), dict):
+        return None
+    conditions = [one for one in found.get("conditions") or [] if isinstance(one, dict) and one.get("trials")]
+    for condition in conditions:
+        condition["trials"] = {role: ids.get(name) for role, name in condition["trials"].items()}
+    names = ("verdict", "base", "candidate", "metric", "problems")
+    request = {name: found["request"].get(name) for name in ("sign", "seeds")}
+    return {**{name: found.get(name) for name in names}, **request, "conditions": conditions}
 
 
 def _tapes(trial: TrialFiles) -> list[dict[str, Any]]:

@@ -177,6 +177,7 @@
       const isThere = (name) => this.data.named.has(name);
       if (state.view === "compare" && !tm.compare.picksOf(this, state).length) state.view = "grid";
       if (!["grid", "episodes", "compare"].includes(state.view) && !isThere(state.trial)) state.view = "grid";
+      if (this.data.gate && ["grid", "trial"].includes(state.view)) state.view = "gate"; // of no training
       this.rank(state);
       this.readConfigurations(state);
       return state;
@@ -353,6 +354,11 @@
       return this.held.scale([this.data, section, key], () => model.scaleOf(this.data.trials, section, key));
     }
 
+    /** What `up` leads to. */
+    get above() {
+      return this.data.gate ? "Gate" : this.state.view === "clip" ? "Trial" : "All trials";
+    }
+
     up() {
       if (this.state.view === "clip") this.go({ view: "trial" });
       else if (this.state.view !== "grid") this.go({ view: "grid", trial: "", clip: "" });
@@ -514,6 +520,7 @@
       const view = state.view === "episodes" && this.data.trials.length
         ? html`<${tm.episodes.AllEpisodes} app=${this} />`
         : !this.data.trials.length ? html`<${Nothing} app=${this} />`
+        : state.view === "gate" ? html`<${tm.gate.GateView} app=${this} gate=${this.data.gate} />`
         : state.view === "compare" ? html`<${tm.compare.CompareView} app=${this} />`
         : state.view === "trial" && trial ? html`<${tm.trial.TrialView} app=${this} trial=${trial} />`
         : state.view === "clip" && clip
@@ -536,10 +543,6 @@
         ${this.data.unreadable.length > 0 && html`<details class="problem banner">
           <summary>${tm.ui.plural(this.data.unreadable.length, "file")} could not be read</summary>
           <ul>${this.data.unreadable.map(([path, why]) => html`<li><code>${path}</code>: ${why}</li>`)}</ul></details>`}
-        ${state.view === "grid" && this.data.verdicts.length > 0 && html`<section aria-label="Gate">
-          ${this.data.verdicts.map(({ condition, verdict, sentence }) => html`
-            <p class=${`verdict banner ${verdict}`}><b>${verdict.toUpperCase()}</b>${" "}
-              ${condition && html`<i>${condition}</i> `}${sentence}</p>`)}</section>`}
         ${view}
         <div class="dock">
           <${tm.compare.Tray} app=${this} />${hasClock && html`<${tm.bars.Transport} app=${this} />`}</div>

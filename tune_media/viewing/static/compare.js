@@ -24,8 +24,8 @@
     }).filter(({ trial }) => trial);
   }
 
-  /** Whether ticked clips are compared, not trials: a choice of a section, key or step does not change them. */
-  const isFixed = (app) => app.state.view === "compare" && picksOf(app).every(({ path }) => path);
+  /** Whether ticked clips are compared, not trials, or a gate's: a choice of a section, key or step changes none. */
+  const isFixed = (app) => app.data.gate || (app.state.view === "compare" && picksOf(app).every(({ path }) => path));
 
   /** Tick a trial, or one of its clips, for comparing; or untick it. */
   function toggle(app, text) {
@@ -128,7 +128,7 @@
   /** What is ticked, above the bar at the bottom. */
   function Tray({ app }) {
     const picks = picksOf(app);
-    if (!picks.length || app.state.view === "compare") return null;
+    if (!picks.length || ["compare", "gate"].includes(app.state.view)) return null;
     return html`<aside class="tray" aria-label="Ticked for comparing">
       <span class="ticked">${picks.map(({ text, trial, path }) => html`<button class="chip"
         onClick=${() => toggle(app, text)} title=${`${trial.shownName}: leave out`}>
@@ -293,7 +293,7 @@
       const best = Math.max(...rows.map(({ clip }) => clip.return ?? -Infinity));
       const policies = [...new Set(rows.map(({ trial }) => trial))];
       return html`<main class="compare-view">
-        <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
+        <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← ${app.above}</button>
           <div class="heading-title">
             <h2 tabindex="-1">Compare ${plural(rows.length, rows.some(({ path }) => path) ? "clip" : "trial")}</h2>
             <p class="muted">${seedText(rows, seeds, seed)}</p></div>
@@ -301,8 +301,8 @@
             value=${seed == null ? ANY : String(seed)}
             names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"}
             onChange=${(value) => app.set({ seed: value })} />`}
-          ${policies.length === 2 && !policies.some(({ fork }) => fork) && html`<${tm.commands.Button} app=${app}
-            label="Decide …" title="The commands that play both policies on equal seeds"
+          ${policies.length === 2 && !app.data.gate && !policies.some(({ fork }) => fork) && html`
+            <${tm.commands.Button} app=${app} label="Decide …" title="The commands that play both policies on equal seeds"
             found=${tm.commands.comparing(app, policies)} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button></header>
         ${without.length > 0 && html`<p class="notice">
@@ -406,6 +406,6 @@
       "keep=\"first\" with seeded evaluations, or tune-media evaluate, gives such clips.";
   }
 
-  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, kindsOf, Tray, isTicked, toggleFocused,
-    open, rowsOf, picksOf, isFixed, tickedOf };
+  tm.compare = { CompareView, Tick, ClipBox, ClipTick, OfTrial, BestAndWorst, kindsOf, show, Tray, isTicked,
+    toggleFocused, open, rowsOf, picksOf, isFixed, tickedOf };
 })((window.tuneMedia = window.tuneMedia || {}));

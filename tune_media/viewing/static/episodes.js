@@ -107,7 +107,7 @@
       const order = state.orderDown ? "descending" : "ascending";
       const more = found && found.rows.length < found.count;
       return html`<main class="episodes-view">
-        <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← All trials</button>
+        <header class="heading"><button onClick=${() => app.up()} title="Back (Esc)">← ${app.above}</button>
           <div class="heading-title"><h2 tabindex="-1">All episodes</h2>
             <p class="muted" role="status">${found ? (found.count === found.total ? plural(found.total, "episode")
               : `${number(found.count)} of ${plural(found.total, "episode")}`) : ""}

@@ -44,11 +44,14 @@
     };
   }
 
-  /** Data from a gallery's folder. A page from disk cannot fetch, so each file is a script with its data. */
+  /** Data from a gallery's folder. A page from disk cannot fetch, so each file is a script; or all is in the page. */
   function filesSource() {
     const waiting = new Map();
     tm.deliver = (name, content) => waiting.get(name)?.(content);
     const loaded = new Map();
+    const inside = document.getElementById("data");
+    const { media, ...all } = inside ? JSON.parse(inside.textContent) : {};
+    for (const [name, content] of Object.entries(all)) loaded.set(name, Promise.resolve({ ...content, media }));
     function load(name) {
       if (!loaded.has(name)) {
         loaded.set(name, new Promise((resolve, reject) => {

@@ -60,7 +60,7 @@
       }
 
       get url() {
-        return this.trial.url + encodePath(this.path);
+        return payload.media?.[`${this.trial.id}/${this.path}`] || this.trial.url + encodePath(this.path);
       }
 
       /** Whether an <img> shows it, which has no frames to go to: a picture, or a GIF. */
@@ -113,7 +113,7 @@
       for (const [name, clips] of trial.groups) clips.sort(isWorst(name) ? (a, b) => order(a, b, -1) : order);
     }
     for (const [name, label] of Object.entries(payload.returns)) labels.set(name, label);
-    const model = { title: payload.title, verdicts: payload.verdicts || [], params: payload.params, trials,
+    const model = { title: payload.title, gate: payload.gate || null, params: payload.params, trials,
       sections: sectionsOf(trials), metricNames: [], scoreNames: [], main: [], newest: null, pending: 0, unreadable: [],
       judged: payload.judged || null, plays: Boolean(payload.plays) };
     if (payload.metrics) addMetrics(model, payload.metrics);
@@ -267,8 +267,9 @@
   /** Return the score that ranks unless one is chosen: a known return, or the best clip; another metric never. */
   const firstScore = (names) => (labels.has(names[0]) || names[0] === CLIP_SCORE ? names[0] : "");
 
-  /** Return the scores that can be chosen: the known returns first, then the best clip, then every other metric. */
+  /** Return the scores that can be chosen: returns, then the best clip, then others. A gate has none. */
   function scoresOf(model, section) {
+    if (model.gate) return [];
     const names = new Set(model.scoreNames);
     const known = [...labels.keys()].filter((name) => names.has(name));
     if (section === "train")

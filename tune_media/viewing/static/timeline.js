@@ -166,8 +166,8 @@
 
   /**
    * The time line. Props: clips ([{clip, color, label}]; the longest is the master), moments ([{step, until, kind,
-   * text, color, isSaid}]; those that the page says elsewhere have no button), onGo(step). `setStep` moves its line as
-   * the clips play.
+   * text, color, isSaid}]; those that the page says elsewhere have no button), onGo(step), isBare (without filmstrips).
+   * `setStep` moves its line as the clips play.
    */
   class Timeline extends Component {
     componentDidMount() {
@@ -214,7 +214,7 @@
       app.toast(moments.filter(({ step }) => step === next).map(({ text }) => text).join(" · "));
     }
 
-    render({ clips, moments, onGo }) {
+    render({ clips, moments, onGo, isBare }) {
       const { last } = this;
       const isBeside = (own, other) => other.step === own.step && !other.until;
       const before = (own) => moments.filter((other) => isBeside(own, other)).indexOf(own);
@@ -233,7 +233,7 @@
               style=${{ left: at(own.step), ...(own.color ? { "--mark": own.color } : {}),
                 ...(own.until ? { width: `calc(${at(own.until)} - ${at(own.step)})` }
                   : { marginLeft: `${-6 - 13 * before(own)}px` }) }}>${own.until ? "" : SIGNS[own.kind]}</i>`)}</div>
-          ${clips.map(({ clip, color }) => !clip.isPicture && html`<div class="strip-row"
+          ${clips.map(({ clip, color }) => !isBare && !clip.isPicture && html`<div class="strip-row"
             key=${clip.path + clip.trial.id} style=${color ? { "--row": color } : {}}>
               <${Filmstrip} clip=${clip} last=${last} /></div>`)}
           ${moments.filter(({ kind }) => kind === "fork")

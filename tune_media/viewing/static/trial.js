@@ -149,8 +149,7 @@
   /** The trial's name, rank and hyperparameters, and the way back and on. */
   function Heading({ app, trial, children }) {
     return html`<header class="heading">
-      <button onClick=${() => app.up()} title="Back (Esc)">
-        ← ${app.state.view === "clip" ? "Trial" : "All trials"}</button>
+      <button onClick=${() => app.up()} title="Back (Esc)">← ${app.above}</button>
       <div class="heading-title">
         <h2 tabindex="-1"><i class="swatch" style=${{ background: app.colorOf(trial) }}></i>
           <${tm.config.TrialTitle} trial=${trial} />

@@ -35,6 +35,11 @@
     ${ticks.map((tick) => percent(placeOn(axis)(tick))).map((x, at) => html`<line x1=${x} x2=${x} y1="0" y2="100%"
       class=${ticks[at] === 0 ? "zero" : "grid-line"} />`)}${children}</svg>`;
 
+  /** The head of a plot, with the numbers of its ticks. */
+  const Axis = ({ text, axis, ticks }) => html`<div class="axis"><h2 title=${text}>${text}</h2>
+    ${ticks.map((tick) => html`<span aria-hidden="true" style=${{ left: percent(placeOn(axis)(tick)) }}>
+      ${number(tick)}</span>`)}</div>`;
+
   /** The runs of a row as dots, their mean and its interval. Of very many, the lowest and the highest are dots. */
   function Runs({ app, one, axis, ticks, isCompared, color }) {
     const runs = [...one.runs].sort((a, b) => a.score - b.score);
@@ -139,8 +144,7 @@
       const label = `${model.scoreLabel(state.score)}${state.smaller ? ", lowest is best" : ""}`;
       const texts = judged.names.map((name) => model.textsOf(all.map(({ params }) => params[name])));
       const titleOf = (row) => model.configurationTitle({ names: judged.names, texts: texts.map((own) => own[row]) });
-      const head = (text, at) => html`<div class="axis"><h2 title=${text}>${text}</h2>${ticks[at].map((tick) => html`
-        <span aria-hidden="true" style=${{ left: percent(placeOn(axes[at])(tick)) }}>${number(tick)}</span>`)}</div>`;
+      const head = (text, at) => html`<${Axis} text=${text} axis=${axes[at]} ticks=${ticks[at]} />`;
       const has = (wanted) => all.some(({ runs }) => runs.some((run) => run.state === wanted));
       return html`<section class=${`panel verdict-picture${axes[1] ? "" : " dots-alone"}`} aria-label="Runs and leads">
         <div class="verdict-row">${head(label, 0)}${axes[1] && head("ahead by", 1)}</div>
@@ -167,5 +171,5 @@
   const actionOf = (key) => shownPicture?.state.peek && KINDS[key]
     && (() => shownPicture.setState({ kind: KINDS[key] }));
 
-  tm.verdict = { Picture, actionOf };
+  tm.verdict = { Picture, actionOf, At, Axis, Bar, Plot, placeOn };
 })((window.tuneMedia = window.tuneMedia || {}));
