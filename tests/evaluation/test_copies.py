@@ -1,14 +1,17 @@
 """Copies of an episode count once: recorded episodes, from their tapes to the table of an evaluation and its page."""
 
+import gymnasium as gym
 import numpy as np
 import pyarrow.parquet
 import pytest
 
 import tune_media as tm
 from tests.support import aim
+from tune_media.evaluation.evaluation import Progress
 from tune_media.evaluation.evaluation_table import remarks
 from tune_media.evaluation.gate import GateProgress, sentence
 from tune_media.evaluation.request import in_order
+from tune_media.replay.tape import Tape
 from tune_media.viewing.copies import TapeEnds
 
 pytestmark = pytest.mark.any_ray
@@ -30,14 +33,18 @@ class Starts(aim.Aim):
         return observation, reward + self.chance.integers(2), *rest
 
 
-def evaluated(folder, *skills, **env_config):
+def evaluated(folder, *skills, told=(), **env_config):
+    """Return an evaluation of policies with these skills; what it tells meanwhile is added to ``told``."""
     aim.saved_sweep(folder, *skills)
+    progress = Progress()
+    progress.tells = lambda text: told.append(text)
     given = {"policy": aim.load_only_file, "env": Starts, "seeds": SEEDS, "clips": (), "name": "e"}
-    return tm.evaluate(folder, env_config=env_config, **given)
+    return tm.evaluate(folder, env_config=env_config, progress=progress, **given)
 
 
 def test_an_env_that_ignores_its_seed_tells_nothing_of_policies(tmp_path):
-    found = evaluated(tmp_path, 1, 0.5, starts=1)
+    found = evaluated(tmp_path, 1, 0.5, told=(told := []), starts=1)
+    assert told == [ONE]
     table = found.to_pandas()
     assert list(table["why"][table["trial"] == "trial_0.5"]) == ["one_seed"]
     assert table[["return_low", "return_high", "success_low", "behind_low"]].isna().all(None)
@@ -127,3 +134,51 @@ def test_tapes_are_read_only_if_two_episodes_look_alike_and_without_one_nothing_
     assert TapeEnds(trial).copies([report], rows) == {}
     monkeypatch.setattr(trial, "episodes", None)
     assert TapeEnds(trial).copies([report], rows[:3]) == {}  # three starts
+
+
+class Bandit(gym.Env):
+    """One step, and a reward by chance."""
+
+    observation_space, action_space = gym.spaces.Discrete(1), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return 0, float(self.np_random.random() < 0.7), True, False, {}
+
+
+LAKE = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]
+CLIFF = {35: 2, 36: 0}  # a step up, to the right along the cliff, and down
+CLIFF_WALKING = max(name for name in gym.registry if name.startswith("CliffWalking-v"))
+MADE = {
+    "FrozenLake": (lambda config: gym.make("FrozenLake-v1"), lambda state: LAKE[state]),
+    "Blackjack": (lambda config: gym.make("Blackjack-v1"), lambda hand: int(hand[0] < 17)),
+    "bandit": (lambda config: Bandit(), lambda state: 0),
+    "Taxi": (lambda config: gym.make("Taxi-v3"), lambda state: state % 5),
+    "CliffWalking": (lambda config: gym.make(CLIFF_WALKING), lambda state: CLIFF.get(state, 1)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "resets", "different"),
+    [("FrozenLake", 1, 200), ("Blackjack", 113, 159), ("bandit", 1, 2), ("Taxi", 148, 148), ("CliffWalking", 1, 1)],
+)
+def test_of_toy_envs_copies_count_once_only_where_the_start_decides_all(tmp_path, name, resets, different):
+    make, act = MADE[name]
+    policy, seeds = aim.saved(tmp_path, 1), 200
+    found = tm.evaluate(policy, policy=lambda path: act, env=make, seeds=seeds, clips=None, name="e")
+    returns = found.catalog.episodes()["episode_return"]
+    checks = [Tape.unpacked(episode.tape()).checks for episode in found.catalog.taped_episodes()]
+    assert (len({one[0] for one in checks}), len({one[-1] for one in checks})) == (resets, different)
+    (line,) = found.checkpoints
+    assert (line.episodes, line.return_mean) == (seeds, pytest.approx(returns.mean()))
+    half = 1.97196 * returns.std() / seeds**0.5  # Student's t of 199 degrees of freedom
+    if different > resets:
+        assert line.note is None and line.return_high - line.return_mean == pytest.approx(half, rel=1e-4)
+    elif different > 1:
+        assert line.note == f"{seeds} seeds, {different} different episodes"
+        assert line.return_high - line.return_mean > half
+    else:
+        assert line.note == f"{seeds} seeds, one episode: the env ignores its seed" and np.isnan(line.return_high)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.benchmarks import bench_statistics
+from tests.benchmarks import bench_copies, bench_statistics
 from tune_media.viewing.inference import Estimate, Sample, estimate, infer
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -102,6 +102,24 @@ def test_equal_ones_on_seeds_that_few_starts_decide_are_told_apart_as_rarely(run
     copies = np.tile(start_of, (runs, 1))
     answer = infer([Sample(table[..., start_of], True, count, copies) for table in tables])
     assert 100 * np.mean(answer.is_clear) < 6.5
+
+
+@pytest.mark.parametrize("starts", bench_copies.STARTS)
+def test_equal_policies_on_seeds_that_few_starts_decide_by_chance_are_told_apart_as_rarely(starts):
+    random, clear = np.random.default_rng(starts), []
+    for _ in range(200):  # times 20 are 4,000 evaluations
+        start_of = random.integers(starts, size=bench_copies.SEEDS)
+        copies = start_of[None] if len(set(start_of)) < len(start_of) else None
+        tables = [random.standard_normal((20, 1, starts))[..., start_of] for _ in range(2)]
+        clear.append(infer([Sample(table, True, 1, copies) for table in tables]).is_clear)
+    assert 100 * np.mean(clear) < 6 and (starts > 1 or not np.any(clear))
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_an_evaluation_on_three_starts_is_rarely_sure(in_turn):
+    random, normal = np.random.default_rng(1), bench_copies.RETURNS["normal"]
+    wrong = [bench_copies.is_wrong(random, normal, 3, 2, in_turn=in_turn) for _ in range(300)]
+    assert 0.01 < np.mean(wrong) < 0.08  # 5 %, and two standard errors
 
 
 def test_two_or_three_equal_runs_tell_nothing_and_four_do():
