@@ -298,8 +298,11 @@ class Tape:
         return _MAGIC + bytes([VERSION]) + stream.compress(content) + stream.flush()
 
     @classmethod
-    def unpacked(cls, content: bytes) -> Tape:
-        """Return the tape that ``packed`` was called on. Raises ValueError, also for another version."""
+    def unpacked(cls, content: bytes, *, with_actions: bool = True) -> Tape:
+        """Return the tape that ``packed`` was called on. Raises ValueError, also for another version.
+
+        Its actions may be left out: they take most of the time.
+        """
         if content[:3] != _MAGIC or len(content) < 5:
             raise ValueError("this is no tape of an episode")
         if content[3] != VERSION:
@@ -314,7 +317,8 @@ class Tape:
             count, nbytes = header["checks"]
             tape = cls(header["seed"], header["options"], header["task"])
             tape.checks = Checks.unpacked(count, inside[4 + size : 4 + size + nbytes])
-            tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
+            if with_actions:
+                tape.actions = Actions.unpacked(header["actions"], inside[4 + size + nbytes :])
             tape.rewards = None
             if "rewards" in header:
                 tape.rewards = array("d", np.frombuffer(_transposed(header["rewards"], 8), "<f8").tolist())

@@ -15,12 +15,16 @@ _Episode = tuple[int, int]  # its last checksum, and their number
 
 
 class TapeEnds:
-    """What the tapes of a trial begin and end with, by which copies are found; each file is read once."""
+    """What the tapes of a run begin and end with, by which copies are found; each file is read once.
+
+    It is asked of more and more episodes: if nothing is a copy among some, nothing is among more.
+    """
 
     def __init__(self, trial: TrialFiles) -> None:
         self._trial = trial
         self._files: set[str] = set()  # that have been read
         self._ends: dict[str, tuple[int, _Episode]] = {}  # by the episode's id: the checksum of its reset, and itself
+        self._has_none = False  # one has no tape, or more than the start decides them
 
     def copies(self, paths: Iterable[str], episodes: Sequence[Mapping[str, Any]]) -> dict[int, int]:
         """Return a number for each seed, equal for those whose episodes are copies; empty if none are known to be.
@@ -34,7 +38,7 @@ class TapeEnds:
             episodes: Rows of one run, with ``COLUMNS``.
         """
         looks = {(row["episode_return"], row["episode_length"]) for row in episodes}
-        if len(looks) == len(episodes) or any(row["seed"] is None for row in episodes):
+        if self._has_none or len(looks) == len(episodes) or any(row["seed"] is None for row in episodes):
             return {}
         for path in paths:
             self._read(path)
@@ -43,6 +47,7 @@ class TapeEnds:
         for row in episodes:
             start, episode = self._ends.get(row["episode_id"], (None, None))
             if start is None or episode is None or of_start.setdefault(start, episode) != episode:
+                self._has_none = True
                 return {}
             of_seed[row["seed"]].add(episode)
         kinds = [frozenset(own) for own in of_seed.values()]
@@ -59,7 +64,7 @@ class TapeEnds:
         self._files.add(path)
         try:
             for row in self._trial.episodes(path, ["episode_id", "tape"]).drop_null().to_pylist():
-                checks = Tape.unpacked(row["tape"]).checks
+                checks = Tape.unpacked(row["tape"], with_actions=False).checks
                 self._ends[row["episode_id"]] = checks[0], (checks[-1], len(checks))
         except Exception:  # it is gone, broken, or of another version
             return
