@@ -204,7 +204,7 @@ def test_evaluate_gate_and_fork(sweep, printed, tmp_path):
     good, bad = aim.saved(tmp_path, 0.9), aim.saved(tmp_path, 0.1)
     check("evaluate", *printed("evaluate", good, *PLAYS, "--seeds", "0:2", "--no-clips"))
     gate = ("gate", good, bad, "-o", tmp_path / "gate", "--clips", "0")
-    check("gate", *(decided := printed(*gate, *PLAYS, code=1)))
+    check("gate", *(decided := printed(*gate, *PLAYS, code=1)), *printed("gate", good, bad, *PLAYS, "--plan", code=3))
     failed = [
         *printed(*gate, "--anew", *PLAYS, "--metric", "retrun", code=2),  # in the gate
         *printed("gate", good, bad, code=2),  # before it

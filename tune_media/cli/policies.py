@@ -24,6 +24,7 @@ from tune_media.cli.command import (
 )
 from tune_media.cli.shared_options import file_to_write, options, trials_option
 from tune_media.values.number import counted
+from tune_media.values.problems import remedy
 
 _NICE = 19  # Ray gives its workers 15
 
@@ -171,6 +172,7 @@ def _sides(base: str | None, candidate: str | None) -> tuple[str, str]:
     type=click.FloatRange(0, min_open=True),
     help="Of one episode, with the loading of its policy; if it takes longer, it hangs.",
 )
+@click.option("--plan", is_flag=True, help="Only say how many seeds it would take, and how long; plays BASE alone.")
 @click.option("--junit", metavar="FILE", help="Write the verdict as JUnit's XML, too.")
 def gate(base: str | None, candidate: str | None, junit: str | None, **options: Any) -> Outcome:
     """Play BASE and CANDIDATE on the same seeds until it is sure whether CANDIDATE is worse by more than the margin.
@@ -199,6 +201,8 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
 
     if base is None:
         raise click.UsageError("Missing arguments BASE and CANDIDATE, or one policy and --at-least.")
+    if options["plan"] and junit is not None:
+        raise click.UsageError("--plan has no verdict for --junit: " + remedy("leave one of them out."))
     target = None if junit is None else file_to_write(junit, ".xml", option="--junit")
     if target is not None:
         target.parent.stat()  # raises if there is none; when all has been played it is too late
@@ -219,12 +223,22 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
         verdict["error"] = verdict["error"] and in_shell(verdict["error"])
     if errors := [verdict["error"] for verdict in facts["conditions"] if verdict["error"]]:
         facts |= error_facts(errors[0], errors[0])
+    if options["plan"]:
+        return Outcome({**facts, "page": page}, _plan(facts), facts["exit_code"])
     folder = shell_word(facts["path"], options["output"])
     clips = "See the clips" if candidate is None else "See both side by side"
     lines = [*_verdicts(facts), f"\n{clips}:\n\n    tune-media watch --open {folder}\n"]
     if page is not None:
         lines += [f"A page to mail: {shell_word(page, options['output'])}"]
     return Outcome({**facts, "page": page}, lines, facts["exit_code"])
+
+
+def _plan(facts: Mapping[str, Any]) -> Iterator[str]:
+    yield "UNDECIDED. No candidate was played: this is a plan."
+    for plan in facts["plan"]:
+        head, *cases = plan["sentences"]
+        yield f"\n{plan['condition']}: {head}" if plan["condition"] else f"\n{head}"
+        yield from (f"  {case}" for case in cases)
 
 
 def _verdicts(facts: Mapping[str, Any]) -> Iterator[str]:

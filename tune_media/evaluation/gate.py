@@ -24,6 +24,7 @@ from tune_media.evaluation.gate_request import GateRequest, default_seeds
 from tune_media.evaluation.measure import RETURN, SUCCESS, Measure
 from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.pairs import ROLES, Pairs
+from tune_media.evaluation.plan import Plan, plans
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
 from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import Side, evaluations_with
@@ -132,6 +133,7 @@ class Gate:
         problems: What is missing besides, such as clips.
         page: The path of the page, one HTML file; None: it could not be made, see ``problems``.
         error: Why nothing was compared, or None.
+        plan: How many seeds it would take, if that was asked; then there are no verdicts.
 
     >>> Gate("a", "b", "return", "gate").exit_code
     2
@@ -145,11 +147,12 @@ class Gate:
     problems: Sequence[str] = ()
     page: str | None = None
     error: str | None = None
+    plan: Sequence[Plan] = ()
 
     @property
     def verdict(self) -> str:
-        """``error`` if a condition has one, else ``worse``, else ``undecided``; ``pass`` if all pass."""
-        names = {verdict.verdict for verdict in self.verdicts} or {ERROR}
+        """``error`` if a condition has one, else ``worse``, else ``undecided``, as a plan is; ``pass`` if all pass."""
+        names = {verdict.verdict for verdict in self.verdicts} or {UNDECIDED if self.plan else ERROR}
         return next(name for name in (ERROR, WORSE, UNDECIDED, PASS) if name in names)
 
     @property
@@ -184,7 +187,8 @@ class Gate:
             "base": self.base,
             "candidate": self.candidate,
             "metric": self.metric,
-            "path": self.path,
+            "path": self.path or None,
+            **({"plan": [one.facts(self.metric) for one in self.plan]} if self.plan else {}),
             "conditions": [{**one.facts(), "sentence": sentence(one, self.metric)} for one in self.verdicts],
             "problems": list(self.problems),
         }
@@ -262,6 +266,7 @@ def gate(
     output: str | None = None,
     anew: bool = False,
     allow_same: bool = False,
+    plan: bool = False,
     clips: int = _CLIPS,
     video: VideoOptions | None = None,
     filesystem: pyarrow.fs.FileSystem | None = None,
@@ -301,6 +306,8 @@ def gate(
         anew: Whether the folder may hold a gate, which is deleted first. False: that is an error.
         allow_same: Whether both may be one checkpoint, by its content: such a gate passes for ever. False: that is an
             error.
+        plan: Whether, instead of a gate, ten episodes of the base are played, and nothing is kept: how many seeds would
+            a gate take, and how long? Its ``plan`` says so; the verdict is ``undecided``.
         clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
@@ -321,6 +328,9 @@ def gate(
     measure = Measure.of(metric, mode, margin, bounds, at_least)
     policies = [base] if candidate is None else [base, candidate]
     questions = (len(policies) > 1) + (at_least is not None)
+    if plan and (output is not None or anew):
+        which = argument("output=" if output is not None else "anew=")
+        raise ValueError(argument("gate(plan=True)") + " keeps nothing: " + remedy("leave out " + which + "."))
     if not questions:
         floor = argument("at_least=") + ", a floor of its mean."
         raise ValueError("gate() takes a base and a candidate, or one policy and " + floor)
@@ -338,15 +348,19 @@ def gate(
     progress = progress or GateProgress()
     progress.plays(*sides)
     facts = {**request.facts(), **measure.facts()}
-    problems = request.problems(facts, allow_same=allow_same)
+    problems = request.problems(facts, allow_same=allow_same or plan)
     with folder.held():
         folder.empty()
         progress.imports()
         load = function_named("gate", "policy", policy)
         loaders = [None if side.is_rllib or load is None else PolicyLoader(load, stochastic) for side in sides]
         request = replace(request, make=function_named("gate", "env", env), loaders=loaders)
-        folder.begin(facts)
+        names = ["", *map(str, policies)][-2:]
         level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
+        if plan:
+            planned = plans(request, measure, level, workers, progress.begins)
+            return Gate(names[0], names[1], metric, "", plan=list(planned))
+        folder.begin(facts)
         if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
             progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
         with contextlib.closing(ClipRenderer((), video)) as renderer:
@@ -354,7 +368,6 @@ def gate(
             for condition in how.conditions:
                 player.play(condition)
             problems += renderer.problems
-        names = ["", *map(str, policies)][-2:]
         judged = Gate(names[0], names[1], metric, folder.place.path, player.verdicts, problems)
         return _with_page(judged, folder)
 
