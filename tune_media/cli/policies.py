@@ -197,8 +197,6 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
       tune-media gate a.zip b.zip --policy my_code:load --env my_code:make_env
       tune-media gate runs/mine --metric success --at-least 0.9
     """
-    from tune_media.cli.gate_process import GateError, gate_in_process
-
     if base is None:
         raise click.UsageError("Missing arguments BASE and CANDIDATE, or one policy and --at-least.")
     if options["plan"] and junit is not None:
@@ -207,22 +205,7 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
     if target is not None:
         target.parent.stat()  # raises if there is none; when all has been played it is too late
         target.unlink(missing_ok=True)  # the verdict of an earlier gate
-    try:
-        facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
-    except GateError as error:
-        if target is not None:
-            from tune_media.evaluation.gate import Gate
-
-            failed = Gate(*_sides(base, candidate), options["metric"], "", error=in_shell(plain_text(error)))
-            target.write_text(failed.junit(), encoding="utf-8")
-        raise
-    if target is not None:
-        target.write_text(xml, encoding="utf-8")
-    for verdict in facts["conditions"]:
-        verdict["sentence"], verdict["notes"] = in_shell(verdict["sentence"]), list(map(in_shell, verdict["notes"]))
-        verdict["error"] = verdict["error"] and in_shell(verdict["error"])
-    if errors := [verdict["error"] for verdict in facts["conditions"] if verdict["error"]]:
-        facts |= error_facts(errors[0], errors[0])
+    facts, page = _decided(base, candidate, target, options)
     if options["plan"]:
         return Outcome({**facts, "page": page}, _plan(facts), facts["exit_code"])
     folder = shell_word(facts["path"], options["output"])
@@ -231,6 +214,31 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
     if page is not None:
         lines += [f"A page to mail: {shell_word(page, options['output'])}"]
     return Outcome({**facts, "page": page}, lines, facts["exit_code"])
+
+
+def _decided(
+    base: str, candidate: str | None, junit: Path | None, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], str | None]:
+    """Return the facts of a gate in the words of a shell, and its page; write JUnit's XML. Raises GateError."""
+    from tune_media.cli.gate_process import GateError, gate_in_process
+
+    try:
+        facts, xml, page = gate_in_process({"base": base, "candidate": candidate, **options})
+    except GateError as error:
+        if junit is not None:
+            from tune_media.evaluation.gate import Gate
+
+            failed = Gate(*_sides(base, candidate), options["metric"], "", error=in_shell(plain_text(error)))
+            junit.write_text(failed.junit(), encoding="utf-8")
+        raise
+    if junit is not None:
+        junit.write_text(xml, encoding="utf-8")
+    for verdict in facts["conditions"]:
+        verdict["sentence"], verdict["notes"] = in_shell(verdict["sentence"]), list(map(in_shell, verdict["notes"]))
+        verdict["error"] = verdict["error"] and in_shell(verdict["error"])
+    if errors := [verdict["error"] for verdict in facts["conditions"] if verdict["error"]]:
+        facts |= error_facts(errors[0], errors[0])
+    return facts, page
 
 
 def _plan(facts: Mapping[str, Any]) -> Iterator[str]:

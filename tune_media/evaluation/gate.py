@@ -327,13 +327,9 @@ def gate(
     checks.a_count("a number of seeds", 0).check("gate(clips=...)", clips)
     measure = Measure.of(metric, mode, margin, bounds, at_least)
     policies = [base] if candidate is None else [base, candidate]
-    questions = (len(policies) > 1) + (at_least is not None)
-    if plan and (output is not None or anew):
-        which = argument("output=" if output is not None else "anew=")
-        raise ValueError(argument("gate(plan=True)") + " keeps nothing: " + remedy("leave out " + which + "."))
-    if not questions:
-        floor = argument("at_least=") + ", a floor of its mean."
-        raise ValueError("gate() takes a base and a candidate, or one policy and " + floor)
+    questions = _questions(policies, at_least)
+    if plan:
+        _check_plan(output, anew=anew)
     if policy is None:
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     folder = GateFolder(output, policies[-1], anew=anew)
@@ -361,8 +357,7 @@ def gate(
             planned = plans(request, measure, level, workers, progress.begins)
             return Gate(names[0], names[1], metric, "", plan=list(planned))
         folder.begin(facts)
-        if at_least is not None and (fewest := fewest_seeds(at_least, measure.bounds, level)) is not None:
-            progress.tells(f"A mean {metric} of at least {at_least:g} takes {fewest} seeds or more.")
+        _tell_fewest(progress, measure, level)
         with contextlib.closing(ClipRenderer((), video)) as renderer:
             player = _GatePlayer(request, measure, level, workers, clips, folder.place, renderer, progress)
             for condition in how.conditions:
@@ -394,6 +389,22 @@ def _with_page(judged: Gate, folder: GateFolder) -> Gate:
         folder.write(judged.facts())
         return judged
     return replace(judged, page=path)
+
+
+def _questions(policies: Sequence[Any], at_least: float | None) -> int:
+    """Return the number of verdicts of each condition. Raises ValueError if nothing is asked."""
+    questions = (len(policies) > 1) + (at_least is not None)
+    if not questions:
+        floor = argument("at_least=") + ", a floor of its mean."
+        raise ValueError("gate() takes a base and a candidate, or one policy and " + floor)
+    return questions
+
+
+def _check_plan(output: str | None, *, anew: bool) -> None:
+    """Raise ValueError if arguments say where a plan is kept."""
+    if output is not None or anew:
+        which = argument("output=" if output is not None else "anew=")
+        raise ValueError(argument("gate(plan=True)") + " keeps nothing: " + remedy("leave out " + which + "."))
 
 
 @dataclass(frozen=True)
@@ -475,6 +486,13 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     told = wording.decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
     lead = wording.ahead(inference.Estimate(standing.difference, standing.low, standing.high), "the base")
     return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead}, {after}."
+
+
+def _tell_fewest(progress: GateProgress, measure: Measure, level: float) -> None:
+    """Say before the first seed how many a floor takes at least."""
+    floor = measure.floor
+    if floor is not None and (fewest := fewest_seeds(floor, measure.bounds, level)) is not None:
+        progress.tells(f"A mean {measure.metric} of at least {floor:g} takes {fewest} seeds or more.")
 
 
 def _tell(progress: GateProgress, pairs: Pairs, most: int) -> bool:

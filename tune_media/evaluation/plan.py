@@ -15,10 +15,9 @@ import pyarrow.fs
 from tune_media.evaluation.gate_request import GateRequest
 from tune_media.evaluation.measure import Measure
 from tune_media.evaluation.request import EnvCondition
-from tune_media.evaluation.sequential import FIRST, UNDECIDED, verdicts
+from tune_media.evaluation.sequential import FIRST, UNDECIDED, Scores, verdicts
 from tune_media.experiment.places import Folder
 from tune_media.values.number import counted
-from tune_media.viewing.inference import Scores
 
 EPISODES = 10  # of the base, that a plan plays
 MOST = 2000  # seeds that are foreseen
