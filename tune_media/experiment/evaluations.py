@@ -17,6 +17,7 @@ ORIGINAL = "original"
 FACTS_FILE = "evaluation.json"
 FORKED_AT = "forked_at"
 CONDITIONS = "conditions"
+_Place = tuple[int, str]  # the id of a filesystem, and an experiment there
 _MAX_ID = 40
 _MAX_LABEL = 60
 
@@ -27,8 +28,13 @@ def evaluations_of(experiment: str) -> str:
     >>> evaluations_of("/runs/mine"), evaluations_of("/runs/mine/evaluations/last")
     ('/runs/mine/evaluations', '/runs/mine/evaluations')
     """
-    folder = posixpath.dirname(experiment.rstrip("/"))
-    return folder if posixpath.basename(folder) == EVALUATIONS else posixpath.join(experiment, EVALUATIONS)
+    if _is_evaluation(experiment):
+        return posixpath.dirname(experiment.rstrip("/"))
+    return posixpath.join(experiment, EVALUATIONS)
+
+
+def _is_evaluation(experiment: str) -> bool:
+    return posixpath.basename(posixpath.dirname(experiment.rstrip("/"))) == EVALUATIONS
 
 
 def first_condition(trials: Sequence[TrialFiles]) -> tuple[str | None, list[bool]]:
@@ -40,14 +46,11 @@ def first_condition(trials: Sequence[TrialFiles]) -> tuple[str | None, list[bool
     >>> first_condition([])
     (None, [])
     """
-    known: dict[tuple[int, str], list[str]] = {}  # the conditions of each experiment
-    played: list[tuple[tuple[int, str], str | None]] = []  # the experiment and the condition of each trial
-    for trial in trials:
-        place = id(trial.filesystem), trial.experiment
-        if place not in known:
-            is_one = posixpath.basename(posixpath.dirname(trial.experiment)) == EVALUATIONS
-            facts = json_file(trial.filesystem, posixpath.join(trial.experiment, FACTS_FILE)) if is_one else {}
-            known[place] = facts.get(CONDITIONS) or []
+    facts = _facts_of([trial for trial in trials if _is_evaluation(trial.experiment)])
+    places = [_place_of(trial) for trial in trials]
+    known = {place: facts.get(place, {}).get(CONDITIONS) or [] for place in places}  # the conditions of each experiment
+    played: list[tuple[_Place, str | None]] = []  # the experiment and the condition of each trial
+    for trial, place in zip(trials, places, strict=True):
         fitting = [label for label in known[place] if trial.path.rstrip("/").endswith(suffix_of(label))]
         played.append((place, max(fitting, key=len, default=None)))
     there = set(played)
@@ -89,16 +92,24 @@ def forks_in(trials: Sequence[TrialFiles]) -> dict[str, dict[str, Any]]:
     >>> forks_in([])
     {}
     """
-    facts_files: dict[tuple[int, str], Mapping[str, Any]] = {}
-    forks = {}
-    for trial in trials:
-        step, place = trial.config.get(FORKED_AT), (id(trial.filesystem), trial.experiment)
-        if not isinstance(step, int):
-            continue
-        if place not in facts_files:
-            facts_files[place] = json_file(trial.filesystem, posixpath.join(trial.experiment, FACTS_FILE))
-        episode = facts_files[place].get("forked_from")
+    forked = [trial for trial in trials if isinstance(trial.config.get(FORKED_AT), int)]
+    facts, forks = _facts_of(forked), {}
+    for trial in forked:
+        episode = facts[_place_of(trial)].get("forked_from")
         if isinstance(episode, str):
             is_original = posixpath.basename(trial.path.rstrip("/")) == ORIGINAL
-            forks[trial.id] = {"from": episode, "at": None if is_original else step}
+            forks[trial.id] = {"from": episode, "at": None if is_original else trial.config[FORKED_AT]}
     return forks
+
+
+def _facts_of(trials: Sequence[TrialFiles]) -> dict[_Place, Mapping[str, Any]]:
+    """Return what was asked for in the evaluations of some trials; each file is read once."""
+    places = {_place_of(trial): trial for trial in trials}
+    return {
+        place: json_file(trial.filesystem, posixpath.join(trial.experiment, FACTS_FILE))
+        for place, trial in places.items()
+    }
+
+
+def _place_of(trial: TrialFiles) -> _Place:
+    return id(trial.filesystem), trial.experiment
