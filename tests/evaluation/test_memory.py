@@ -312,12 +312,14 @@ def test_a_gate_of_a_policy_that_draws_numbers_of_its_own_is_an_error_unless_tha
     found = gated(files, "plain", "noise", at_least=None)
     assert (found.verdict, found.exit_code) == ("error", 2)
     assert "the candidate cannot be played: the policy draws numbers of its own" in found.verdicts[0].error
+    assert not any("reset()" in note for note in found.verdicts[0].notes)
     assert gated(files, "noise", at_least=0.5, stochastic=True).verdict == "pass"
 
 
 def test_the_commands_say_which_option_is_meant(files):
     given = ["--policy", f"{__name__}:load_noise", "--env", f"{__name__}:Counts"]
-    for words in (["evaluate", "--no-clips"], ["gate", "--at-least", "0.5", "--clips", "0", "-o", str(files / "gate")]):
+    gate = ["gate", "--at-least", "0.5"]
+    for words in (["evaluate", "--no-clips"], [*gate, "--clips", "0", "-o", str(files / "gate")], [*gate, "--plan"]):
         command, *more = words
         result = split_runner().invoke(main, [command, str(files / "a_1.pt"), *more, *given])
         assert result.exit_code == 2

@@ -82,4 +82,4 @@ def manner_of(loader: PolicyLoader, seed: int, traces: Sequence[playing.Trace], 
         error = f"{draws} otherwise {again} {actions[1]}. " + remedy(
             seeded + argument("stochastic=True, or --stochastic")
         )
-    return Manner(actions[0] is not None, joined(*notes), error)
+    return Manner(actions[0] is not None, joined(*notes) if error is None else None, error)

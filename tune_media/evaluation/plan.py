@@ -206,7 +206,7 @@ def _scores(
             plays(condition.label)
             part.add(batch)
             if part.error is not None:
-                raise ValueError(f"the base cannot be played: {part.error}")
+                raise ValueError("the base cannot be played: " + part.error)
             if part.rows():
                 times.setdefault(len(part.rows()), time.monotonic())
         scores = np.array([measure.value(row) for row in part.rows()])
