@@ -88,11 +88,9 @@ def test_a_gate_bets_once_on_each_different_pair_of_episodes(tmp_path):
     assert (facts["seeds"], facts["different"]) == (200, 3) and len(facts["seeds_lost"]) + len(facts["seeds_won"]) == 0
     assert sentence(found, "return").endswith(", after 3 different episodes.")
     assert not told
-    floor = tm.gate(aim.saved(tmp_path, 1), at_least=30, policy=aim.load_policy, env=Starts, env_config={"starts": 3},
-        seeds=40, clips=0, output=str(tmp_path / "floor"))  # fmt: skip
-    assert floor.verdict == "undecided" and floor.verdicts[0].notes == (
-        "40 seeds, 3 different episodes: too few for this floor",
-    )
+    given = {"policy": aim.load_policy, "env": Starts, "env_config": {"starts": 3}, "seeds": 40, "clips": 0}
+    (floor,) = tm.gate(aim.saved(tmp_path, 1), at_least=30, output=str(tmp_path / "floor"), **given).verdicts
+    assert floor.notes == ("40 seeds, 3 different episodes: too few for this floor",)
 
 
 def test_a_gate_of_one_start_counts_one_episode_and_says_so_early(tmp_path):
