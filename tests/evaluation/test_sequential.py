@@ -3,7 +3,20 @@ import pytest
 
 from tune_media.evaluation import sequential
 from tune_media.evaluation.request import in_order
-from tune_media.evaluation.sequential import PASS, UNDECIDED, WORSE, Margin, fewest_seeds, floor_standing, standing
+from tune_media.evaluation.sequential import (
+    ASSUMED,
+    GATE,
+    HISTORY,
+    PASS,
+    UNDECIDED,
+    WORSE,
+    WORST,
+    Lowest,
+    Margin,
+    fewest_seeds,
+    floor_standing,
+    standing,
+)
 
 pytestmark = pytest.mark.any_ray
 
@@ -11,9 +24,9 @@ SHARE = Margin(0.05, is_share=True)
 GATES = 100
 
 
-def verdicts(base, candidate, margin, bounds=None):
+def verdicts(base, candidate, margin, bounds=None, **known):
     """The share of gates, one in each row, that pass, and that say worse."""
-    said, _ = sequential.verdicts(base, candidate, margin, bounds)
+    said, _ = sequential.verdicts(base, candidate, margin, bounds, **known)
     return said.count(PASS) / len(said), said.count(WORSE) / len(said)
 
 
@@ -195,3 +208,74 @@ def test_the_fewest_seeds_are_the_first_that_pass(at_least, bounds):
 def test_the_fewest_seeds_of_a_floor_next_to_the_highest_return_are_many():
     assert fewest_seeds(1 - 1e-7, (0.0, 1.0)) > 1e6
     assert fewest_seeds(1.0, (0.0, 1.0)) is None
+
+
+RARE = {  # mean, deviation, and the return of a failure; the margin as a share
+    "Acrobot": (-80, 15, -500, 0.2),
+    "reach": (-5, 1, -50, 0.2),
+    "steady": (100, 1, -100, 0.05),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+@pytest.mark.parametrize("is_floor", [False, True])
+def test_rare_deep_failures_pass_in_one_of_twenty_gates_if_their_depth_is_known(name, is_floor):
+    mean, deviation, failure, share = RARE[name]
+    random, shape = np.random.default_rng(12), (GATES, 200)
+    rate = share * abs(mean) / (mean - failure)  # worse by the margin
+
+    def fails(count):
+        failed = random.random((GATES, count)) < rate
+        return np.where(failed, failure, random.normal(mean, deviation, (GATES, count)))
+
+    candidate, earlier = fails(200), fails(300)
+    base = np.full(shape, mean - share * abs(mean)) if is_floor else random.normal(mean, deviation, shape)
+    margin = None if is_floor else Margin(share, is_share=True)
+    assert verdicts(base, candidate, margin)[0] > 0.15
+    for lowest in (failure, np.min(earlier, axis=1)):
+        assert verdicts(base, candidate, margin, lowest=lowest)[0] <= 0.08
+    equal = random.normal(mean, deviation, shape)
+    assert verdicts(base, equal, margin, lowest=failure)[0] > 0.7
+
+
+def test_the_depth_is_the_deepest_that_is_known_and_says_where_from():
+    same = np.full(200, -80.0)
+    fallen = np.where(np.arange(200) == 20, -300.0, same)
+    share = Margin(0.2, is_share=True)
+    plain, worst = (standing(same, same, share, lowest=Lowest(low, WORST)) for low in (-90.0, -500.0))
+    seen, passed = (standing(same, fallen, share, lowest=Lowest(low, HISTORY)) for low in (-280.0, -500.0))
+    of_floor = floor_standing(same, -100.0, lowest=Lowest(-500.0, HISTORY))
+    assert (plain.depth, plain.depth_from) == (80, ASSUMED) and plain.seeds == standing(same, same, share).seeds
+    assert (worst.depth, worst.depth_from) == (420, WORST) and worst.seeds > 80
+    assert (passed.depth, passed.depth_from) == (of_floor.depth, of_floor.depth_from) == (420, HISTORY)
+    assert seen.depth_from == (GATE if seen.depth == 220 else ASSUMED)
+    bounded = standing(same, same, Margin(5.0), (-500.0, 0.0), lowest=Lowest(-500.0, WORST))
+    assert bounded.depth_from is None and np.isnan(bounded.depth)
+
+
+@pytest.mark.parametrize(
+    ("usual", "spread", "failure", "rate", "margin"),
+    [(10, 0, 9, 0.03, Margin(1.0)), (500, 0, 250, 0.02, SHARE), (500, 0, 450, 0.1, SHARE), (300, 5, -100, 0.02, SHARE)],
+)
+def test_the_low_end_holds_for_ties_and_rare_falls(usual, spread, failure, rate, margin):
+    """It held in 61 to 74 of 100 gates."""
+    random, shape = np.random.default_rng(4), (50, 200)
+    base, candidate = random.normal(usual, spread, (2, *shape))
+    candidate = np.where(random.random(shape) < rate, failure, candidate)
+    lows = np.array([standing(*both, margin).low for both in zip(base, candidate, strict=True)])
+    assert np.mean(lows <= rate * (failure - usual)) >= 0.94
+
+
+@pytest.mark.parametrize("spread", [0.0, 5.0])
+def test_the_low_end_is_the_smallest_margin_that_passes(spread):
+    base, candidate = np.random.default_rng(13).normal(100, spread, (2, 60))
+    found = standing(base, candidate, Margin(1.0))
+    assert found.verdict == UNDECIDED and found.low < -1
+    said = [standing(base, candidate, Margin(-found.low * by), after=59).verdict for by in (0.999, 1.001)]
+    assert said == [UNDECIDED, PASS]
+
+
+def test_two_that_did_the_same_are_told_apart_from_two_that_are_equal_on_average():
+    same, turned = np.array([1.0, 2.0] * 10), np.array([2.0, 1.0] * 10)
+    assert standing(same, same, SHARE).is_same and not standing(same, turned, SHARE).is_same
+    assert not floor_standing(np.full(20, 5.0), 5.0).is_same

@@ -157,6 +157,7 @@ def _sides(base: str | None, candidate: str | None) -> tuple[str, str]:
 @click.option(
     "--bounds", type=float, nargs=2, metavar="LOW HIGH", help="The least and the largest metric there can be."
 )
+@click.option("--worst", type=float, help="The worst that one episode can be, such as -500, if --bounds are not known.")
 @click.option("--seeds", help="The seeds at most, such as 0:400. Default: 0:200.")
 @click.option("--checkpoint", default="last", show_default=True, help="Of a trial: last, best, or a number.")
 @_plays_on_seeds

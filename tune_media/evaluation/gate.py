@@ -14,9 +14,11 @@ from xml.etree import ElementTree
 
 import pyarrow.fs
 
+from tune_media.evaluation import depth
 from tune_media.evaluation.checkpoint_sources import side_of
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.decisive import differs_at
+from tune_media.evaluation.earlier import lowest_before
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
@@ -26,7 +28,7 @@ from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.pairs import ROLES, Pairs
 from tune_media.evaluation.plan import Plan, plans
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
-from tune_media.evaluation.sequential import LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
+from tune_media.evaluation.sequential import FORECAST, LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import Side, evaluations_with
 from tune_media.experiment.named import named
 from tune_media.experiment.places import Folder
@@ -38,7 +40,7 @@ from tune_media.values import checks
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
-from tune_media.values.problems import argument, remedy
+from tune_media.values.problems import argument
 from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing import inference, single_page, wording
 from tune_media.viewing.gallery import human_size
@@ -72,6 +74,7 @@ class GateVerdict:
         decisive: The seeds of which there are clips, each ``seed`` with ``differs_at``, the first step at which the
             actions, or what the env returned, differ; None: that is not known.
         copies: How many seeds it took besides, with copies of the same episodes: these count once.
+        bounds: The least and the largest value of the metric, if they are known.
 
     >>> GateVerdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).facts()["difference"]
     1.0
@@ -92,6 +95,7 @@ class GateVerdict:
     scores: Mapping[str, Sequence[float]] = field(default_factory=dict)
     decisive: tuple[Mapping[str, Any], ...] = ()
     copies: int = 0
+    bounds: tuple[float, float] | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -109,6 +113,10 @@ class GateVerdict:
             "low": standing.low,
             "high": standing.high,
             "margin": standing.margin,
+            "is_same": standing.is_same,
+            "depth": None if standing.depth_from is None else standing.depth,
+            "depth_from": standing.depth_from,
+            "bounds": self.bounds and list(self.bounds),
             "seeds_lost": list(self.lost[:_LISTED]),
             "seeds_won": list(self.won[:_LISTED]),
             "lost": len(self.lost),
@@ -174,11 +182,12 @@ class Gate:
         ``v`` (2), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
         ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
         (that it took), ``different`` (how many different episodes they are, if some are copies), means ``base`` and
-        ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``, ``lost`` and
-        ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won`` (the first
-        100), ``sentence``, ``error``, ``notes``, ``trials`` (the folders of the episodes, by role), ``scores``
-        (``seeds`` that count, and the metric by role) and ``decisive`` (each ``seed`` of which there are clips, with
-        ``differs_at``, the first step at which both differ).
+        ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``, ``is_same``,
+        ``depth`` and ``depth_from`` (see ``sequential.Standing``), ``bounds`` (of the metric, if they are known),
+        ``lost`` and ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won``
+        (the first 100), ``sentence``, ``error``, ``notes``, ``trials`` (the folders of the episodes, by role),
+        ``scores`` (``seeds`` that count, and the metric by role) and ``decisive`` (each ``seed`` of which there are
+        clips, with ``differs_at``, the first step at which both differ).
         """
         return {
             "v": VERSION,
@@ -252,6 +261,7 @@ def gate(
     margin: str | float = "5%",
     at_least: float | None = None,
     bounds: tuple[float, float] | None = None,
+    worst: float | None = None,
     seeds: Any = None,
     checkpoint: str | int = "last",
     explore: bool | None = False,
@@ -293,6 +303,9 @@ def gate(
         at_least: What the candidate's mean must reach, in the units of the metric: a second verdict, or the only one.
         bounds: The smallest and the largest value of the metric that there can be. Then the error holds exactly. None:
             one seed is taken to cost no more than the others show, see ``evaluation/sequential.py``.
+        worst: The worst value that one episode can have, if it is known and the best is not: a pass then takes so many
+            seeds that failures as deep as that would have shown. None: as deep as episodes of both that are there, and
+            as far below the base's mean as that is above zero.
         seeds: The seeds, at most: a text such as ``"0:200"``, or a list. They are played, and those of evaluations are
             judged, in the order of a hash of each: an env may be harder for later seeds. None: those of an evaluation
             that is there, or 0 to 199.
@@ -325,7 +338,7 @@ def gate(
     """
     checks.a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     checks.a_count("a number of seeds", 0).check("gate(clips=...)", clips)
-    measure = Measure.of(metric, mode, margin, bounds, at_least)
+    measure = Measure.of(metric, mode, margin, bounds, at_least, worst)
     policies = [base] if candidate is None else [base, candidate]
     questions = _questions(policies, at_least)
     if plan:
@@ -346,6 +359,7 @@ def gate(
     facts = {**request.facts(), **measure.facts()}
     problems = request.problems(facts, allow_same=allow_same or plan)
     with folder.held():
+        facts["history"] = history = lowest_before(request, facts, measure, folder.place)  # also of the one it deletes
         folder.empty()
         progress.imports()
         load = function_named("gate", "policy", policy)
@@ -359,7 +373,7 @@ def gate(
         folder.begin(facts)
         _tell_fewest(progress, measure, level)
         with contextlib.closing(ClipRenderer((), video)) as renderer:
-            player = _GatePlayer(request, measure, level, workers, clips, folder.place, renderer, progress)
+            player = _GatePlayer(request, measure, history, level, workers, clips, folder.place, renderer, progress)
             for condition in how.conditions:
                 player.play(condition)
             problems += renderer.problems
@@ -413,6 +427,7 @@ class _GatePlayer:
 
     request: GateRequest
     measure: Measure
+    history: Mapping[str, Any]  # see ``lowest_before``
     level: float
     workers: int
     clips: int
@@ -424,7 +439,9 @@ class _GatePlayer:
     def play(self, condition: EnvCondition) -> None:
         """Play both sides under a condition until it is decided, and add its verdicts."""
         parts, seeds = self.request.parts(condition, self.place), self.request.request.seeds
-        pairs = Pairs(parts, seeds, self.measure, self.level)
+        known = self.history.get(condition.label, {})
+        measure = self.measure.with_history([known.get(role) for role in self.request.by_role])
+        pairs = Pairs(parts, seeds, measure, self.level)
         self.progress.begins(condition.label)
         with contextlib.closing(self.request.play(parts, condition, self.workers)) as played:
             is_told = is_warned = False
@@ -432,7 +449,7 @@ class _GatePlayer:
                 *_, (of_floor, standing) = pairs.standings.items()
                 count = standing.seeds + pairs.copies(of_floor=of_floor)
                 self.progress.stands(condition.label, replace(standing, seeds=count), len(seeds))
-                is_told = is_told or _tell(self.progress, pairs, len(seeds))
+                is_told = is_told or _tell(self.progress, pairs, measure, len(seeds))
                 if not is_warned and (warning := pairs.warning):
                     self.progress.tells(warning + ".")
                     is_warned = True
@@ -440,7 +457,7 @@ class _GatePlayer:
         trials = dict(zip(self.request.by_role, (posixpath.basename(part.store.folder) for part in parts), strict=True))
         successes = list(_about_success(self.request.by_role, parts)) if self.measure.metric == SUCCESS else []
         for of_floor in pairs.standings:
-            verdict = _verdict(condition.label, pairs, self.measure, of_floor)
+            verdict = _verdict(condition.label, pairs, measure, of_floor)
             notes = (*verdict.notes, *successes, *self.request.notes, *evaluated)
             self.verdicts.append(replace(verdict, notes=notes, trials=trials, decisive=decisive))
             decisive = ()  # a floor besides a base: the clips are with the base
@@ -485,6 +502,9 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     margin = f"worse by more than {standing.margin:.5g}"
     told = wording.decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
     lead = wording.ahead(inference.Estimate(standing.difference, standing.low, standing.high), "the base")
+    if standing.is_same and verdict.bounds is None:
+        lead, after = "both did exactly the same", after.replace("after", "on all" if standing.seeds > 1 else "on", 1)
+        return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead} {after}."
     return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead}, {after}."
 
 
@@ -495,14 +515,16 @@ def _tell_fewest(progress: GateProgress, measure: Measure, level: float) -> None
         progress.tells(f"A mean {measure.metric} of at least {floor:g} takes {fewest} seeds or more.")
 
 
-def _tell(progress: GateProgress, pairs: Pairs, most: int) -> bool:
-    """Say after the first seeds how many equal policies would take; return whether that is known."""
-    standing = pairs.standings.get(False)
-    if standing is None or math.isnan(standing.expected):
+def _tell(progress: GateProgress, pairs: Pairs, measure: Measure, most: int) -> bool:
+    """Say after the first seeds how many equal policies would take, and what is assumed; return whether it is known."""
+    of_floor, standing = next(iter(pairs.standings.items()))
+    if standing.seeds < FORECAST:
         return False
-    if standing.verdict == UNDECIDED:
+    if standing.verdict == UNDECIDED and not math.isnan(standing.expected):
         expected = f"about {standing.expected:.0f}" if standing.expected < _MANY else "very many"
         progress.tells(f"Equal policies would be decided after {expected} seeds; you allow {most}.")
+    if assumption := depth.assumption(standing, measure, of_floor=of_floor):
+        progress.tells(assumption)
     return True
 
 
@@ -515,11 +537,9 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
     margin = standing.margin
     lost = tuple(seed for seed in order if losses[seed] > margin)
     won = () if of_floor else tuple(seed for seed in reversed(order) if losses[seed] < -margin)
-    notes = pairs.notes(of_floor=of_floor)
-    if measure.bounds is None and standing.verdict != UNDECIDED:
-        can = "gain" if standing.verdict == WORSE else "lose"
-        what_to_do = remedy("if one can, pass " + argument("bounds="))
-        notes.append(f"this is sure unless one seed can {can} more than {standing.cost:.5g}; " + what_to_do)
+    copies = pairs.copies(of_floor=of_floor)
+    noun = "different episode" if copies else "seed"
+    notes = [*pairs.notes(of_floor=of_floor), *depth.suppositions(standing, measure, scores, noun)]
     name = standing.verdict if pairs.error is None else ERROR
     base, candidate = measure.sign * standing.base, measure.sign * standing.candidate
     floor = measure.floor if of_floor else None
@@ -536,7 +556,8 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
         floor,
         pairs.played,
         scores=_scores_by_role(scores, measure.sign),
-        copies=pairs.copies(of_floor=of_floor),
+        copies=copies,
+        bounds=measure.range,
     )
 
 

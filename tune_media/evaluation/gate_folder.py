@@ -25,7 +25,7 @@ from tune_media.values.secrets import redacted_values
 
 VERSION = 2
 PAGE = "index.html"
-_FILE = "gate.json"
+FACTS_FILE = "gate.json"
 _EPISODES = re.compile(rf"(base|candidate)(_.*)?|{episode_files.RECIPE_FOLDER}")
 
 
@@ -69,14 +69,14 @@ class GateFolder:
 
     def empty(self) -> None:
         """Delete the gate that is there; a kill in between leaves a folder that still holds one."""
-        if not (self._is_named and self.place.has_file(_FILE)):
+        if not (self._is_named and self.place.has_file(FACTS_FILE)):
             return
         for info in self.place.filesystem.get_file_info(pyarrow.fs.FileSelector(self.place.path)):
             if info.type == pyarrow.fs.FileType.Directory and _EPISODES.fullmatch(info.base_name):
                 self.place.filesystem.delete_dir(info.path)
             elif info.base_name == PAGE:
                 self.place.filesystem.delete_file(info.path)
-        self.place.filesystem.delete_file(self._path(_FILE))
+        self.place.filesystem.delete_file(self._path(FACTS_FILE))
 
     def begin(self, request: Mapping[str, Any]) -> None:
         """Write what is asked for. A folder without a name is made, even if two gates begin in one second."""
@@ -88,16 +88,17 @@ class GateFolder:
     def write(self, verdict: Mapping[str, Any]) -> None:
         """Write the verdict beside what was asked for, without keys and passwords: the page shows it."""
         content = redacted_values({"v": VERSION, "request": self._request, **verdict})
-        write_atomically(self.place.filesystem, self._path(_FILE), strict_json.json_bytes(content) + b"\n")
+        write_atomically(self.place.filesystem, self._path(FACTS_FILE), strict_json.json_bytes(content) + b"\n")
 
     def _check(self) -> None:
         """Raise ValueError if the folder has files, unless they are those of a gate that is deleted."""
-        if not self._is_named or (self._anew and self.place.has_file(_FILE)):
+        if not self._is_named or (self._anew and self.place.has_file(FACTS_FILE)):
             return
         there = self.place.filesystem.get_file_info(pyarrow.fs.FileSelector(self.place.path, allow_not_found=True))
-        others = [info.base_name for info in there if not info.base_name.startswith(f"{_FILE}.")]  # of a killed process
+        of_killed = f"{FACTS_FILE}."
+        others = [info.base_name for info in there if not info.base_name.startswith(of_killed)]
         another = "pass another folder: " + argument("output=, or -o")
-        if _FILE in others:
+        if FACTS_FILE in others:
             what_to_do = remedy(another + "; or empty it first: " + argument("anew=, or --anew") + ".")
             raise ValueError(f"{self.place.path!r} holds a gate; " + what_to_do)
         if others:  # an experiment's trials, or episodes of unknown policies

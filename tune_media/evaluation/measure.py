@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tune_media.evaluation.sequential import Margin, Standing, floor_standing, standing
+from tune_media.evaluation.sequential import (
+    FORECAST,
+    HISTORY,
+    UNKNOWN,
+    WORST,
+    Lowest,
+    Margin,
+    Standing,
+    floor_standing,
+    standing,
+)
 from tune_media.values import checks
 from tune_media.values.problems import argument, remedy
 
@@ -22,8 +32,8 @@ _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*%\s*")
 class Measure:
     """What is compared.
 
-    >>> Measure.of("success", "max", "5%", None)
-    Measure(metric='success', sign=1, margin=Margin(amount=0.05, is_share=False), bounds=(0.0, 1.0), floor=None)
+    >>> Measure.of("success", "max", "5%", None).bounds, Measure.of("length", "min", 3, None, worst=900).worst
+    ((0.0, 1.0), -900.0)
     """
 
     metric: str  # ``return``, ``success``, ``length``, or the name of a custom metric
@@ -31,9 +41,11 @@ class Measure:
     margin: Margin  # how much worse the candidate may be
     bounds: tuple[float, float] | None  # the least and the largest value, both times the sign; None: not known
     floor: float | None = None  # what the candidate's mean must reach; None: nothing
+    worst: float | None = None  # the lowest score that an episode can have, if the caller knows it
+    history: tuple[float, ...] = ()  # the lowest score of each side's earlier episodes, the candidate's last
 
     @classmethod
-    def of(cls, metric: Any, mode: str, margin: Any, bounds: Any, at_least: Any = None) -> Measure:
+    def of(cls, metric: Any, mode: str, margin: Any, bounds: Any, at_least: Any = None, worst: Any = None) -> Measure:
         """Check the arguments of ``tune_media.gate`` that say what is compared. Raises ValueError, TypeError."""
         checks.a_text("'return', 'success' or 'length'").check("gate(metric=...)", metric)
         checks.one_of("max", "min").check("gate(mode=...)", mode)
@@ -50,20 +62,53 @@ class Measure:
         if bounds is not None and not allowed.is_share and not allowed.amount < (bounds[1] - bounds[0]) / 2:
             less = f"less than half of the range {bounds[1] - bounds[0]:g} of the metric"
             raise ValueError(checks.refusal("gate(margin=...)", less, margin))
-        return cls(metric, sign, allowed, bounds, _floor(at_least, sign, bounds))
+        return cls(metric, sign, allowed, bounds, _floor(at_least, sign, bounds), _worst(worst, sign, metric, bounds))
+
+    def with_history(self, known: Sequence[Mapping[str, Any] | None]) -> Measure:
+        """Return it with the ``worst`` of each side's earlier episodes, if there are some, the candidate's last."""
+        return replace(self, history=tuple(math.inf if one is None else self.sign * one["worst"] for one in known))
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The bounds in the units of the metric."""
+        low, high = self.bounds or (math.nan, math.nan)
+        return None if self.bounds is None else (low, high) if self.sign > 0 else (-high, -low)
 
     def ask(self, scores: Sequence[tuple[float, ...]], level: float, after: int, *, of_floor: bool) -> Standing:
         """Return what the scores of each seed say, the candidate's last: of the floor, or of the base before it."""
-        *_, candidate = columns = np.array(scores).T
+        columns = np.array(scores).T[-1 if of_floor else 0 :]
+        lowest = self._lowest(of_floor=of_floor)
         if of_floor and self.floor is not None:
-            return floor_standing(candidate, self.floor, self.bounds, level, after)
-        return standing(columns[0], candidate, self.margin, self.bounds, level, after)
+            return floor_standing(columns[0], self.floor, self.bounds, level, after, lowest)
+        return standing(columns[0], columns[-1], self.margin, self.bounds, level, after, lowest)
+
+    def check(self, scores: Sequence[tuple[float, ...]]) -> None:
+        """Raise ValueError if the first seeds show that the worst value that was given is none."""
+        if self.worst is None or len(scores) < FORECAST:
+            return
+        mean = float(np.mean([of_seed[0] for of_seed in scores]))
+        if self.worst > mean:
+            none = f"{self.sign * self.worst:g} cannot be the worst {self.metric}: the mean is {self.sign * mean:.5g}; "
+            what_to_do = " what one episode can have at the worst, and mind the sign"
+            raise ValueError(none + remedy("pass as " + argument("worst=") + what_to_do))
+
+    def _lowest(self, *, of_floor: bool) -> Lowest:
+        """Return the lowest score that is known besides those of the gate's episodes."""
+        earlier = self.history[-1:] if of_floor else self.history
+        known = [Lowest(score, HISTORY) for score in earlier]
+        return min(
+            [*([] if self.worst is None else [Lowest(self.worst, WORST)]), *known],
+            default=UNKNOWN,
+            key=lambda known: known.score,
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
         margin = {"amount": self.margin.amount, "is_share": self.margin.is_share}
         bounds = self.bounds and list(self.bounds)
-        return {"metric": self.metric, "sign": self.sign, "margin": margin, "bounds": bounds, "at_least": self.floor}
+        worst = self.worst and self.sign * self.worst
+        facts = {"metric": self.metric, "sign": self.sign, "margin": margin, "bounds": bounds, "at_least": self.floor}
+        return {**facts, "worst": worst}
 
     def value(self, row: Mapping[str, Any]) -> float:
         """Return the score of an episode; a higher one is better. Raises ValueError."""
@@ -83,6 +128,18 @@ class Measure:
         if self.bounds is not None and not self.bounds[0] <= score <= self.bounds[1]:
             raise ValueError(f"the {self.metric} of seed {row['seed']} is {value}, outside the bounds")
         return score
+
+
+def _worst(value: Any, sign: int, metric: str, bounds: tuple[float, float] | None) -> float | None:
+    """Check the worst value that one episode can have; return it as a score. Raises ValueError, TypeError."""
+    if value is None:
+        return None
+    if bounds is not None:
+        known = "of success is 0" if metric == SUCCESS else "is in the bounds"
+        raise ValueError(argument("gate(worst=...)") + f" {known}: " + remedy("leave it out."))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TypeError(checks.refusal("gate(worst=...)", "a finite number, such as -500", value))
+    return sign * float(value)
 
 
 def _floor(value: Any, sign: int, bounds: tuple[float, float] | None) -> float | None:

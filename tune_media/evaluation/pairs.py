@@ -104,6 +104,7 @@ class Pairs:
         try:
             self._check_alike([rows_of_side[seed]["recipe"] for seed in common for rows_of_side in rows])
             scores = [tuple(self._measure.value(rows_of_side[seed]) for rows_of_side in rows) for seed in common]
+            self._measure.check(scores)
         except ValueError as error:
             self.error = message_of(error)
             return

@@ -6,7 +6,8 @@ If what a gambler bets against is true, no seed brings him anything on average, 
 the stake in one of twenty gates at most (Ville). He bets shares of what a seed can cost him. With bounds, that is known
 and the error holds exactly. Without, it is read off the differences: no seed falls more than 1.5 times as deep below
 their median as any seen does, or 3 times where falls are deeper than rises. A pass needs so many seeds, besides, that a
-collapse which is just too frequent would have shown on one of them in 19 of 20 gates.
+collapse which is just too frequent would have shown on one of them in 19 of 20 gates. How deep one falls is assumed,
+unless a lower score is known: the worst one that there can be, or one that these seeds or earlier episodes had.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from __future__ import annotations
 import bisect
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +30,24 @@ FORECAST = 10  # seeds after which it is known about how many it will take
 _BETS, _FINE = (1.0, 0.5, 0.25), (1.0, 0.5, 0.25, 0.12, 0.06)  # shares of the cost; fine ones if that is known
 _DEEPER, _MOST_LEAN = 1.5, 2.0  # how much deeper than the deepest fall one may be, and twice that if falls are deeper
 _COLLAPSE = 5.0  # times the range of the differences: how far a collapse falls
+_KNOWN = 1.15  # times the seeds of the formula, if the depth of a collapse is known and not assumed: by simulation
 _EQUAL = 1e-9  # of the largest score: differences that are nothing
 _TINY = 1e-12
 _HALVINGS = 60
 _FORECAST = 8.2  # seeds of a certain gain, by simulation
 
 PASS, WORSE, UNDECIDED = "pass", "worse", "undecided"
+WORST, HISTORY, GATE, ASSUMED = "worst", "history", "gate", "assumed"  # where the depth of a collapse is from
+
+
+class Lowest(NamedTuple):
+    """The lowest score that an episode of these policies is known to have, and where that is known from."""
+
+    score: float = math.inf
+    source: str = ASSUMED
+
+
+UNKNOWN = Lowest()
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,13 @@ class Standing:
         margin: The margin, above zero or zero.
         low, high: The ends of the interval of the difference. Each holds in 95 of 100 gates, however many seeds are
             played; infinite if nothing is known yet.
-        cost: The largest loss on one seed (of ``worse``: the largest gain) that the verdict reckons with.
+        cost: The largest gain on one seed that ``worse`` reckons with.
         expected: About how many seeds it takes if both are equal; NaN before ten seeds, and of a floor.
+        depth: How far an episode is reckoned to fall below the base's mean (of a floor, the candidate's), on as many
+            seeds as a pass may miss; NaN with bounds, and before a seed is played.
+        depth_from: Where that is known from: ``worst`` (the caller), ``history`` (earlier episodes), ``gate`` (these
+            seeds), or ``assumed``; None with bounds.
+        is_same: Whether both had the same score on each of these seeds.
 
     >>> Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8).difference
     1.0
@@ -63,6 +82,9 @@ class Standing:
     high: float = math.inf
     cost: float = math.nan
     expected: float = math.nan
+    depth: float = math.nan
+    depth_from: str | None = None
+    is_same: bool = False
 
     @property
     def difference(self) -> float:
@@ -93,22 +115,31 @@ def standing(
     bounds: tuple[float, float] | None = None,
     level: float = LEVEL,
     after: int = 0,
+    lowest: Lowest = UNKNOWN,
 ) -> Standing:
     """Return what the scores on the same seeds, in their order, say, as soon as they say it; a higher one is better.
 
     ``bounds`` are the lowest and the highest score that there can be, if they are known; ``level`` is that of each end
-    of the interval; ``after`` so many seeds it is known to be undecided.
+    of the interval; ``after`` so many seeds it is known to be undecided; ``lowest`` is known besides these scores.
 
     >>> standing(np.full(100, 500.0), np.full(100, 500.0), Margin(0.05, True)).seeds
     60
     >>> standing(np.full(20, 500.0), np.full(20, 100.0), Margin(0.05, True)).verdict
     'worse'
+    >>> found = standing(np.full(200, 500.0), np.full(200, 500.0), Margin(0.05, True), lowest=Lowest(-100.0, WORST))
+    >>> found.seeds, found.depth, found.depth_from
+    (83, 600.0, 'worst')
     """
-    return _decided(np.asarray(base, float), np.asarray(candidate, float), margin, bounds, level, after)
+    return _decided(np.asarray(base, float), np.asarray(candidate, float), margin, bounds, level, after, lowest)
 
 
 def floor_standing(
-    candidate: Scores, at_least: float, bounds: tuple[float, float] | None = None, level: float = LEVEL, after: int = 0
+    candidate: Scores,
+    at_least: float,
+    bounds: tuple[float, float] | None = None,
+    level: float = LEVEL,
+    after: int = 0,
+    lowest: Lowest = UNKNOWN,
 ) -> Standing:
     """Return whether the mean score is at least a floor, as ``standing``; ``worse``: it is below.
 
@@ -116,7 +147,7 @@ def floor_standing(
     (30, 43)
     """
     scores = np.asarray(candidate, float)
-    return _decided(np.full(len(scores), float(at_least)), scores, None, bounds, level, after)
+    return _decided(np.full(len(scores), float(at_least)), scores, None, bounds, level, after, lowest)
 
 
 def fewest_seeds(at_least: float, bounds: tuple[float, float] | None, level: float = LEVEL) -> int | None:
@@ -162,18 +193,17 @@ def cost_of(gains: Scores) -> Scores:
     return np.asarray(np.maximum(reach - middle, np.abs(middle)))
 
 
-def fewest_for_pass(gains: Scores, base: Scores, candidate: Scores, slack: Scores, goal: float) -> Scores:
-    """Return how many seeds a pass takes at least, for each row.
+def depth_of(gains: Scores, base: Scores, candidate: Scores, lowest: float | Scores) -> tuple[Scores, Scores, Scores]:
+    """Return how far below its mean a collapse falls, for each row: what is assumed, seen, and known besides.
 
-    A collapse that costs the slack on average would be missed on all of fewer seeds in more than one of twenty gates.
-    It falls to nothing; if the differences are wide, as far below zero.
+    It is assumed to fall to nothing; if the differences are wide, as far below zero.
     """
-    means, spreads = np.abs(np.mean(base, axis=1)), np.ptp(gains, axis=1)
+    means, spreads = np.mean(base, axis=1), np.ptp(gains, axis=1)
     largest = np.maximum(np.max(np.abs(base), axis=1), np.max(np.abs(candidate), axis=1))
-    fall = np.clip(_COLLAPSE * spreads, means, 2 * means)
-    fall = np.where(spreads <= _EQUAL * largest, largest, fall)
-    share = np.clip(slack / np.maximum(fall, _TINY), _TINY, 1 - _TINY)
-    return np.where(largest > 0, 1 - goal / np.log1p(-share), math.inf)
+    assumed = np.clip(_COLLAPSE * spreads, np.abs(means), 2 * np.abs(means))
+    assumed = np.where(spreads <= _EQUAL * largest, largest, assumed)
+    seen = np.minimum(np.min(base, axis=1), np.min(candidate, axis=1))
+    return assumed, means - seen, means - lowest
 
 
 def verdicts(
@@ -183,21 +213,23 @@ def verdicts(
     bounds: tuple[float, float] | None = None,
     level: float = LEVEL,
     after: int = 0,
+    lowest: float | Scores = math.inf,
 ) -> tuple[list[str], list[int]]:
     """Return the verdict of each of some gates, and the seeds that it took; the scores are of shape (gates, seeds).
 
-    Without a margin, ``base`` has the floor. The other arguments are those of ``standing``.
+    Without a margin, ``base`` has the floor. ``lowest`` is a known score, of shape () or (gates,). The other arguments
+    are those of ``standing``.
 
     >>> verdicts(np.full((2, 20), 9.0), np.full((2, 20), [[9.0], [1.0]]), Margin(5.0))
     (['pass', 'worse'], [14, 14])
     """
     gates, count = base.shape
     said, taken = [UNDECIDED] * gates, [count] * gates
-    left = np.arange(gates)
+    left, known = np.arange(gates), np.broadcast_to(lowest, gates)
     for seeds in range(max(1 if bounds is not None else FIRST, after + 1), count + 1):
         if not len(left):
             break
-        look = _Look(base[left, :seeds], candidate[left, :seeds], margin, bounds, _goal(level))
+        look = _Look(base[left, :seeds], candidate[left, :seeds], margin, bounds, _goal(level), known[left])
         worse, passes = look.has_won(-1), look.passes
         for number in np.flatnonzero(worse | passes):
             said[left[number]], taken[left[number]] = WORSE if worse[number] else PASS, seeds
@@ -214,6 +246,7 @@ class _Look:
     margin: Margin | None  # None: the base is a floor
     bounds: tuple[float, float] | None
     goal: float
+    lowest: float | Scores = math.inf
 
     @functools.cached_property
     def gains(self) -> Scores:
@@ -258,14 +291,41 @@ class _Look:
     def passes(self) -> npt.NDArray[np.bool_]:
         return np.asarray(self.has_won(1) & (self.gains.shape[1] >= self.fewest))
 
+    @functools.cached_property
+    def depths(self) -> tuple[Scores, Scores, Scores]:
+        """How far a collapse falls: assumed, seen on these seeds, and known besides."""
+        return depth_of(self.gains, self.candidate if self.margin is None else self.base, self.candidate, self.lowest)
+
     @property
     def fewest(self) -> Scores:
-        """How many seeds a pass takes at least."""
+        """How many seeds a pass takes at least: on fewer, a collapse that costs the slack may not show."""
         if self.bounds is not None:
             return np.zeros(len(self.base))
         slack = np.maximum(np.mean(self.gains, axis=1), _TINY) if self.margin is None else self.slack
-        base = self.candidate if self.margin is None else self.base
-        return fewest_for_pass(self.gains, base, self.candidate, slack, self.goal)
+        assumed, *others = (self._fewest_of(depth, slack) for depth in self.depths)
+        has_depth = np.maximum.reduce(self.depths) > 0
+        return np.where(has_depth, np.maximum.reduce([assumed, *(_KNOWN * other for other in others)]), math.inf)
+
+    def _fewest_of(self, depth: Scores, slack: Scores) -> Scores:
+        share = np.clip(slack / np.maximum(depth, _TINY), _TINY, 1 - _TINY)
+        return np.asarray(1 - self.goal / np.log1p(-share))
+
+    def unseen(self) -> float:
+        """What a collapse of the first gate costs on average that may not have shown on these seeds: see ``fewest``."""
+        assumed, *others = (float(depth[0]) for depth in self.depths)
+        seeds = self.gains.shape[1]
+        costs = [self._unseen_of(assumed, seeds), *(self._unseen_of(depth, seeds / _KNOWN) for depth in others)]
+        return max(costs) if max(assumed, *others) > 0 else math.inf
+
+    def _unseen_of(self, depth: float, seeds: float) -> float:
+        return max(depth, 0.0) * -math.expm1(-self.goal / (seeds - 1)) if seeds > 1 else math.inf
+
+    def low(self) -> float:
+        """Return less the smallest margin with which the first gate would pass; of a floor, how far it may be above."""
+        evident = self.end(1)
+        if self.bounds is not None:
+            return evident
+        return min(evident, (float(np.mean(self.gains)) if self.margin is None else 0.0) - self.unseen())
 
     def end(self, sign: int) -> float:
         """Return the lower end of the interval of the first gate's difference (-1: the upper one), by bisection."""
@@ -289,30 +349,40 @@ class _Look:
         if self.margin is None or self.gains.shape[1] < FORECAST:
             return math.nan
         base, candidate = self.base[:, :FORECAST], self.candidate[:, :FORECAST]
-        first = _Look(base, candidate, self.margin, self.bounds, self.goal)
+        first = _Look(base, candidate, self.margin, self.bounds, self.goal, self.lowest)
         slack = float(first.slack[0])
         spread = float(np.var(first.gains[0], ddof=1)) / slack**2 if slack > 0 else math.inf
         return max(float(FIRST), float(first.fewest[0]), _FORECAST * (1 + spread))
 
 
 def _decided(
-    base: Scores, candidate: Scores, margin: Margin | None, bounds: tuple[float, float] | None, level: float, after: int
+    base: Scores,
+    candidate: Scores,
+    margin: Margin | None,
+    bounds: tuple[float, float] | None,
+    level: float,
+    after: int,
+    lowest: Lowest,
 ) -> Standing:
     """Return the standing at the first decisive seed, else at the last."""
     count = len(base)
     if not count:
         return Standing(UNDECIDED, 0)
-    (verdict,), (seeds,) = verdicts(base[None], candidate[None], margin, bounds, level, after)
-    look = _Look(base[None, :seeds], candidate[None, :seeds], margin, bounds, _goal(level))
+    (verdict,), (seeds,) = verdicts(base[None], candidate[None], margin, bounds, level, after, lowest.score)
+    look = _Look(base[None, :seeds], candidate[None, :seeds], margin, bounds, _goal(level), lowest.score)
     is_early = bounds is None and count < FIRST
     slack = float(look.slack[0])
-    low, high = (-math.inf, math.inf) if is_early else (look.end(1), look.end(-1))
-    if verdict != PASS:
-        low = min(low, -slack)  # a collapse may not have shown yet
-    sign = -1 if verdict == WORSE else 1
-    cost = float(cost_of(sign * look.gains)[0]) + sign * slack
+    low, high = (-math.inf, math.inf) if is_early else (look.low(), look.end(-1))
+    low = max(low, math.nextafter(-slack, math.inf)) if verdict == PASS else min(low, -slack)
+    cost = float(cost_of(-look.gains)[0]) - slack
     means = float(np.mean(look.base)), float(np.mean(look.candidate))
-    return Standing(verdict, seeds, *means, slack, low, high, cost, look.expected())
+    is_same = margin is not None and bool(np.all(look.base == look.candidate))
+    standing = Standing(verdict, seeds, *means, slack, low, high, cost, look.expected(), is_same=is_same)
+    if bounds is not None:
+        return standing
+    depths = [float(depth[0]) for depth in look.depths]
+    source = (ASSUMED, GATE, lowest.source)[int(np.argmax(depths))]
+    return replace(standing, depth=max(depths), depth_from=source)
 
 
 def _goal(level: float) -> float:
