@@ -95,3 +95,12 @@ def test_the_command_prints_a_plan_and_ends_with_3(policies):
     words = ["gate", *policies[::-1], "--policy", f"{aim.__name__}:load_policy", *words[5:]]
     broken = command(*words, "--env-config", "breaks_at=3", "--seeds", "0:9", code=2)
     assert "the base cannot be played: seed 3: RuntimeError: the motor is hot" in broken
+
+
+def test_a_known_depth_takes_more_seeds():
+    scores = np.random.default_rng(3).normal(-80, 15, 10)
+    taken = [
+        Question(Measure.of("return", "max", "20%", None, worst=worst), LEVEL).for_worse(scores, 0.0).half
+        for worst in (None, -500)
+    ]
+    assert taken[1] > 1.5 * taken[0]

@@ -40,7 +40,7 @@ from tune_media.values import checks
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.number import counted
 from tune_media.values.options import VideoOptions
-from tune_media.values.problems import argument
+from tune_media.values.problems import argument, remedy
 from tune_media.values.secrets import error_text, redacted
 from tune_media.viewing import inference, single_page, wording
 from tune_media.viewing.gallery import human_size
@@ -368,7 +368,7 @@ def gate(
         names = ["", *map(str, policies)][-2:]
         level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
         if plan:
-            planned = plans(request, measure, level, workers, progress.begins)
+            planned = plans(request, measure, history, level, workers, progress.begins)
             return Gate(names[0], names[1], metric, "", plan=list(planned))
         folder.begin(facts)
         _tell_fewest(progress, measure, level)
@@ -439,8 +439,7 @@ class _GatePlayer:
     def play(self, condition: EnvCondition) -> None:
         """Play both sides under a condition until it is decided, and add its verdicts."""
         parts, seeds = self.request.parts(condition, self.place), self.request.request.seeds
-        known = self.history.get(condition.label, {})
-        measure = self.measure.with_history([known.get(role) for role in self.request.by_role])
+        measure = self.measure.with_history(self.history.get(condition.label, {}), self.request.by_role)
         pairs = Pairs(parts, seeds, measure, self.level)
         self.progress.begins(condition.label)
         with contextlib.closing(self.request.play(parts, condition, self.workers)) as played:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,9 +64,10 @@ class Measure:
             raise ValueError(checks.refusal("gate(margin=...)", less, margin))
         return cls(metric, sign, allowed, bounds, _floor(at_least, sign, bounds), _worst(worst, sign, metric, bounds))
 
-    def with_history(self, known: Sequence[Mapping[str, Any] | None]) -> Measure:
-        """Return it with the ``worst`` of each side's earlier episodes, if there are some, the candidate's last."""
-        return replace(self, history=tuple(math.inf if one is None else self.sign * one["worst"] for one in known))
+    def with_history(self, known: Mapping[str, Mapping[str, Any]], roles: Iterable[str]) -> Measure:
+        """Return it with the ``worst`` of each side's earlier episodes, by role, if there are some."""
+        scores = (self.sign * known[role]["worst"] if role in known else math.inf for role in roles)
+        return replace(self, history=tuple(scores))
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -77,7 +78,7 @@ class Measure:
     def ask(self, scores: Sequence[tuple[float, ...]], level: float, after: int, *, of_floor: bool) -> Standing:
         """Return what the scores of each seed say, the candidate's last: of the floor, or of the base before it."""
         columns = np.array(scores).T[-1 if of_floor else 0 :]
-        lowest = self._lowest(of_floor=of_floor)
+        lowest = self.lowest(of_floor=of_floor)
         if of_floor and self.floor is not None:
             return floor_standing(columns[0], self.floor, self.bounds, level, after, lowest)
         return standing(columns[0], columns[-1], self.margin, self.bounds, level, after, lowest)
@@ -92,7 +93,7 @@ class Measure:
             what_to_do = " what one episode can have at the worst, and mind the sign"
             raise ValueError(none + remedy("pass as " + argument("worst=") + what_to_do))
 
-    def _lowest(self, *, of_floor: bool) -> Lowest:
+    def lowest(self, *, of_floor: bool) -> Lowest:
         """Return the lowest score that is known besides those of the gate's episodes."""
         earlier = self.history[-1:] if of_floor else self.history
         known = [Lowest(score, HISTORY) for score in earlier]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,8 +59,9 @@ class Question:
         margin, bounds = None if self.of_floor else self.measure.margin, self.measure.bounds
         count, taken = base.shape[1], np.full(len(base), math.inf)
         left, look = np.arange(len(base)), 1 if bounds is not None else FIRST
+        lowest = self.measure.lowest(of_floor=self.of_floor).score
         while len(left):
-            said, _ = verdicts(base[left, :look], candidate[left, :look], margin, bounds, self.level, look - 1)
+            said, _ = verdicts(base[left, :look], candidate[left, :look], margin, bounds, self.level, look - 1, lowest)
             is_open = np.array(said) == UNDECIDED
             taken[left[~is_open]] = look
             left = left[is_open]
@@ -171,16 +172,23 @@ def _span(seconds: float) -> str:
 
 
 def plans(
-    request: GateRequest, measure: Measure, level: float, workers: int, plays: Callable[[str], object]
+    request: GateRequest,
+    measure: Measure,
+    history: Mapping[str, Mapping[str, Any]],
+    level: float,
+    workers: int,
+    plays: Callable[[str], object],
 ) -> Iterator[Plan]:
     """Play some seeds of the base, and yield a plan for each condition, and each question; nothing is kept.
 
-    ``plays`` is called with the condition when an episode is next. Raises ValueError if the base cannot be played.
+    ``history`` is what ``lowest_before`` returns; ``plays`` is called with the condition when an episode is next.
+    Raises ValueError if the base cannot be played.
     """
     sides, asked = len(request.sides), request.request
     few = replace(asked, seeds=asked.seeds[:EPISODES])
     alone = replace(request, sides=request.sides[:1], request=few, loaders=request.loaders[:1])
     for condition in asked.conditions:
+        measure = measure.with_history(history.get(condition.label, {}), request.by_role)
         scores, seconds = _scores(alone, condition, measure, workers, plays)
         mean = float(np.mean(scores))
         if sides > 1:
