@@ -104,18 +104,18 @@ def test_the_page_says_what_the_file_of_the_gate_says(browser, gates, width, sch
 
 
 @pytest.mark.slow
-def test_watch_shows_the_same_and_neither_runs_nor_empty_charts(browser, gates, tmp_path):
-    for name in ("two_conditions", "floor"):
-        gate = gates[name]
-        with viewer_page(browser, "file") as viewer:
-            told = viewer.open(Path(gate.page).as_uri()).all("main")
-        assert told and "return" in told[0]
-        with opened(browser, Path(gate.path), tmp_path) as viewer:
-            viewer.wait("document.querySelector('.gate-view .seed')")
-            assert viewer.all("main") == told
-            viewer.open(viewer.url, f"view=trial&trial=candidate{'_wind=0' if name == 'two_conditions' else ''}")
-            viewer.wait("document.querySelector('.gate-view')")  # a policy has no training
-            assert viewer.all(".chart, .verdict-picture, .card, .score-choice", "e.className") == []
+@pytest.mark.parametrize(("name", "host"), [("two_conditions", "watch"), ("floor", "watch"), ("worse", "gallery")])
+def test_watch_shows_the_same_and_neither_runs_nor_empty_charts(browser, gates, tmp_path, name, host):
+    gate = gates[name]
+    with viewer_page(browser, "file") as viewer:
+        told = viewer.open(Path(gate.page).as_uri()).all("main")
+    assert told and "return" in told[0]
+    with opened(browser, Path(gate.path), tmp_path, host=host) as viewer:
+        viewer.wait("document.querySelector('.gate-view .seed')")
+        assert viewer.all("main") == told
+        viewer.open(viewer.url, f"view=trial&trial=candidate{'_wind=0' if name == 'two_conditions' else ''}")
+        viewer.wait("document.querySelector('.gate-view')")  # a policy has no training
+        assert viewer.all(".chart, .verdict-picture, .card, .score-choice", "e.className") == []
 
 
 @pytest.mark.slow

@@ -197,7 +197,8 @@
 
   /** The user's own values of an episode, then what it is; how it was made is behind a fold. */
   function Record({ record, more }) {
-    const named = (names) => names.filter((name) => (record[name] ?? record[UNLESS_SAME[name]]) !== record[UNLESS_SAME[name]])
+    const isTold = (name, same = record[UNLESS_SAME[name]]) => (record[name] ?? same) !== same;
+    const named = (names) => names.filter((name) => isTold(name))
       .map((name) => [name.replace(/_/g, " "), record[name]]);
     const text = (name, value) => (typeof value === "object" ? JSON.stringify(value)
       : typeof value === "number" && !NAMES.has(name) ? number(value) : String(value));

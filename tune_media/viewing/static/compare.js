@@ -230,8 +230,7 @@
         const own = new Set(colors).size === colors.length ? colors
           : rows.map((_, at) => model.COLORS[at % model.COLORS.length]);
         const labels = labelsOf(rows);
-        this.master = rows.filter(({ clip }) => !clip.isUnplayed)
-          .reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best), null);
+        this.master = tm.timeline.masterOf(rows.filter(({ clip }) => !clip.isUnplayed));
         return { ...found, rows: rows.map((row, at) => ({ ...row, color: own[at], label: labels[at] })) };
       });
     }
@@ -302,8 +301,8 @@
             names=${(value) => seeds.find((one) => String(one.seed) === value)?.name || "any seed"}
             onChange=${(value) => app.set({ seed: value })} />`}
           ${policies.length === 2 && !app.data.gate && !policies.some(({ fork }) => fork) && html`
-            <${tm.commands.Button} app=${app} label="Decide …" title="The commands that play both policies on equal seeds"
-            found=${tm.commands.comparing(app, policies)} />`}
+            <${tm.commands.Button} app=${app} label="Decide …"
+              title="Commands that play both policies on equal seeds" found=${tm.commands.comparing(app, policies)} />`}
           <button onClick=${() => app.copyLink()} title="Copy a link to this view (c)">Copy link</button></header>
         ${without.length > 0 && html`<p class="notice">
           Without a clip under this choice: ${without.map(({ trial }) => titleOf(trial)).join(", ")}.</p>`}

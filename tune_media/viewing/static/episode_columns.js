@@ -3,7 +3,7 @@
   "use strict";
 
   const SHORT = { return: "episode_return", length: "episode_length", iteration: "training_iteration" };
-  const FLAGS = new Set(["terminated", "success", "success_once", "success_at_end"]); // columns of numbers that are truth values to people
+  const FLAGS = new Set(["terminated", "success", "success_once", "success_at_end"]); // 0 and 1 are false and true
   const CONFIG = "config/";
   const isConfig = (name) => name.startsWith(CONFIG);
 

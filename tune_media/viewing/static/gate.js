@@ -5,7 +5,7 @@
   const { html, number, plural, lastPart, captionOf, Player } = tm.ui;
   const { At, Axis, Bar, Plot, placeOn } = tm.verdict;
   const { percent, roundNumbers } = tm.scatter;
-  const { lastStep, stepOf } = tm.steps;
+  const { stepOf } = tm.steps;
   const { Component } = window.htmPreact;
   const APART = 0.02; // of a plot: dots that are as far from each other do not lie above each other
   const [HEIGHT, DOT] = [84, 8]; // pixels
@@ -75,8 +75,7 @@
     load() {}
 
     get master() {
-      return this.props.clips.map(({ clip }) => clip)
-        .reduce((best, clip) => (lastStep(clip) > lastStep(best) ? clip : best));
+      return tm.timeline.masterOf(this.props.clips);
     }
 
     showFrame(frame) {

@@ -39,6 +39,10 @@
     return shooting;
   }
 
+  /** The longest of some clips, [{clip}]. */
+  const masterOf = (clips) => clips.reduce((best, { clip }) => (!best || lastStep(clip) > lastStep(best) ? clip : best),
+    null);
+
   const told = (video, name) => new Promise((resolve, reject) => {
     video.addEventListener(name, resolve, { once: true });
     video.addEventListener("error", reject, { once: true });
@@ -188,8 +192,7 @@
 
     /** The longest clip: the slider moves by its frames. */
     get master() {
-      return this.props.clips.map(({ clip }) => clip)
-        .reduce((best, clip) => (lastStep(clip) > lastStep(best) ? clip : best));
+      return masterOf(this.props.clips);
     }
 
     /** Move the line and the slider to an env step. */
@@ -278,5 +281,5 @@
     }
   }
 
-  tm.timeline = { Timeline, Following, savePicture };
+  tm.timeline = { Timeline, Following, masterOf, savePicture };
 })((window.tuneMedia = window.tuneMedia || {}));
