@@ -95,7 +95,7 @@ class Command:
         ("reset", "os.kill(os.getpid(), signal.SIGRTMIN + 2)", ENDED.format("by signal 36")),
         ("step", "sys.exit(3)", EXITED.format(3)),
         ("step", "os.kill(os.getpid(), signal.SIGSTOP)", HANGS),
-        ("step", "raise ValueError('hot')", "seed 0: ValueError: hot"),
+        ("step", "raise ValueError('hot')", "seed 42: ValueError: hot"),
         ("close", "sys.exit(0)", EXITED.format(0)),
     ],
 )

@@ -11,6 +11,8 @@ import tune_media as tm
 from tests.support import pushes
 from tests.support.viewing import write_trial
 from tune_media.cli import main
+from tune_media.evaluation.evaluation import Progress
+from tune_media.evaluation.gate import GateProgress
 from tune_media.replay.playing import CheckpointError, PlayerSettings
 from tune_media.rllib.checkpoint_player import player_of
 
@@ -37,6 +39,32 @@ def test_a_state_that_is_none_costs_no_evaluation_and_is_named(tmp_path, caplog,
     assert not [one.error for one in found.checkpoints if one.error]
     assert "bad/checkpoint_000003/algorithm_state.pkl" in caplog.text
     assert "guessed from its number" in caplog.text
+
+
+class Warns(Progress, GateProgress):
+    """Prints when code of checkpoints is about to run."""
+
+    def reads_checkpoints(self, path):
+        print("warned")
+
+    def plays(self, *names):
+        print("warned")
+
+
+@pytest.mark.any_ray
+@pytest.mark.parametrize("is_named_itself", [True, False])
+def test_no_state_is_read_before_the_warning_that_it_runs_code(tmp_path, capsys, is_named_itself):
+    """A checkpoint that was named itself ran its pickle first, and each side of a gate."""
+    state = b"cbuiltins\nprint\n(S'code runs'\ntR."
+    sides = [checkpoint(write_trial(tmp_path / name / "trial", 0), state) for name in ("a", "b")]
+    (sides[1] / "push.txt").write_text("0")
+    sources = sides if is_named_itself else [side.parents[1] for side in sides]
+    given = {**FUNCTIONS, "progress": Warns()}
+    found = tm.evaluate(sources[0], seeds=1, clips=None, **given)
+    assert found.checkpoints[0].training_iteration == 4 and not found.checkpoints[0].error
+    assert capsys.readouterr().out.split("\n")[0] == "warned"
+    tm.gate(*sources, seeds="0:2", output=str(tmp_path / "gate"), clips=0, **given)
+    assert capsys.readouterr().out.split("\n")[:2] == ["warned", "code runs"]
 
 
 @pytest.mark.parametrize("content", STATES.values())

@@ -17,7 +17,6 @@ from tune_media.evaluation.evaluation_table import checkpoint_line
 from tune_media.evaluation.fork import ForkProgress
 from tune_media.evaluation.gate import GateProgress
 from tune_media.evaluation.sequential import Standing
-from tune_media.evaluation.sides import Side
 from tune_media.values.number import counted
 
 _SECONDS = 30.0  # between two lines of a gate's progress
@@ -71,8 +70,8 @@ class ShownGate(GateProgress):
         self._told = time.monotonic()
 
     @override
-    def plays(self, *sides: Side) -> None:
-        warn_of_stored_code(_CODE, *(side.name for side in sides))
+    def plays(self, *names: str) -> None:
+        warn_of_stored_code(_CODE, *names)
 
     @override
     def stands(self, condition: str, standing: Standing, seeds: int) -> None:

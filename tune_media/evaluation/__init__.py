@@ -15,5 +15,4 @@ __all__ = [
     "jobs",
     "request",
     "sequential",
-    "sides",
 ]

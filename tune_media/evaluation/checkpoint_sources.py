@@ -68,7 +68,8 @@ def side_of(source: Named, which: str = "last", *, is_foreign: bool = False) -> 
     catalog = _catalog(source, is_foreign and not source.part) if only is None else None
     if catalog is None:
         only = only or StoredCheckpoint(source.place.filesystem, source.place.path, 0)
-        return Side(source.text, _trial_of(only), only)
+        series = CheckpointSeries(_trial_of(only), only=only)
+        return Side(source.text, series.trial, *series.chosen(which))
     is_evaluation = posixpath.basename(posixpath.dirname(source.place.path.rstrip("/"))) == evaluations.EVALUATIONS
     trial = _trial_meant(source, catalog, is_evaluation)
     if is_evaluation:

@@ -67,6 +67,11 @@ class StoredCheckpoint:
         """Whether it has not been deleted."""
         return bool(self.filesystem.get_file_info(self.path).type != pyarrow.fs.FileType.NotFound)
 
+    @property
+    def has_state(self) -> bool:
+        """Whether it is one of Tune's or RLlib's, whose state may say its iteration."""
+        return _FOLDER.fullmatch(self.name) is not None or self.is_rllib
+
     def digest(self) -> str | None:
         """Return a digest of the content that is needed to play: of a file, or of files in a folder. It reads them all.
 
@@ -148,7 +153,9 @@ class CheckpointSeries:
 
     def placed(self, stored: Sequence[StoredCheckpoint], which: str = ALL) -> list[StoredCheckpoint]:
         """Return checkpoints with their iterations and steps; the best of them if ``which`` says so."""
-        if not stored or self.pattern is not None or self.only is not None:
+        if self.only is not None:
+            return [_placed(self.only, {}) if self.only.has_state else self.only]
+        if not stored or self.pattern is not None:
             return list(stored[-1:] if which == BEST else stored)
         all_results = map(json_object, self.trial.result_lines())
         results = {whole_number(result.get("training_iteration")): result for result in all_results}
@@ -171,7 +178,7 @@ def checkpoint_at(filesystem: pyarrow.fs.FileSystem, path: str) -> StoredCheckpo
     path = path.rstrip("/")
     name = _FOLDER.fullmatch(posixpath.basename(path))
     checkpoint = StoredCheckpoint(filesystem, path, int(name.group(1)) if name else 0)
-    return _placed(checkpoint, {}) if name or checkpoint.is_rllib else None
+    return checkpoint if checkpoint.has_state else None
 
 
 def content_digest(filesystem: pyarrow.fs.FileSystem, path: str, parts: Sequence[str] = ("",)) -> str | None:

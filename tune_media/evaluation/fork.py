@@ -231,11 +231,11 @@ def fork(
     checks.check_each("fork", {"explore": explore, "connectors": connectors}, HOW)
     checks.a_count("a number of Ray tasks", 0).check("fork(workers=...)", workers)
     policy_place, taped = named(candidate, filesystem), _taped_episode(episode, filesystem)
+    (progress or ForkProgress()).runs(taped.trial.experiment, policy_place.text)
     load_policy = function_named("fork", "policy", policy)
     side, stored = _policy_side(policy_place, checkpoint, load_policy)
     make = function_named("fork", "env", env)
     settings = playing.PlayerSettings(explore, connectors, success=success)
-    (progress or ForkProgress()).runs(taped.trial.experiment, side.name)
     player = ForkPlayer(ForkRequest(taped, at, side, stored, settings, load_policy, make, workers))
     with ray_started(workers) if workers else contextlib.nullcontext():
         player.begin()

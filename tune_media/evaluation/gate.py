@@ -29,7 +29,7 @@ from tune_media.evaluation.pairs import ROLES, Pairs
 from tune_media.evaluation.plan import Plan, plans
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
 from tune_media.evaluation.sequential import FORECAST, LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
-from tune_media.evaluation.sides import Side, evaluations_with
+from tune_media.evaluation.sides import evaluations_with
 from tune_media.experiment.named import named
 from tune_media.experiment.places import Folder
 from tune_media.ray_compat import check_ray
@@ -231,8 +231,8 @@ _OF_JUNIT = {"failure": (WORSE, UNDECIDED), "error": (ERROR,)}
 class GateProgress:
     """Called while a gate plays; this one prints nothing."""
 
-    def plays(self, *sides: Side) -> None:
-        """Code of these checkpoints is run next."""
+    def plays(self, *names: str) -> None:
+        """Code in the checkpoints that these names mean is run next."""
 
     def imports(self) -> None:
         """The modules of the policy and of the env are imported next."""
@@ -347,6 +347,8 @@ def gate(
         check_ray("Playing RLlib's checkpoints", "tune-media[rllib]")
     folder = GateFolder(output, policies[-1], anew=anew)
     places = [named(source, filesystem) for source in policies]  # before checkpoints, which run code, are read
+    progress = progress or GateProgress()
+    progress.plays(*(place.text for place in places))
     sides = tuple(side_of(place, as_checkpoint(checkpoint), is_foreign=policy is not None) for place in places)
     default = default_seeds(sides)  # if seeds are given, too: it checks the evaluations
     seeds = default if seeds is None else seeds
@@ -354,8 +356,6 @@ def gate(
     how = replace(how, seeds=in_order(how.seeds))
     request = GateRequest(sides, how, success)
     request.check()
-    progress = progress or GateProgress()
-    progress.plays(*sides)
     facts = {**request.facts(), **measure.facts()}
     problems = request.problems(facts, allow_same=allow_same or plan)
     with folder.held():
