@@ -28,7 +28,7 @@ class Reaching(gym.Env):
 
     def step(self, action):
         self.steps += 1
-        info = {"is_success": self.luck > 0.5} if self.steps == 3 else {"is_success": False}
+        info = {"is_success": self.luck > 0.5 if self.steps == 3 else self.steps == 2, "luck": self.luck}
         return np.zeros(2, np.float32), self.luck, self.steps == 3, False, info
 
 
@@ -77,6 +77,10 @@ def test_it_goes_from_the_info_of_the_last_step_to_all_that_reads_results(old_st
     assert none.checkpoints[0].success_rate == 0
     unknown = tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name="unknown", success="data/solved")
     assert unknown.problems == ["success='data/solved' tells of no episode whether it succeeded"]
+    with pytest.raises(ValueError, match=r"seed 0: 'luck' in an info is 0\.\d+, which is no boolean, 0 or 1"):
+        tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name="unclear", success="luck")
+    once = tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, success_when="once")
+    assert (once.checkpoints[0].success_rate, once.checkpoints[0].success_at_end_rate) == (1, own / SEEDS)
     with pytest.raises(ValueError, match="success was None and is"):
         tm.evaluate(tmp_path / "sweep", seeds=SEEDS, clips=None, name=evaluated.name, success=never)
 

@@ -114,3 +114,6 @@ def test_recorders_of_one_section_that_disagree_about_success_are_named():
     assert "'first' and 'second' have different success=" in reason
     assert "custom_metrics/success_rate for the evaluation episodes: that of 'first'" in reason
     assert list(reasons_for_nothing(replace(settings["second"], sections=("train",)), config)) == []
+    first, second = (tm.rllib.record_episodes(name=when, success_when=when) for when in ("end", "once"))
+    (reason,) = reasons_for_nothing(second.args[0], evaluating().callbacks([first, second]))
+    assert "'end' and 'once' have different success_when=" in reason

@@ -119,6 +119,23 @@ def test_a_table_has_no_column_of_success_unless_somebody_tells_it(table):
     assert "terminated" in table.names
 
 
+@pytest.mark.parametrize(("once", "is_shown"), [(True, True), (False, False), (None, False)])
+def test_a_table_has_success_once_and_at_the_end_only_where_they_differ(tmp_path, once, is_shown):
+    store = StoredTrial.in_folder(make_trial(tmp_path / "exp" / "a", {}, {}))
+    at_end = [True, None if once is None else False]
+    records = [
+        tm.EpisodeRecord(str(number), 1.0, 2, success=end, success_once=end or once, success_at_end=end)
+        for number, end in enumerate(at_end)
+    ]
+    store.add(EpisodeBatch(tuple(EpisodeData(record) for record in records)), "train", "x/data", 10)
+    store.finish()
+    table = EpisodeFiles().table(tm.load(tmp_path / "exp").trials)
+    assert "success" in table.names
+    assert [name in table.names for name in ("success_once", "success_at_end")] == [is_shown] * 2
+    if is_shown:
+        assert table.found("success_once=yes success_at_end=no").tolist() == [1]
+
+
 def test_what_cannot_be_read_says_why(table):
     wrong = {"foo < 3": "no column 'foo'", "return <": "needs a value", "< 3": "needs a comparison", "(seed=1": "lacks"}
     wrong |= {"seed=1)": "too much", "return < many": "compares numbers", "trial < b": "texts"}

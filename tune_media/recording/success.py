@@ -177,14 +177,14 @@ def as_success(value: Any) -> bool | None:
     if value is None or value is True or value is False:
         return value
     try:
-        plain = value if isinstance(value, (int, float)) else value.item()
-        if isinstance(plain, float) and math.isnan(plain):
-            return None
-        if isinstance(plain, (bool, int, float)) and plain in (0, 1):
-            return bool(plain)
+        plain = value.item() if hasattr(value, "item") else value
     except Exception as error:  # of a foreign type
         raise Unclear(as_shown(value)) from error
-    raise Unclear(as_shown(value))
+    if isinstance(plain, float) and math.isnan(plain):
+        return None
+    if isinstance(plain, (bool, int, float)) and plain in (0, 1):
+        return bool(plain)
+    raise Unclear(as_shown(plain))
 
 
 def _value(info: Any, name: str) -> bool | None:
