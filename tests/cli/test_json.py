@@ -99,7 +99,9 @@ def test_lists(sweep, printed):
     check("list", *media)
     assert {one["v"] for one in media} == {4}
     check("list --rows trials", *printed("list", sweep, "--rows", "trials"))
-    check("list --rows configurations", *printed("list", sweep, "--rows", "configurations"))
+    check("list --rows configurations", *(lines := printed("list", sweep, "--rows", "configurations")))
+    said = tm.load(sweep).verdict
+    assert [(line["verdict"], line["verdict_is_clear"]) for line in lines] == [(said.sentence, said.is_clear)] * 2
 
 
 def test_the_fields_of_media_are_those_of_the_index():

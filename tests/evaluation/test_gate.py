@@ -82,8 +82,12 @@ def test_an_undecided_gate_is_decided_with_more_seeds(policies, tmp_path):
     given = {"output": str(tmp_path / "gate"), "clips": 0, **FUNCTIONS}
     few = tm.gate(policies[1], policies[0.9], seeds="0:20", **given)
     assert (few.verdict, few.exit_code) == ("undecided", 3)
+    needed = few.facts()["conditions"][0]
+    assert 20 < needed["seeds_for_equal"] < 100
+    assert f"In all, equal policies would need about {needed['seeds_for_equal']:.0f} seeds (90 of" in needed["sentence"]
     more = tm.gate(policies[1], policies[0.9], seeds="0:200", anew=True, **given)
     assert more.verdict == "pass" and more.verdicts[0].standing.seeds > 20
+    assert more.facts()["conditions"][0]["seeds_for_equal"] is None
     assert json.loads((tmp_path / "gate" / "gate.json").read_text())["verdict"] == "pass"
     results = (tmp_path / "gate" / "base" / "result.json").read_text().splitlines()
     assert [json.loads(line)["seeds"] for line in results] == [len(returns(more.path, "base"))]

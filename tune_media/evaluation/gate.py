@@ -26,7 +26,7 @@ from tune_media.evaluation.gate_request import GateRequest, default_seeds
 from tune_media.evaluation.measure import RETURN, SUCCESS, Measure
 from tune_media.evaluation.memory import LoadPolicy, PolicyLoader
 from tune_media.evaluation.pairs import ROLES, Pairs
-from tune_media.evaluation.plan import Plan, plans
+from tune_media.evaluation.plan import Plan, Question, Seeds, plans
 from tune_media.evaluation.request import EnvCondition, Request, as_checkpoint, in_order
 from tune_media.evaluation.sequential import FORECAST, LEVEL, PASS, UNDECIDED, WORSE, Standing, fewest_seeds
 from tune_media.evaluation.sides import evaluations_with
@@ -75,6 +75,8 @@ class GateVerdict:
             actions, or what the env returned, differ; None: that is not known.
         copies: How many seeds it took besides, with copies of the same episodes: these count once.
         bounds: The least and the largest value of the metric, if they are known.
+        for_equal: Of ``undecided``, how many seeds equal policies would need in all; of a floor, a policy with this
+            mean. None: that is not known.
 
     >>> GateVerdict("", "pass", Standing("pass", 40, 10.0, 11.0, 0.5, 0.2, 1.8), 10.0, 11.0).facts()["difference"]
     1.0
@@ -96,6 +98,7 @@ class GateVerdict:
     decisive: tuple[Mapping[str, Any], ...] = ()
     copies: int = 0
     bounds: tuple[float, float] | None = None
+    for_equal: Seeds | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -107,6 +110,7 @@ class GateVerdict:
             "played": self.played,
             "seeds": standing.seeds + self.copies,
             **({"different": standing.seeds} if self.copies else {}),
+            "seeds_for_equal": None if self.for_equal is None else self.for_equal.half,
             "base": self.base,
             "candidate": self.candidate,
             "difference": standing.difference,
@@ -456,7 +460,7 @@ class _GatePlayer:
         trials = dict(zip(self.request.by_role, (posixpath.basename(part.store.folder) for part in parts), strict=True))
         successes = list(_about_success(self.request.by_role, parts)) if self.measure.metric == SUCCESS else []
         for of_floor in pairs.standings:
-            verdict = _verdict(condition.label, pairs, measure, of_floor)
+            verdict = _verdict(condition.label, pairs, measure, self.level, of_floor)
             notes = (*verdict.notes, *successes, *self.request.notes, *evaluated)
             self.verdicts.append(replace(verdict, notes=notes, trials=trials, decisive=decisive))
             decisive = ()  # a floor besides a base: the clips are with the base
@@ -490,21 +494,24 @@ def sentence(verdict: GateVerdict, metric: str) -> str:
     if verdict.error is not None:
         end = "" if verdict.error.endswith((".", "?")) else "."
         return "It cannot be decided: " + verdict.error + end
-    after = f"after {counted(standing.seeds, 'different episode' if verdict.copies else 'seed')}"
+    after = f"after {counted(standing.seeds, 'different episode' if verdict.copies else 'seed')}."
+    if verdict.for_equal is not None:
+        who = "equal policies" if floor is None else "a policy with this mean"
+        after += f" In all, {who} would need {verdict.for_equal}."
     is_worse = {WORSE: True, PASS: False}.get(verdict.verdict)
     if floor is not None:
         is_above = None if is_worse is None else not is_worse
         mean = f"the mean {metric} is"
         told = wording.decided(is_above, f"{mean} at least {floor:g}", f"{mean} below {floor:g}")
         interval = wording.with_interval(verdict.candidate, floor + standing.low, floor + standing.high)
-        return f"{told}: {interval}, {after}."
+        return f"{told}: {interval}, {after}"
     margin = f"worse by more than {standing.margin:.5g}"
     told = wording.decided(is_worse, f"the candidate is {margin}", f"the candidate is not {margin}")
     lead = wording.ahead(inference.Estimate(standing.difference, standing.low, standing.high), "the base")
     if standing.is_same and verdict.bounds is None:
         lead, after = "both did exactly the same", after.replace("after", "on all" if standing.seeds > 1 else "on", 1)
-        return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead} {after}."
-    return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead}, {after}."
+        return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead} {after}"
+    return f"{told}: {metric} {verdict.candidate:.5g} against {verdict.base:.5g}; {lead}, {after}"
 
 
 def _tell_fewest(progress: GateProgress, measure: Measure, level: float) -> None:
@@ -527,7 +534,7 @@ def _tell(progress: GateProgress, pairs: Pairs, measure: Measure, most: int) -> 
     return True
 
 
-def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> GateVerdict:
+def _verdict(condition: str, pairs: Pairs, measure: Measure, level: float, of_floor: bool) -> GateVerdict:
     """Return the verdict against the base or the floor under a condition."""
     standing = pairs.standings[of_floor]
     scores = dict(itertools.islice(pairs.scores.items(), standing.seeds))
@@ -557,7 +564,17 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, of_floor: bool) -> 
         scores=_scores_by_role(scores, measure.sign),
         copies=copies,
         bounds=measure.range,
+        for_equal=_for_equal(pairs, measure, level, of_floor),
     )
+
+
+def _for_equal(pairs: Pairs, measure: Measure, level: float, of_floor: bool) -> Seeds | None:
+    """Return how many seeds equal policies would need, if it is undecided, and more seeds bring other episodes."""
+    standing = pairs.standings[of_floor]
+    is_known = standing.verdict == UNDECIDED and pairs.error is None and standing.seeds >= FORECAST
+    if not is_known or pairs.copies(of_floor=of_floor):
+        return None
+    return Question(measure, level, of_floor).for_equal([*pairs.scores.values()])
 
 
 def _scores_by_role(scores: Mapping[int, tuple[float, ...]], sign: int) -> dict[str, list[float]]:

@@ -44,7 +44,8 @@ def as_json(catalog: Catalog, rows: str, *, with_config: bool = False) -> Iterat
                 line[settings] = {n: strict_json.told_apart(value) for n, value in shown.items()}
             yield line
         return
-    version = {"v": 2} if rows == CONFIGURATIONS else {}  # 2: not_clearly_worse, why
+    said = {"verdict": catalog.verdict.sentence, "verdict_is_clear": catalog.verdict.is_clear}
+    version = {"v": 2, **said} if rows == CONFIGURATIONS else {}  # 2: not_clearly_worse, why
     for record in _frame(catalog, rows, _as_json).to_dict("records"):
         yield version | {str(name): _plain(value) for name, value in record.items() if value is not UNSET}
 
