@@ -108,6 +108,23 @@ def test_a_gate_may_pass_after_enough_different_episodes(tmp_path):
     assert found.standing.seeds == sum(seed >= 40 for seed in seeds[: seeds.index(last)]) + 2
 
 
+class OneOften(Starts):
+    """Seven of ten seeds have one start, with wind; nothing blows on the others."""
+
+    def reset(self, *, seed=None, options=None):
+        is_common = seed is not None and seed % 10 < 7
+        self.config["wind"] = 5 if is_common else 0
+        return super().reset(seed=0 if is_common else seed, options=options)
+
+
+def test_a_gate_passes_nobody_who_is_worse_over_all_seeds(tmp_path):
+    sides, given = [aim.saved(tmp_path, well) for well in (0, 1)], {"policy": aim.load_policy, "env": OneOften}
+    gate = tm.gate(*sides, seeds=400, margin=3.0, clips=0, output=str(tmp_path / "gate"), **given)
+    (found,) = gate.verdicts  # it is better on 120 starts, by 3, and worse by 12 on the one that 280 seeds have
+    assert (found.verdict, found.standing.seeds, found.copies) == ("undecided", 121, 279)
+    assert found.standing.difference > 0
+
+
 @pytest.mark.parametrize("which", ["base", "candidate", "chance"])
 def test_a_gate_counts_all_seeds_if_more_than_the_start_decides_episodes(tmp_path, which):
     random = np.random.default_rng(0)

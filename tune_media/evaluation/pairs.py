@@ -7,11 +7,13 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tune_media.evaluation.decisive import decisive_seeds
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.jobs import Played
 from tune_media.evaluation.measure import Measure
-from tune_media.evaluation.sequential import UNDECIDED, Standing
+from tune_media.evaluation.sequential import UNDECIDED, WORSE, Scores, Standing
 from tune_media.evaluation.sides import envs_differ
 from tune_media.storage import episode_files
 from tune_media.storage.filesystem import read_if_there
@@ -109,13 +111,28 @@ class Pairs:
             self.error = message_of(error)
             return
         before, self._played, self._places = self._places, len(common), self._counting(common, rows)
-        scores = [scores[place] for place in self._places]
+        every, scores = np.array(scores), [scores[place] for place in self._places]
         was_shorter = before == self._places[: len(before)]  # else, what seemed to be copies were none
         for of_floor, standing in self.standings.items():
             if standing.verdict == UNDECIDED:
                 after = standing.seeds if was_shorter else 0
-                self.standings[of_floor] = self._measure.ask(scores, self._level, after, of_floor=of_floor)
+                self.standings[of_floor] = self._asked(scores, every, after, of_floor=of_floor)
         self.scores = dict(zip((common[place] for place in self._places), scores, strict=True))
+
+    def _asked(self, scores: Sequence[tuple[float, ...]], every: Scores, after: int, *, of_floor: bool) -> Standing:
+        """Return what the scores that count say, unless those of all seeds say the opposite."""
+        standing = self._measure.ask(scores, self._level, after, of_floor=of_floor)
+        while standing.verdict != UNDECIDED and not self._is_of_all(standing, every, of_floor=of_floor):
+            standing = self._measure.ask(scores, self._level, standing.seeds, of_floor=of_floor)
+        return standing
+
+    def _is_of_all(self, standing: Standing, scores: Scores, *, of_floor: bool) -> bool:
+        """Return whether a verdict is also true of the means over all seeds, copies as often as they came."""
+        *base, candidate = np.mean(scores[: self._places[standing.seeds - 1] + 1], axis=0)
+        lead = candidate - (standing.base if of_floor else base[0])
+        return standing.seeds == self._places[standing.seeds - 1] + 1 or (
+            bool(lead < -standing.margin) == (standing.verdict == WORSE)
+        )
 
     def _counting(self, seeds: Sequence[int], rows: Sequence[Mapping[int, Mapping[str, Any]]]) -> list[int]:
         """Return the places of the seeds that count: the first ones of each pair of episodes that are no copies."""
