@@ -148,10 +148,10 @@
       ["metric", `mean ${metric}, ${sign > 0 ? "larger" : "smaller"} is better`]].filter(([, value]) => value);
     const names = [candidate, base].filter(Boolean).map((path) => lastPart(path.replace(/\/$/, "")));
     return html`<main class="gate-view"><div class="heading"><h2 tabindex="-1" class=${`verdict ${gate.verdict}`}>
-        <b>${gate.verdict?.toUpperCase() || "No verdict"}</b> ${names.join(" against ")}</h2></div>
+        <b>${conditions.length ? gate.verdict.toUpperCase() : "No verdict"}</b> ${names.join(" against ")}</h2></div>
       ${conditions.length ? html`<dl class="settings">${facts.map(([name, value]) => html`
           <div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
-        : html`<p>The gate still plays, or it was ended before its verdict.</p>`}
+        : html`<p>The gate still plays, it was ended before its verdict, or an older version wrote it.</p>`}
       ${conditions.map((own) => html`<${Verdict} app=${app} gate=${gate} facts=${own}
         isOne=${conditions.length < 2} />`)}
       ${problems?.length > 0 && html`<section class="panel"><h3>What to know besides</h3>
