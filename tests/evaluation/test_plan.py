@@ -81,6 +81,15 @@ def test_a_plan_plays_the_base_alone_and_keeps_nothing(policies, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"aim_1.json", "aim_0.json", "gate"}
 
 
+def test_a_plan_takes_an_earlier_evaluation_of_the_same_checkpoint(policies):
+    given = {"policy": of_base_alone, "env": aim.make_env}
+    evaluated = tm.evaluate(policies[0], seeds="50:80", clips=None, **given).checkpoints[0]
+    (plan,) = tm.gate(*policies, plan=True, **given).plan
+    assert (plan.episodes, plan.mean) == (30, pytest.approx(evaluated.return_mean)) and plan.seconds > 0
+    aim.saved(".", 1).write_text(json.dumps({"aim": 2}))  # another checkpoint
+    assert tm.gate(*policies, plan=True, **given).plan[0].episodes == 10
+
+
 def test_the_command_prints_a_plan_and_ends_with_3(policies):
     words = ["gate", *policies, "--policy", f"{__name__}:of_base_alone", "--env", f"{aim.__name__}:make_env", "--plan"]
     text = command(*words, code=3)

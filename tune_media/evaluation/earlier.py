@@ -15,6 +15,7 @@ from typing import Any
 from tune_media.evaluation.gate_folder import FACTS_FILE as GATE_FACTS
 from tune_media.evaluation.gate_request import GateRequest
 from tune_media.evaluation.measure import Measure
+from tune_media.evaluation.request import EnvCondition
 from tune_media.evaluation.sides import Side
 from tune_media.experiment import evaluations
 from tune_media.experiment.places import Folder
@@ -70,15 +71,32 @@ def lowest_before(request: GateRequest, facts: Mapping[str, Any], measure: Measu
     played = list(_played_alike(request, facts, place))
     known: dict[str, Any] = {}
     for condition, (role, side) in itertools.product(request.request.conditions, request.by_role.items()):
-        digest, overrides = facts[role].get("checkpoint"), _as_json(dict(condition.overrides))
-        own = [one for one in played if one.result["digest"] == digest and _overrides(one) == overrides]
-        rows = [row for one in own for row in one.rows()]
-        is_as_trained = not overrides and facts["env"] is None and not facts["explore"]
+        rows = _rows_before(played, facts[role], condition)
+        is_as_trained = not condition.overrides and facts["env"] is None and not facts["explore"]
         scores = list(_scores(measure, [*rows, *(_of_training(side) if is_as_trained else [])]))
         if scores:
             of_role = {"episodes": len(scores), "worst": measure.sign * min(scores)}
             known.setdefault(condition.label, {})[role] = of_role
     return known
+
+
+def scores_before(
+    request: GateRequest, facts: Mapping[str, Any], measure: Measure, place: Folder
+) -> dict[str, list[float]]:
+    """Return the scores of the base's earlier episodes, one of each seed, under each condition."""
+    played, of_base = list(_played_alike(request, facts, place)), facts[next(iter(request.by_role))]
+    scores = {}
+    for condition in request.request.conditions:
+        rows = {row["seed"]: row for row in _rows_before(played, of_base, condition)}
+        scores[condition.label] = list(_scores(measure, rows.values()))
+    return scores
+
+
+def _rows_before(played: Iterable[Earlier], side: Mapping[str, Any], condition: EnvCondition) -> list[dict[str, Any]]:
+    """Return the rows of the episodes of a side, whose facts are given, under a condition."""
+    digest, overrides = side.get("checkpoint"), _as_json(dict(condition.overrides))
+    own = [one for one in played if one.result["digest"] == digest and _overrides(one) == overrides]
+    return [row for one in own for row in one.rows()]
 
 
 def _played_alike(request: GateRequest, facts: Mapping[str, Any], place: Folder) -> Iterator[Earlier]:

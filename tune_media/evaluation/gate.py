@@ -18,7 +18,7 @@ from tune_media.evaluation import depth
 from tune_media.evaluation.checkpoint_sources import side_of
 from tune_media.evaluation.clip_renderer import ClipRenderer
 from tune_media.evaluation.decisive import differs_at
-from tune_media.evaluation.earlier import lowest_before
+from tune_media.evaluation.earlier import lowest_before, scores_before
 from tune_media.evaluation.evaluate import function_named, refused_exits
 from tune_media.evaluation.evaluation_part import EvaluationPart
 from tune_media.evaluation.gate_folder import PAGE, VERSION, GateFolder
@@ -323,8 +323,8 @@ def gate(
         anew: Whether the folder may hold a gate, which is deleted first. False: that is an error.
         allow_same: Whether both may be one checkpoint, by its content: such a gate passes for ever. False: that is an
             error.
-        plan: Whether, instead of a gate, ten episodes of the base are played, and nothing is kept: how many seeds would
-            a gate take, and how long? Its ``plan`` says so; the verdict is ``undecided``.
+        plan: Whether, instead of a gate, ten episodes of the base are played, or its earlier ones taken, and nothing is
+            kept: how many seeds would a gate take, and how long? Its ``plan`` says so; the verdict is ``undecided``.
         clips: The number of seeds, those on which both differ most, of which clips of both are made.
         video: Size, speed, quality and overlays of the clips.
         filesystem: A pyarrow filesystem that both are on.
@@ -372,7 +372,8 @@ def gate(
         names = ["", *map(str, policies)][-2:]
         level = 1 - (1 - LEVEL) / (len(how.conditions) * questions)
         if plan:
-            planned = plans(request, measure, history, level, workers, progress.begins)
+            before = scores_before(request, facts, measure, folder.place)
+            planned = plans(request, measure, history, before, level, workers, progress.begins)
             return Gate(names[0], names[1], metric, "", plan=list(planned))
         folder.begin(facts)
         _tell_fewest(progress, measure, level)

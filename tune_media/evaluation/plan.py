@@ -14,6 +14,7 @@ import pyarrow.fs
 
 from tune_media.evaluation.gate_request import GateRequest
 from tune_media.evaluation.measure import Measure
+from tune_media.evaluation.memory import PROBED
 from tune_media.evaluation.request import EnvCondition
 from tune_media.evaluation.sequential import FIRST, UNDECIDED, Scores, verdicts
 from tune_media.experiment.places import Folder
@@ -175,21 +176,25 @@ def plans(
     request: GateRequest,
     measure: Measure,
     history: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, Sequence[float]],
     level: float,
     workers: int,
     plays: Callable[[str], object],
 ) -> Iterator[Plan]:
     """Play some seeds of the base, and yield a plan for each condition, and each question; nothing is kept.
 
-    ``history`` is what ``lowest_before`` returns; ``plays`` is called with the condition when an episode is next.
+    ``history`` and ``before`` are what ``lowest_before`` and ``scores_before`` return: if enough scores are known, a
+    few seeds are played for the time alone. ``plays`` is called with the condition when an episode is next.
     Raises ValueError if the base cannot be played.
     """
     sides, asked = len(request.sides), request.request
-    few = replace(asked, seeds=asked.seeds[:EPISODES])
-    alone = replace(request, sides=request.sides[:1], request=few, loaders=request.loaders[:1])
     for condition in asked.conditions:
+        known = before.get(condition.label, ())
+        few = replace(asked, seeds=asked.seeds[: EPISODES if len(known) < EPISODES else PROBED + 1])
+        alone = replace(request, sides=request.sides[:1], request=few, loaders=request.loaders[:1])
         measure = measure.with_history(history.get(condition.label, {}), request.by_role)
         scores, seconds = _scores(alone, condition, measure, workers, plays)
+        scores = scores if len(known) < EPISODES else np.array(known)
         mean = float(np.mean(scores))
         if sides > 1:
             question = Question(measure, level)
