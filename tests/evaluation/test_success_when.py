@@ -93,6 +93,16 @@ def test_a_gate_may_ask_for_success_at_any_time(policy, tmp_path):
     assert note.startswith("of the candidate, success is true at the reset")
 
 
+def test_a_gate_of_stored_evaluations_takes_the_column_that_is_asked_for(policy, tmp_path):
+    stored = evaluated(policy, LOST).path
+    words = {"metric": "success", "at_least": 0.05, "clips": 0}
+    verdicts = {}
+    for when in (None, "end", "once"):
+        gate = tm.gate(stored, success_when=when, output=str(tmp_path / f"gate_{when}"), **words)
+        verdicts[when] = gate.verdicts[0].candidate
+    assert verdicts == {None: 0, "end": 0, "once": 1}
+
+
 def test_a_function_has_no_time(policy):
     for play in (lambda _, source, **given: tm.evaluate(source, **given), tm.gate):
         with pytest.raises(ValueError, match=r"success_when=.*leave it out"):
@@ -113,3 +123,7 @@ def test_episodes_of_earlier_releases_lack_the_columns_and_are_read(policy):
     assert math.isnan(line.success_once_rate)
     again = tm.gate(evaluation.path, metric="success", at_least=0.5, clips=0, output=f"{policy.parent}/gate")
     assert again.verdict == "worse"
+    once = {"metric": "success", "at_least": 0.5, "clips": 0, "success_when": "once"}
+    unknown = tm.gate(evaluation.path, output=f"{policy.parent}/once", **once)
+    assert unknown.exit_code == 2
+    assert "it has no success_once" in unknown.verdicts[0].error

@@ -91,10 +91,13 @@ def test_reached_once_and_lost_counts_only_once():
     assert of_both(REACHED_AND_LOST, success="success", success_when="once") == [(True, True, False)]
 
 
-def test_steps_are_read_only_if_the_first_one_or_an_earlier_end_has_the_value():
-    later = [{}, {"success": True}, {"success": False}]
-    assert of_both(later, later) == [(False, False, False), (False, True, False)]
-    assert of_both([{}, {"success": True}, {}]) == [(None, None, None)]
+def test_success_once_is_known_only_if_all_steps_were_read():
+    nothing, later = [{}] * 3, [{}, {"success": True}, {"success": False}]
+    assert of_both(later, later) == [(False, True, False)] * 2
+    assert of_both(nothing, later, later) == [(None, None, None), (False, None, False), (False, True, False)]
+    assert of_both(nothing, [{}, {}, {"success": 1}])[1] == (True, True, True)
+    assert of_both(nothing, later, success_when="once")[1] == (True, True, False)
+    assert of_both(nothing, [{}, {"success": True}, {}]) == [(None, None, None)] * 2
     assert of_both([{"success": False}, {"success": True}, {}]) == [(None, True, None)]
 
 

@@ -200,8 +200,8 @@ class EvaluationPart:
             self.store.add_clip(clip, SECTION, f"{RECORDER}/{name}", self.checkpoint.step, iteration)
 
     def share(self, name: str) -> float:
-        """Return the share of true values in a column; NaN if none is known."""
-        known = [row[name] for row in self.rows() if row[name] is not None]
+        """Return the share of successes, once or at the end, of episodes of which both are known; NaN if none is."""
+        known = [row[name] for row in self.rows() if None not in (row["success_once"], row["success_at_end"])]
         return sum(known) / len(known) if known else math.nan
 
     def _success_rate(self) -> dict[str, float]:

@@ -342,7 +342,7 @@ def gate(
     """
     checks.a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     checks.a_count("a number of seeds", 0).check("gate(clips=...)", clips)
-    measure = Measure.of(metric, mode, margin, bounds, at_least, worst)
+    measure = replace(Measure.of(metric, mode, margin, bounds, at_least, worst), success_when=success_when)
     policies = [base] if candidate is None else [base, candidate]
     questions = _questions(policies, at_least)
     if plan:

@@ -21,10 +21,12 @@ from tune_media.evaluation.sequential import (
     floor_standing,
     standing,
 )
+from tune_media.recording.success import END, ONCE
 from tune_media.values import checks
 from tune_media.values.problems import argument, remedy
 
 RETURN, SUCCESS, LENGTH = "return", "success", "length"
+_SUCCESS_COLUMNS = {None: SUCCESS, END: "success_at_end", ONCE: "success_once"}
 _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*%\s*")
 
 
@@ -42,6 +44,7 @@ class Measure:
     bounds: tuple[float, float] | None  # the least and the largest value, both times the sign; None: not known
     floor: float | None = None  # what the candidate's mean must reach; None: nothing
     worst: float | None = None  # the lowest score that an episode can have, if the caller knows it
+    success_when: str | None = None  # the time at which a success counts; None: as the episodes say
     history: tuple[float, ...] = ()  # the lowest score of each side's earlier episodes, the candidate's last
 
     @classmethod
@@ -113,16 +116,17 @@ class Measure:
 
     def value(self, row: Mapping[str, Any]) -> float:
         """Return the score of an episode; a higher one is better. Raises ValueError."""
-        metrics = dict(row["metrics"])
-        scores = {RETURN: row["episode_return"], SUCCESS: row["success"], LENGTH: row["episode_length"], **metrics}
+        metrics, column = dict(row["metrics"]), _SUCCESS_COLUMNS[self.success_when]
+        scores = {RETURN: row["episode_return"], SUCCESS: row[column], LENGTH: row["episode_length"], **metrics}
         if self.metric not in scores:
             hint = checks.did_you_mean(self.metric, scores)
             raise ValueError(f"the episodes have no metric {self.metric!r}; " + hint)
         value = scores[self.metric]
         if value is None and self.metric == SUCCESS:
             what_to_do = remedy("pass the name of the value that does, " + argument("success=, or --success"))
+            why = "its env says nothing in info" if column == SUCCESS else f"it has no {column}"
             unknown = f"nobody knows whether the episode of seed {row['seed']} succeeded"
-            raise ValueError(f"{unknown}: its env says nothing in info; " + what_to_do)
+            raise ValueError(f"{unknown}: {why}; " + what_to_do)
         score = self.sign * float(value)
         if not math.isfinite(score):
             raise ValueError(f"the {self.metric} of seed {row['seed']} is {value}")

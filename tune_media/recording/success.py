@@ -64,7 +64,8 @@ class SuccessSoFar:
 class SuccessReader:
     """Tells of each episode of a recorder whether it succeeded.
 
-    Infos of all steps are read if the first one has the value, or the last one of an earlier episode; else the last.
+    Infos of all steps are read if they decide, if the first one has the value, or if the last one of an earlier episode
+    had it; and until an episode has ended. Else the last one is read, and ``success_once`` is true or not known.
     """
 
     def __init__(self, success: Success | None, when: str | None, names: tuple[str, ...], problems: Problems) -> None:
@@ -82,7 +83,8 @@ class SuccessReader:
         """Read the info of a step, if ``is_read``."""
         success = self._read(so_far, info, of_agents)
         if not so_far.has_stepped:
-            so_far.has_stepped, so_far.is_read = True, success is not None or self._last_infos_tell
+            so_far.has_stepped = True
+            so_far.is_read = success is not None or self._is_once or self._last_infos_tell or not self._has_seen_end
             so_far.is_early = bool(success or self._read(so_far, so_far.reset_info, of_agents))
             so_far.reset_info = None
         if success is not None:
@@ -93,6 +95,8 @@ class SuccessReader:
         at_end = self._read(so_far, info, of_agents)
         self._last_infos_tell = self._last_infos_tell or at_end is not None
         once = so_far.once if at_end is None else bool(so_far.once or at_end)
+        if not (once or so_far.is_read or length == 1):
+            once = None  # nobody looked
         if so_far.is_unclear:
             once = at_end = None
         success = once if self._is_once else at_end
