@@ -181,6 +181,16 @@ def test_large_clips_lie_beside_the_file_and_that_is_said(browser, tmp_path, mon
         assert viewer.errors == []
 
 
+def test_a_gate_on_s3_has_its_page_there(s3, tmp_path):
+    sides = [aim.saved(tmp_path, well) for well in (1, 0)]
+    gate = tm.gate(*sides, output="s3://results/gates/one", clips=1, **FUNCTIONS)
+    assert (gate.verdict, list(gate.problems), gate.page) == ("worse", [], "results/gates/one/index.html")
+    with s3.open_input_stream(gate.page) as file:
+        data = data_of(file.read().decode())
+    assert len(data["media"]) == 2
+    assert data["index"]["gate"]["conditions"][0]["sentence"] == gate.facts()["conditions"][0]["sentence"]
+
+
 def test_a_page_that_cannot_be_made_is_a_problem(tmp_path, monkeypatch):
     sides = [aim.saved(tmp_path, well) for well in (1, 0)]
     monkeypatch.setattr(single_page, "single_page", lambda *given: 1 / 0)
