@@ -282,3 +282,20 @@ def test_a_gate_plays_checkpoints_here_and_by_tasks_alike_wherever_they_are(expe
         tm.gate(first, params / last.name, output=str(tmp_path / "differs"), **given)
     wrong = tm.gate(first, last, explore=None, env=make_no_env, output=str(tmp_path / "wrong"), **given)
     assert wrong.exit_code == 2 and "cannot be played" in wrong.verdicts[0].error
+
+
+@pytest.mark.any_ray
+def test_a_checkpoint_of_rllib_that_was_overwritten_is_played_again(experiment):
+    given = {"seeds": 3, "clips": None}
+    first = tm.evaluate(experiment, **given)
+    assert (first.played, first.reused, first.replaced) == (6, 0, 0)
+    one, other = (max(trial.glob("checkpoint_*")) for trial in sorted(experiment.glob("PPO*")))
+    (optimizer,) = one.glob("learner_group/learner/state.pkl")  # which nobody needs to play
+    optimizer.write_bytes(b"another one")
+    same = tm.evaluate(experiment, **given)
+    assert (same.played, same.reused, same.to_pandas().equals(first.to_pandas())) == (0, 6, True)
+    shutil.copytree(one, other, dirs_exist_ok=True)
+    found = tm.evaluate(experiment, **given)
+    assert (found.path, found.played, found.reused, found.replaced) == (first.path, 3, 3, 3)
+    assert found.checkpoints[0].return_mean == found.checkpoints[1].return_mean == first.checkpoints[0].return_mean
+    assert len(returns(found.catalog.episodes())) == 6
