@@ -220,6 +220,7 @@ def test_it_says_what_to_expect_and_that_both_are_the_same(policies, tmp_path, c
     assert not (tmp_path / "a").exists()
     found = tm.gate(policies[1], policies[1], at_least=20, seeds="0:100", allow_same=True, **given)
     assert told[0] == "A mean return of at least 20 takes 14 seeds or more."
+    assert told[1] == "Equal policies would need about 73 seeds (90 of 100 gates: 73); you allow 100."
     assert "the base and the candidate are one and the same checkpoint" in found.problems
 
 

@@ -51,6 +51,13 @@ def test_the_scores_of_both_sides_tell_how_many_seeds_equal_policies_take():
     assert alike.half < 65 < 100 < apart.half < MOST
 
 
+def test_after_ten_pairs_it_is_known_about_how_many_seeds_equal_policies_take():
+    measure, draw = FAMILIES["wide"]
+    random, question = np.random.default_rng(3), Question(measure, LEVEL)
+    told = [question.for_equal([*zip(*draw(random, (2, 10)), strict=True)]).half for _ in range(20)]
+    assert 1 / 1.5 < np.median(told) / question.seeds(*draw(random, (2, 100, 600))).half < 1.5
+
+
 @pytest.fixture
 def policies(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -85,18 +85,6 @@ def test_it_goes_on_where_it_was_undecided():
     assert early.verdict == UNDECIDED and standing(base, candidate, SHARE, after=early.seeds) == whole
 
 
-def test_after_ten_seeds_it_is_known_about_how_many_equal_policies_take():
-    random = np.random.default_rng(8)
-    ratios = []
-    for _ in range(20):
-        base, candidate = random.normal(size=(2, 300))
-        assert np.isnan(standing(base[:9], candidate[:9], Margin(1)).expected)
-        found = standing(base, candidate, Margin(1))
-        assert found.expected == standing(base[:10], candidate[:10], Margin(1)).expected
-        ratios.append(found.expected / found.seeds)
-    assert 0.5 < np.median(ratios) < 2
-
-
 def test_a_floor_is_reached_missed_or_open():
     random = np.random.default_rng(9)
     assert floor_standing(random.normal(480, 30, 200), 450).verdict == PASS

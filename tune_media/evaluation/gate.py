@@ -47,7 +47,6 @@ from tune_media.viewing.gallery import human_size
 
 ERROR = "error"
 EXIT_CODES = {PASS: 0, WORSE: 1, ERROR: 2, UNDECIDED: 3}
-_MANY = 100_000  # seeds
 _CLIPS = 5
 _LISTED = 100  # seeds
 _BESIDE = "the clips are too large for one file ({size}), and lie beside {page}: mail the folder, or make fewer clips"
@@ -453,7 +452,7 @@ class _GatePlayer:
                 *_, (of_floor, standing) = pairs.standings.items()
                 count = standing.seeds + pairs.copies(of_floor=of_floor)
                 self.progress.stands(condition.label, replace(standing, seeds=count), len(seeds))
-                is_told = is_told or _tell(self.progress, pairs, measure, len(seeds))
+                is_told = is_told or _tell(self.progress, pairs, measure, self.level, len(seeds))
                 if not is_warned and (warning := pairs.warning):
                     self.progress.tells(warning + ".")
                     is_warned = True
@@ -522,14 +521,14 @@ def _tell_fewest(progress: GateProgress, measure: Measure, level: float) -> None
         progress.tells(f"A mean {measure.metric} of at least {floor:g} takes {fewest} seeds or more.")
 
 
-def _tell(progress: GateProgress, pairs: Pairs, measure: Measure, most: int) -> bool:
+def _tell(progress: GateProgress, pairs: Pairs, measure: Measure, level: float, most: int) -> bool:
     """Say after the first seeds how many equal policies would take, and what is assumed; return whether it is known."""
     of_floor, standing = next(iter(pairs.standings.items()))
     if standing.seeds < FORECAST:
         return False
-    if standing.verdict == UNDECIDED and not math.isnan(standing.expected):
-        expected = f"about {standing.expected:.0f}" if standing.expected < _MANY else "very many"
-        progress.tells(f"Equal policies would be decided after {expected} seeds; you allow {most}.")
+    if foreseen := _for_equal(pairs, measure, level, of_floor):
+        who = "A policy with this mean" if of_floor else "Equal policies"
+        progress.tells(f"{who} would need {foreseen}; you allow {most}.")
     if assumption := depth.assumption(standing, measure, of_floor=of_floor):
         progress.tells(assumption)
     return True

@@ -26,7 +26,7 @@ from tune_media.viewing import inference
 Scores = inference.Scores
 LEVEL = 0.95  # of each verdict, and of each end of the interval
 FIRST = 14  # seeds before the first look, unless bounds are known
-FORECAST = 10  # seeds after which it is known about how many it will take
+FORECAST = 10  # seeds after which it can be foreseen how many it will take
 _BETS, _FINE = (1.0, 0.5, 0.25), (1.0, 0.5, 0.25, 0.12, 0.06)  # shares of the cost; fine ones if that is known
 _DEEPER, _MOST_LEAN = 1.5, 2.0  # how much deeper than the deepest fall one may be, and twice that if falls are deeper
 _COLLAPSE = 5.0  # times the range of the differences: how far a collapse falls
@@ -34,7 +34,6 @@ _KNOWN = 1.15  # times the seeds of the formula, if the depth of a collapse is k
 _EQUAL = 1e-9  # of the largest score: differences that are nothing
 _TINY = 1e-12
 _HALVINGS = 60
-_FORECAST = 8.2  # seeds of a certain gain, by simulation
 
 PASS, WORSE, UNDECIDED = "pass", "worse", "undecided"
 WORST, HISTORY, GATE, ASSUMED = "worst", "history", "gate", "assumed"  # where the depth of a collapse is from
@@ -62,7 +61,6 @@ class Standing:
         low, high: The ends of the interval of the difference. Each holds in 95 of 100 gates, however many seeds are
             played; infinite if nothing is known yet.
         cost: The largest gain on one seed that ``worse`` reckons with.
-        expected: About how many seeds it takes if both are equal; NaN before ten seeds, and of a floor.
         depth: How far an episode is reckoned to fall below the base's mean (of a floor, the candidate's), on as many
             seeds as a pass may miss; NaN with bounds, and before a seed is played.
         depth_from: Where that is known from: ``worst`` (the caller), ``history`` (earlier episodes), ``gate`` (these
@@ -81,7 +79,6 @@ class Standing:
     low: float = -math.inf
     high: float = math.inf
     cost: float = math.nan
-    expected: float = math.nan
     depth: float = math.nan
     depth_from: str | None = None
     is_same: bool = False
@@ -344,16 +341,6 @@ class _Look:
             inside, outside = (inside, halfway) if self.has_won(sign, halfway)[0] else (halfway, outside)
         return outside - slack
 
-    def expected(self) -> float:
-        """Return about how many seeds equal policies take, as the first ones show."""
-        if self.margin is None or self.gains.shape[1] < FORECAST:
-            return math.nan
-        base, candidate = self.base[:, :FORECAST], self.candidate[:, :FORECAST]
-        first = _Look(base, candidate, self.margin, self.bounds, self.goal, self.lowest)
-        slack = float(first.slack[0])
-        spread = float(np.var(first.gains[0], ddof=1)) / slack**2 if slack > 0 else math.inf
-        return max(float(FIRST), float(first.fewest[0]), _FORECAST * (1 + spread))
-
 
 def _decided(
     base: Scores,
@@ -377,7 +364,7 @@ def _decided(
     cost = float(cost_of(-look.gains)[0]) - slack
     means = float(np.mean(look.base)), float(np.mean(look.candidate))
     is_same = margin is not None and bool(np.all(look.base == look.candidate))
-    standing = Standing(verdict, seeds, *means, slack, low, high, cost, look.expected(), is_same=is_same)
+    standing = Standing(verdict, seeds, *means, slack, low, high, cost, is_same=is_same)
     if bounds is not None:
         return standing
     depths = [float(depth[0]) for depth in look.depths]
