@@ -135,10 +135,70 @@ def of_five_percent(gates: int) -> None:
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
+RARE = {  # margin, mean, deviation, and what a failed episode returns
+    "Acrobot": (0.1, -80.0, 15.0, -500.0),
+    "Acrobot, more": (0.2, -80.0, 15.0, -500.0),  # it never swings up: 500 steps
+    "Reach": (0.2, -5.0, 1.0, -50.0),  # it never arrives: the distance of each step is a cost
+    "Pendulum": (0.2, -150.0, 80.0, -1400.0),  # it never swings up
+    "Walker": (0.05, 300.0, 5.0, -100.0),  # it falls: -100
+    "Lander": (0.05, 250.0, 25.0, -250.0),  # a crash at speed, beyond the -100 of a soft one
+    "steady": (0.05, 100.0, 1.0, -100.0),  # as far below zero as its returns are above
+    "CartPole": (0.05, 500.0, 0.0, 10.0),  # it falls at once; else always the cap
+    "Hopper": (0.05, 3000.0, 60.0, 150.0),  # it trips in the first strides
+}
+EARLIER = (0, 50, 100, 300)  # evaluation episodes of each side
+
+
+def in_parts(base: Scores, candidate: Scores, margin: Margin | None, lowest: Scores) -> tuple[Scores, Scores]:
+    """Return for each gate whether it passes, and the seeds that it took; in parts that fit the processor's cache."""
+    parts = [slice(start, start + 500) for start in range(0, len(base), 500)]
+    asked = [sequential.verdicts(base[part], candidate[part], margin, lowest=lowest[part]) for part in parts]
+    said, seeds = ([one for of_part in column for one in of_part] for column in zip(*asked, strict=True))
+    return np.array(said) == PASS, np.array(seeds)
+
+
+def of_rare_failures(gates: int, names: list[str]) -> None:
+    """Print how often gates pass falsely at the margin if a candidate fails seldom but deeply, and a base never.
+
+    What is known of its depth: earlier episodes of each side, or the true one (``--worst``). Then the same of floors.
+    """
+    known = " | ".join([*(f"{count} earlier" for count in EARLIER), "--worst"])
+    equal = "equal: passes, % | the same with --worst"
+    print(f"\n| rare failures | on % of seeds | {known} | {equal} | floor: {known} | {equal} |")
+    print("|---|---|" + "---|" * 2 * (len(EARLIER) + 3))
+    for name in names or RARE:
+        share, mean, deviation, failure = RARE[name]
+        random, rate = np.random.default_rng(5), share * abs(mean) / (mean - failure)
+
+        def draw(count: int) -> Scores:
+            return random.normal(mean, deviation, (gates, count))  # noqa: B023 - it is called before the next one
+
+        def fails(count: int) -> Scores:
+            return np.where(random.random((gates, count)) < rate, failure, draw(count))  # noqa: B023
+
+        base, candidate, of_base, of_candidate = draw(200), fails(200), draw(EARLIER[-1]), fails(EARLIER[-1])
+        equal_one, floor = draw(200), np.full((gates, 200), rate * failure + (1 - rate) * mean)
+        nothing, worst = np.full(gates, np.inf), np.full(gates, failure)
+        cells = [f"{100 * rate:.1f}"]
+        for against, margin, sides in ((base, Margin(share, True), 2), (floor, None, 1)):
+            earlier = [np.concatenate([of_candidate[:, :n], of_base[:, :n]][:sides], axis=1) for n in EARLIER[1:]]
+            for lowest in (nothing, *(np.min(episodes, axis=1) for episodes in earlier), worst):
+                passes, _ = in_parts(against, candidate, margin, lowest)
+                cells.append(f"{100 * np.mean(passes):.1f}")
+            for lowest in (nothing, worst):
+                passes, seeds = in_parts(against, equal_one, margin, lowest)
+                cells.append(f"{100 * np.mean(passes):.0f} after {np.mean(seeds):.0f}")
+        print(f"| {name}, margin {share:.0%} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gates", type=int, default=2000)
-    gates = parser.parse_args().gates
+    parser.add_argument("--rare", nargs="*", choices=list(RARE), help="only these families of rare failures")
+    gates, rare = vars(parser.parse_args()).values()
+    if rare is not None:
+        of_rare_failures(gates, rare)
+        return
     shape = (gates, SEEDS)
     print(
         "| | at the margin: passes, % | says worse, % | a group-sequential t test passes, % | equal: passes, % | twice "
@@ -184,6 +244,7 @@ def main() -> None:
         found, seeds = verdicts(np.full(shape, floor), scores, None, bounds)
         print(f"| {name} | {100 * np.mean(found == 1):.1f} | {100 * np.mean(found == -1):.1f} | {np.mean(seeds):.0f} |")
     of_five_percent(gates)
+    of_rare_failures(gates, [])
     same = RETURNS["normal"](np.random.default_rng(0), shape)[0]
     found, seeds = verdicts(same, same, MARGIN, None)
     print(f"\nA policy against itself: {100 * np.mean(found == 1):.0f} % pass after {np.mean(seeds):.0f} seeds.")
