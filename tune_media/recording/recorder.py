@@ -17,7 +17,7 @@ from tune_media.recording.collector import Collector, strays
 from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
 from tune_media.recording.plan import Plan
 from tune_media.recording.render_clock import RenderClock
-from tune_media.recording.success import SuccessReader
+from tune_media.recording.success import SuccessReader, SuccessSoFar
 from tune_media.recording.trajectory import TrajectoryBuilder
 from tune_media.selection import RenderBudget, Trigger
 from tune_media.steps import StepFacts
@@ -79,7 +79,7 @@ class Recorder:
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, start.seed)
         seed = start.seed if start.seed_is_new else own_seed
-        episode = RunningEpisode(start, self.success.begin(start.info), seed)
+        episode = RunningEpisode(start, SuccessSoFar(bool(self.plan.tells_success), start.info), seed)
         with self.guard_clip(episode, "trigger="):
             episode.is_candidate = self.starts.is_wanted(slot)
         if episode.is_candidate and start.no_clip is not None:

@@ -75,10 +75,6 @@ class SuccessReader:
         self._has_seen_end = self._last_infos_tell = False
         self._number_early = self._number = 0  # of the episodes with more than one step
 
-    def begin(self, info: Any) -> SuccessSoFar:
-        """Begin an episode with the info of its reset."""
-        return SuccessSoFar(bool(self._names), info)
-
     def step(self, so_far: SuccessSoFar, info: Any, *, of_agents: bool = False) -> None:
         """Read the info of a step, if ``is_read``."""
         success = self._read(so_far, info, of_agents)
