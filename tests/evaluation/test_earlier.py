@@ -3,11 +3,24 @@
 import json
 
 import numpy as np
+import pyarrow.fs
 import pytest
 
 import tune_media as tm
 from tests.support import aim
+from tune_media.evaluation.checkpoints import StoredCheckpoint
+from tune_media.evaluation.earlier import lowest_before
+from tune_media.evaluation.evaluated_trial import EvaluatedTrial
 from tune_media.evaluation.gate import GateProgress
+from tune_media.evaluation.gate_request import GateRequest
+from tune_media.evaluation.measure import Measure
+from tune_media.evaluation.request import Request
+from tune_media.evaluation.sides import Side
+from tune_media.experiment.places import Folder
+from tune_media.experiment.trial_files import TrialFiles
+from tune_media.storage import episode_files
+from tune_media.values.episode_record import EpisodeRecord
+from tune_media.values.episodes import EpisodeBatch, EpisodeData, with_progress
 
 pytestmark = pytest.mark.any_ray  # policies of another library, played without Ray
 
@@ -123,6 +136,7 @@ class Below(aim.Aim):
 def test_a_worst_value_with_the_wrong_sign_is_an_error_and_one_that_was_passed_is_a_note(gate):
     wrong = gate("wrong", worst=500)
     assert wrong.verdict == "error" and wrong.error.startswith("500 cannot be the worst return: the mean is 3")
+    assert wrong.notes == ()
     passed = gate("passed", worst=-10, margin="5%", seeds=[MISSED, *OTHERS[:20]])
     note = f"1 seed had a worse return than -10, which was given as the worst, such as seed {MISSED}"
     assert note in passed.notes and passed.standing.depth_from == "gate"
@@ -142,3 +156,30 @@ def test_two_that_did_the_same_are_said_to_have(policies, gate):
     policies[1].write_text(json.dumps({"aim": 1, "note": "other bytes"}))
     same = gate("same", seeds="10:26")
     assert same.facts()["is_same"] and np.isfinite(same.standing.low)
+
+
+def test_of_a_training_the_last_evaluations_without_exploration_count(tmp_path):
+    (folder := tmp_path / "PPO_0").mkdir()
+    files = pyarrow.fs.LocalFileSystem()
+    store = EvaluatedTrial(files, str(folder), "1")
+    plays = [("evaluation", 5, False, -900), ("evaluation", 19, False, -50), ("evaluation", 20, False, -30)]
+    plays += [("evaluation", 20, True, -700), ("train", 20, False, -800), ("evaluation", 21, False, -950)]
+    for number, (section, iteration, explored, value) in enumerate(plays):
+        record = EpisodeRecord(f"{number}", value, 3, seed=number, explored=explored)
+        batch = EpisodeBatch(tuple(with_progress([EpisodeData(record)], iteration, None)))
+        part = episode_files.RecorderEpisodes(section, "episodes", batch)
+        store.add_episodes(part, iteration, iteration, str(number))
+    trial = TrialFiles("PPO_0", files, str(folder))
+    checkpoint = Rllib(files, str(folder / "checkpoint_000019"), 19, 20)
+    request = GateRequest((Side("PPO_0", trial, checkpoint),), Request(), None)
+    asked = {**request.request.facts(), "candidate": {"checkpoint": None}}
+    place = Folder(files, str(tmp_path / "gates" / "gate"))
+    for how, known in (({}, {"": {"candidate": {"episodes": 2, "worst": -50}}}), ({"explore": True}, {})):
+        assert lowest_before(request, {**asked, **how}, Measure.of("return", "max", "5%", None), place) == known
+    assert lowest_before(request, asked, Measure.of("return", "max", 5, (-1000, 0)), place) == {}
+
+
+class Rllib(StoredCheckpoint):
+    """Its folder looks like RLlib's."""
+
+    is_rllib = True

@@ -545,7 +545,8 @@ def _verdict(condition: str, pairs: Pairs, measure: Measure, level: float, of_fl
     won = () if of_floor else tuple(seed for seed in reversed(order) if losses[seed] < -margin)
     copies = pairs.copies(of_floor=of_floor)
     noun = "different episode" if copies else "seed"
-    notes = [*pairs.notes(of_floor=of_floor), *depth.suppositions(standing, measure, scores, noun)]
+    supposed = [] if pairs.error else depth.suppositions(standing, measure, scores, noun)
+    notes = [*pairs.notes(of_floor=of_floor), *supposed]
     name = standing.verdict if pairs.error is None else ERROR
     base, candidate = measure.sign * standing.base, measure.sign * standing.candidate
     floor = measure.floor if of_floor else None
