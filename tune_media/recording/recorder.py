@@ -79,7 +79,7 @@ class Recorder:
         self.abandon(slot)
         own_seed = self.starts.own_seed(slot, start.seed)
         seed = start.seed if start.seed_is_new else own_seed
-        episode = RunningEpisode(start, SuccessSoFar(bool(self.plan.tells_success), start.info), seed)
+        episode = RunningEpisode(start, SuccessSoFar(bool(self.success.names), start.info), seed)
         with self.guard_clip(episode, "trigger="):
             episode.is_candidate = self.starts.is_wanted(slot)
         if episode.is_candidate and start.no_clip is not None:

@@ -69,7 +69,8 @@ class SuccessReader:
     """
 
     def __init__(self, success: Success | None, when: str | None, names: tuple[str, ...], problems: Problems) -> None:
-        self._success, self._is_once, self._names, self._problems = success, when == ONCE, names, problems
+        self.names = names  # the paths inside infos that may tell; none: no info is read
+        self._success, self._is_once, self._problems = success, when == ONCE, problems
         self.unclear: Message | None = None  # why one is unknown: the first value that is neither true nor false
         self.early: str | None = None  # the warning that episodes succeed before the policy can have done it
         self._has_seen_end = self._last_infos_tell = False
@@ -99,8 +100,9 @@ class SuccessReader:
         if success is None and isinstance(self._success, str) and not (self._has_seen_end or self.unclear):
             self._problems.report(why_unknown(info, self._success, of_agents=of_agents), _UNKNOWN)
         self._has_seen_end = True
-        if once is not None and length > 1:
-            self._count(so_far.is_early)
+        self._number += length > 1
+        if so_far.is_early and length > 1:
+            self._is_early()
         return {"success": success, "success_once": once, "success_at_end": at_end}
 
     def of_function(self, record: EpisodeRecord, *, strict: bool) -> bool | None:
@@ -121,7 +123,7 @@ class SuccessReader:
 
     def _read(self, so_far: SuccessSoFar, info: Any, of_agents: bool) -> bool | None:
         try:
-            return in_info(info, self._names, of_agents=of_agents)
+            return in_info(info, self.names, of_agents=of_agents)
         except Unclear as error:
             so_far.is_unclear = True
             name = argument("success=, or --success")
@@ -133,11 +135,10 @@ class SuccessReader:
         self.unclear = self.unclear or why
         self._problems.report(self.unclear, _UNKNOWN)
 
-    def _count(self, is_early: bool) -> None:
+    def _is_early(self) -> None:
         """Count an episode, and warn once if more than one of a hundred succeed too early."""
-        self._number += 1
-        self._number_early += is_early
-        if self.early is None and is_early and self._number_early > max(1, _SHARE_EARLY * self._number):
+        self._number_early += 1
+        if self.early is None and self._number_early > max(1, _SHARE_EARLY * self._number):
             self.early = EARLY
             self._problems.report(EARLY, "success may say little of the policy")
 
@@ -190,6 +191,8 @@ def as_success(value: Any) -> bool | None:
 def _value(info: Any, name: str) -> bool | None:
     """Return what the value at a path inside an info says. Raises Unclear, with the name."""
     value = _at(info, name) if "/" in name else info.get(name) if isinstance(info, Mapping) else None
+    if value is None:
+        return None
     try:
         return as_success(value)
     except Unclear as error:
