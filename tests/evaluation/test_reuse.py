@@ -296,6 +296,16 @@ def test_fresh_seeds_are_above_those_of_the_trials_recorder(tmp_path):
     assert facts_of(found.fresh)["seeds"] == [100, 101]
 
 
+def test_the_best_of_files_without_numbers_is_played_on_fresh_seeds(tmp_path):
+    """Each is a trial of its own, in no folder in which something was recorded."""
+    for name, aimed in (("good", 1.0), ("bad", 0.5)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"aim": aimed}))
+    found = tm.evaluate(f"{tmp_path}/*.json", **BIASED | {"checkpoint": "last"}, fresh_seeds=2)
+    assert [row.checkpoint for row in found.fresh.checkpoints] == ["good.json"]
+    found = tm.evaluate(tmp_path / "bad.json", **BIASED | {"checkpoint": "last"}, fresh_seeds=2)
+    assert [row.checkpoint for row in found.fresh.checkpoints] == ["bad.json"]
+
+
 def test_the_best_that_was_deleted_is_not_played_on_fresh_seeds(tmp_path):
     pattern = written(tmp_path / "models", 1.0, 0.5)
     tm.evaluate(pattern, **BIASED)

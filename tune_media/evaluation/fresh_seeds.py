@@ -34,7 +34,9 @@ def _evaluated(fresh: Evaluation) -> Iterator[int]:
 
 
 def _recorded(trial: TrialFiles) -> Iterator[int]:
-    """Yield the seeds of the episodes that were recorded while a trial was trained."""
+    """Yield the seeds of the episodes that were recorded while a trial was trained; a single file has none."""
+    if trial.filesystem.get_file_info(trial.path).is_file:
+        return
     for report in trial.read().report_files:
         try:
             seeds = trial.episodes(report, ["seed"])["seed"].to_pylist()
