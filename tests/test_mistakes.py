@@ -103,6 +103,7 @@ MISTAKES = [
     ("tm.gym.RecordEpisodes(env, 'clips', name_prefix='\\0')", "part of a file name, got '\\x00'"),
     ("tm.VideoOptions(overlay=lambda: 'x')", "called with one argument, the step"),
     ("tm.VideoOptions(height=10**6)", "above 0 (at most 16384) or None, got 1000000"),
+    ("tm.EpisodeRecord('e', 1.0, 5, metrics=[1])", "metrics=...) takes numbers by their names, such as {'speed_avg'"),
     ("tm.EpisodeRecord(3, -5, 1)", "episode_id=...) takes text"),
     ("tm.EpisodeRecord('e', 1.0, -5)", "episode_length=...) counts steps, got -5"),
     ("tm.EpisodeRecord('e', 1.0, 5, env_index=-3)", "env_index=...) takes an index, got -3"),

@@ -1,9 +1,12 @@
 import sys
 
+import gymnasium as gym
 import pytest
 
 import tune_media as tm
+from tests.support.envs import CountingEnv
 from tests.support.fake_trial import FakeTrial, run
+from tests.support.loops import stepped
 from tests.support.pictures import clip
 from tune_media.callbacks.faults import Faults
 from tune_media.callbacks.session import MediaSession
@@ -72,6 +75,19 @@ def test_without_a_reason_the_last_line_says_what_to_add(tmp_path, capsys, monke
     line = last_line(tmp_path, capsys, [{"score": 1}])
     assert line.startswith("tune_media: nothing was recorded, because: no result held any media: ")
     assert 0 < line.index(first) < line.index(second)
+
+
+def test_a_time_limit_outside_the_recorder_is_named_and_not_the_script(tmp_path, capsys):
+    """``take()`` was empty, and the last line said that the script does not report it."""
+    recorder = tm.gym.RecordEpisodes(CountingEnv({"length": 9}), keep="best")
+    env, results = gym.wrappers.TimeLimit(recorder, 4), []
+    for _ in range(4):
+        stepped(env, 4)
+        results.append({"score": 1, **recorder.take()})
+    line = last_line(tmp_path, capsys, results)
+    assert "nothing was recorded, because: episodes that no step ends have no return" in line
+    assert "RecordEpisodes(TimeLimit(env, 4))" in line
+    assert "no result held" not in line
 
 
 @pytest.mark.parametrize("count", [1, 5, 7])
@@ -144,7 +160,7 @@ class Recorder:
 def test_a_recorder_that_saw_no_episode_end_is_not_asked_for_again(tmp_path, capsys):
     trial = FakeTrial(tmp_path, callbacks_class=Recorder())
     line = ended(trial, results=[{"training_iteration": 1}]) and capsys.readouterr().out.splitlines()[-1]
-    assert "though the config has record_episodes(...): no episode of its sections= has ended" in line
+    assert "though the config has record_episodes(...). Either no episode of its sections= has ended, or, " in line
 
 
 def test_a_result_that_cannot_be_read_is_the_reason_in_the_last_line(tmp_path, capsys, monkeypatch):

@@ -29,7 +29,7 @@ def test_unfinished_episodes_are_marked(tmp_path):
     env.close()
     assert names(tmp_path) == ["rl-video-episode-0-unfinished.mp4", "rl-video-episode-1-unfinished.mp4"]
     assert [count.step for count in read_clip(tmp_path / "rl-video-episode-1-unfinished.mp4")] == [0, 1, 2]
-    assert env.take() == {}  # half an episode is neither best nor worst
+    assert env.take() == {"num_abandoned": 1}  # half an episode is neither best nor worst
 
 
 def test_views_with_slashes_become_file_names(tmp_path):

@@ -84,6 +84,14 @@ def test_a_picture_that_cannot_be_recorded_names_the_env_and_the_remedy(picture,
         Renderer(Shows(picture)).frames(0)
 
 
+def test_a_list_of_frames_is_the_fault_of_the_render_mode_that_the_env_has():
+    env = Shows([FRAME] * 2)
+    env.render_mode = "rgb_array_list"
+    words = r"returned a list instead of one frame .* Its render_mode is 'rgb_array_list': create it with render_mode="
+    with pytest.raises(FrameError, match=words + "'rgb_array', for example config.environment"):
+        Renderer(env).frames(0)
+
+
 class OldGym(Shows):
     def render(self, mode):
         return super().render()

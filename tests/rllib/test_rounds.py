@@ -164,3 +164,30 @@ def test_an_evaluation_on_the_training_env_runner_is_no_training_episode():
     assert recording.is_evaluating
     rounds.end_evaluation(algorithm, {})
     assert not recording.is_evaluating
+
+
+def test_episodes_that_never_end_are_told_in_the_second_round_that_drops_some(place):
+    rounds, algorithm, recording = place
+
+    def problems(iteration, dropped):
+        for _ in range(dropped):
+            recording.recorder.start(0, EpisodeStart("a", None, 10.0))
+            recording.recorder.step(0, 1.0)
+        recording.recorder.abandon(0)  # RLlib resets the env
+        rounds.end_iteration(algorithm, result := {"training_iteration": iteration})
+        return result["env_runners"]["episodes"].get("problems", ())
+
+    assert problems(1, 3) == ()
+    (problem,) = problems(2, 2)
+    assert "no train episode has ended: 5 were left out" in problem.text
+    assert problems(3, 2) == ()
+
+
+def test_an_episode_that_ended_once_says_that_they_do_end(place):
+    rounds, algorithm, recording = place
+    play(recording, "a", 1.0)
+    for iteration in range(1, 4):
+        recording.recorder.abandoned = 3
+        rounds.end_iteration(algorithm, result := {"training_iteration": iteration})
+        assert result["env_runners"]["episodes"]["num_abandoned"] == 3
+        assert "problems" not in result["env_runners"]["episodes"]

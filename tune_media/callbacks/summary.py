@@ -21,7 +21,10 @@ logger = logging.getLogger("tune_media")
 _MAX_NAMES = 5
 _MAX_PROBLEMS = 100  # different texts
 _WITH_RLLIB = "add record_episodes(...) to .callbacks() of the RLlib config"
-_WITH_A_LOOP = "in a loop of your own, report what RecordEpisodes.take() returns, or a tune_media.Video"
+_WITH_A_LOOP = (
+    "in a loop of your own, report what RecordEpisodes.take() returns, which is empty until an episode has ended, or a "
+    "tune_media.Video"
+)
 
 
 class Summary:
@@ -172,8 +175,9 @@ class Summary:
             reasons = next((problem.text for problem in self._faults.problems if problem.remedy), "")
         if not reasons and self.has_recorder:
             reasons = (
-                "no result held any media, though the config has record_episodes(...): no episode of its sections= has "
-                'ended. With sections="evaluation", set evaluation_interval= so that the sweep reaches one'
+                "no result held any media or episode, though the config has record_episodes(...). Either no episode of "
+                'its sections= has ended, or, with sections="evaluation", no trial has come to an evaluation: set '
+                "evaluation_interval="
             )
         if not reasons:  # the remedy for what the script uses comes first
             remedies = [_WITH_RLLIB, _WITH_A_LOOP] if "ray.rllib" in sys.modules else [_WITH_A_LOOP, _WITH_RLLIB]

@@ -14,7 +14,7 @@ from tune_media.gym.episode_statistics import EpisodeStatistics, Reward, as_rewa
 from tune_media.gym.fixed_length import FixedLengthClips
 from tune_media.gym.wrapper_arguments import Arguments
 from tune_media.gym.wrapper_taping import WrapperTaping
-from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by, result_of
+from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, NUM_ABANDONED, chosen_by, result_of
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
 from tune_media.recording.episode_clips import Render
@@ -63,6 +63,7 @@ class Recording:
         self._replays = WrapperTaping(self.recorder, env, self._indices, arguments.env_fn, arguments.frame)
         self.recorder.candidates.most_untaken = MAX_UNTAKEN
         self._has_checked_paths = False
+        self._abandoned_in_a_row = 0  # episodes that were reset in mid-episode, since the last one that ended
         self.statistics = EpisodeStatistics(count, arguments.buffer_length)
         self.writes_statistics = arguments.statistics  # into the infos
 
@@ -127,6 +128,8 @@ class Recording:
 
         ``info`` is needed only if infos may tell of successes.
         """
+        if (running := self.recorder.running(index)) is not None and running.episode_length:
+            self._note_abandoned(running.episode_length)
         self._break_off(index, "unfinished: the env was reset in mid-episode")
         self._episodes[index] += 1
         self.statistics.begin(index)
@@ -156,6 +159,19 @@ class Recording:
                 may_end_clip = self._plan.trigger is not None or index not in self._clips
                 is_first = is_wanted and not self._records_whole_episodes and self._step_trigger is None
                 self._record_clip(index, f"episode-{self._episodes[index]}" if is_first and may_end_clip else self._due)
+
+    def _note_abandoned(self, steps: int) -> None:
+        """Count an episode that is reset in mid-episode; say so if one sub-env has two, and none ended."""
+        self.recorder.abandoned += 1
+        self._abandoned_in_a_row += 1
+        if self._abandoned_in_a_row > len(self._indices):
+            self.recorder.problems.report(
+                f"{describe(self._env)} was reset before the end of {self._abandoned_in_a_row} episodes in a row, the "
+                f"last time after step {steps}. If a time limit is meant, put it inside the recorder, as in "
+                f"RecordEpisodes(TimeLimit(env, {steps})), or pass max_episode_steps={steps} to gymnasium.make()",
+                "episodes that no step ends have no return and no data, and are never chosen",
+                kind="abandoned",
+            )
 
     def resets_itself(self) -> None:
         """The only env resets itself in a step, which no tape shows."""
@@ -202,6 +218,7 @@ class Recording:
         """The sub-env's episode is over: return its statistics. Not ``picture``: it shows its next episode."""
         ended = self.statistics.end(index)
         if index in self._indices:
+            self._abandoned_in_a_row = 0
             if picture:
                 self.show_last(index)
             episode, metrics = self.recorder.running(index), by_objective(ended["r"])
@@ -233,13 +250,16 @@ class Recording:
             if winner.no_clip is not None:
                 taken.lost[id] = f"no clip: {winner.no_clip}"
                 self.recorder.problems.report(winner.no_clip, lost=1)
+        abandoned, self.recorder.abandoned = self.recorder.abandoned, 0
+        rest: dict[str, Any] = {NUM_ABANDONED: abandoned} if abandoned else {}
+        if news := self.recorder.problems.take():
+            rest[PROBLEMS] = tuple(news)
         if not episodes:
-            return {}
+            return rest
         recipes = {} if (recipe := self._replays.recipe) is None else {recipe.hash: recipe.content}
         result = result_of(plan.selectors, chosen, taken, thinned(episodes), recipes, note=note)
         metrics = result[DATA].metrics()
-        problems = {PROBLEMS: tuple(news)} if (news := self.recorder.problems.take()) else {}
-        return result | ({"custom_metrics": metrics} if metrics else {}) | problems
+        return result | ({"custom_metrics": metrics} if metrics else {}) | rest
 
     def _note_dropped(self) -> str | None:
         """Return how many episodes ended too long before the first ``take()``, and hold more from now on."""
@@ -381,6 +401,7 @@ class RecordingWrapper:
         Returns:
             For ``tune.report``: by selector, the chosen clips; under ``data``, the records and values of all episodes;
             under ``custom_metrics``, the mean, minimum and maximum of their values; under ``problems``, why clips are
-            missing, and how many, if any are. Empty if no episode has ended.
+            missing, and how many, if any are; under ``num_abandoned``, how many episodes never ended, if any did not.
+            Empty if no episode has ended and there is no problem.
         """
         return self._recording.take()

@@ -216,8 +216,10 @@ class Renderer:
         """Return the remedy for an env that shows nothing, or many pictures at once."""
         if not isinstance(view, str):
             return f"Let frame= return {_A_FRAME}"
-        if view == "render" and getattr(sub_env(self.env, 0) or self.env, "render_mode", None) != FRAME_MODE:
-            return f"Create it with render_mode='rgb_array', for example {self._example}"
+        mode = getattr(sub_env(self.env, 0) or self.env, "render_mode", None)
+        if view == "render" and mode != FRAME_MODE:
+            create = "Create" if mode is None else f"Its render_mode is {mode!r}: create"
+            return f"{create} it with render_mode='rgb_array', for example {self._example}"
         has_mode = f"Its render_mode is {FRAME_MODE!r} already: let" if view == "render" else "Let"
         return f"{has_mode} {view}() return {_A_FRAME}"
 

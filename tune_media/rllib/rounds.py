@@ -22,7 +22,7 @@ from tune_media.rllib.prover import Prover
 from tune_media.rllib.requests import LOCAL, Requests
 from tune_media.rllib.round_choice import Round, RoundResult
 from tune_media.rllib.settings import RecorderSettings
-from tune_media.rllib.will_record import endless, reasons_for_nothing, recorder_names, unmatched_paths
+from tune_media.rllib.will_record import endless, never_ended, reasons_for_nothing, recorder_names, unmatched_paths
 from tune_media.rllib.windowed_means import WindowedMeans
 from tune_media.values.episode_record import AUTO
 from tune_media.values.problems import NUM_PENDING, NUM_UNANSWERED, PROBLEMS, Problem
@@ -50,6 +50,8 @@ class Rounds:
         self._iteration: Callable[[], int] | None = None
         self._is_evaluating = self._is_mixed = False
         self._problems, self._has_checked_paths = ProblemReports(self._plan.name), False
+        # by section, until one of its episodes ends: how many did not, in each round in which some did not
+        self._abandoned: dict[str, list[int]] = {section: [] for section in settings.sections}
         self._prover, self._recipes = Prover(self._plan.views), set[str]()
 
     def begin(self, algorithm: Any) -> None:
@@ -231,10 +233,18 @@ class Rounds:
             self._has_checked_paths = True
             for reason in unmatched_paths(collected.matched, episodes):
                 self._problems.add(reason)
+        reason = ""
         if of_round.section == EVALUATION and self._plan.sees_all:
             ended = episodes if of_round.reported.count is None else of_round.reported.count
-            if reason := endless(collected.unfinished, ended, algorithm.config):
-                self._problems.add(reason)
+            reason = endless(collected.unfinished, ended, algorithm.config)
+        if DATA in collected.chosen or reason:
+            self._abandoned.pop(of_round.section, None)
+        elif (counts := self._abandoned.get(of_round.section)) is not None and NUM_ABANDONED in collected.chosen:
+            counts.append(collected.chosen[NUM_ABANDONED])
+            if reason := never_ended(of_round.section, counts):
+                del self._abandoned[of_round.section]
+        if reason:
+            self._problems.add(reason)
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -22,6 +22,7 @@ _SHORT_NAMES = {"return": "episode_return", "reward": "episode_return", "length"
 _WITHOUT_EVALUATION_ENV_RUNNERS = (
     "add config.evaluation(evaluation_num_env_runners=1): it would play on a training env runner, and not be recorded."
 )
+_ROUNDS_WITHOUT_END = 2  # RLlib may reset all envs between two rounds
 _EXTERNAL = "EnvRunnerServerForExternalInference"
 _OF_THE_EPISODE = (TypeError, KeyError, ValueError, IndexError, ArithmeticError)  # a real episode may not raise these
 
@@ -162,3 +163,13 @@ def endless(env_runners: Sequence[Unfinished], episodes: int, config: Any) -> st
             "evaluation_duration, or evaluation_force_reset_envs_before_iteration=False."
         )
     return ""
+
+
+def never_ended(section: str, abandoned: Sequence[int]) -> str:
+    """Return why a section has no episode so far, by how many never ended in each round; empty after a single round."""
+    if len(abandoned) < _ROUNDS_WITHOUT_END:
+        return ""
+    return (
+        f"no {section} episode has ended: {sum(abandoned)} were left out, because their env failed or was reset in "
+        "mid-episode. If RLlib's log has no error of an env, end episodes sooner (max_episode_steps)."
+    )

@@ -72,7 +72,7 @@ class EpisodeRecord(Medium):
             stored.
 
     Raises:
-        TypeError: A value is not the number that it should be, NumPy's are fine; or a metric has no name.
+        TypeError: A value is not the number that it should be, NumPy's are fine; or ``metrics`` is no dict.
         ValueError: The length or an index is below 0.
     """
 
@@ -119,6 +119,11 @@ class EpisodeRecord(Medium):
         for name in ("env_runner", "env_index"):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"EpisodeRecord({name}=...) takes an index, got {getattr(self, name)}.")
+        if not isinstance(self.metrics, Mapping):
+            raise TypeError(
+                f"EpisodeRecord(metrics=...) takes numbers by their names, such as {{'speed_avg': 1.5}}, got "
+                f"{as_shown(self.metrics)}."
+            )
 
     @property
     def clip_id(self) -> str:
