@@ -14,7 +14,7 @@ from tune_media.gym.episode_statistics import EpisodeStatistics, Reward, as_rewa
 from tune_media.gym.fixed_length import FixedLengthClips
 from tune_media.gym.wrapper_arguments import Arguments
 from tune_media.gym.wrapper_taping import WrapperTaping
-from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, NUM_ABANDONED, chosen_by, result_of
+from tune_media.recording.choosing import CHOOSES_NOTHING, DATA, chosen_by, result_of
 from tune_media.recording.collector import unmatched
 from tune_media.recording.episode import Candidate, EpisodeStart
 from tune_media.recording.episode_clips import Render
@@ -25,7 +25,6 @@ from tune_media.selection import RenderBudget, Trigger, every
 from tune_media.values.checks import above_0, as_shown
 from tune_media.values.episodes import EpisodeData, thinned
 from tune_media.values.medium import new_id
-from tune_media.values.problems import PROBLEMS
 from tune_media.values.video import Video
 
 if TYPE_CHECKING:
@@ -250,16 +249,12 @@ class Recording:
             if winner.no_clip is not None:
                 taken.lost[id] = f"no clip: {winner.no_clip}"
                 self.recorder.problems.report(winner.no_clip, lost=1)
-        abandoned, self.recorder.abandoned = self.recorder.abandoned, 0
-        rest: dict[str, Any] = {NUM_ABANDONED: abandoned} if abandoned else {}
-        if news := self.recorder.problems.take():
-            rest[PROBLEMS] = tuple(news)
         if not episodes:
-            return rest
+            return self.recorder.news()
         recipes = {} if (recipe := self._replays.recipe) is None else {recipe.hash: recipe.content}
         result = result_of(plan.selectors, chosen, taken, thinned(episodes), recipes, note=note)
         metrics = result[DATA].metrics()
-        return result | ({"custom_metrics": metrics} if metrics else {}) | rest
+        return result | ({"custom_metrics": metrics} if metrics else {}) | self.recorder.news()
 
     def _note_dropped(self) -> str | None:
         """Return how many episodes ended too long before the first ``take()``, and hold more from now on."""

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from tune_media.encoding.stills import SHOWS_NOTHING, Stills
 from tune_media.recording.candidates import Candidates, MoreValues
+from tune_media.recording.choosing import NUM_ABANDONED
 from tune_media.recording.collector import Collector, strays
 from tune_media.recording.episode import AllFrames, Candidate, EpisodeStart, RunningEpisode, RunningTape
 from tune_media.recording.plan import Plan
@@ -23,7 +24,7 @@ from tune_media.selection import RenderBudget, Trigger
 from tune_media.steps import StepFacts
 from tune_media.values.episode_record import EpisodeRecord
 from tune_media.values.episodes import EpisodeData
-from tune_media.values.problems import Problems, explained
+from tune_media.values.problems import PROBLEMS, Problems, explained
 from tune_media.values.secrets import error_text
 
 logger = logging.getLogger(__name__)
@@ -255,6 +256,12 @@ class Recorder:
         """Drop all running episodes: their envs are gone."""
         for slot in list(self._running):
             self.abandon(slot, failed=failed)
+
+    def news(self) -> dict[str, Any]:
+        """Return the part of a result that says how many episodes never ended, and why others have no clip."""
+        abandoned, self.abandoned = self.abandoned, 0
+        problems = self.problems.take()
+        return ({NUM_ABANDONED: abandoned} if abandoned else {}) | ({PROBLEMS: tuple(problems)} if problems else {})
 
     def show_last(self, slot: Hashable) -> None:
         """Record the frame that the env in ``slot`` shows as its episode's last one, if ``every`` skipped it."""
