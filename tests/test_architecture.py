@@ -60,7 +60,7 @@ MOST_IMPORTED = {  # names (of a module) that a wing imports of all others, or o
     ("evaluation", ""): 107,
     ("evaluation", "viewing"): 17,
     ("callbacks", ""): 149,
-    ("gym", ""): 71,
+    ("gym", ""): 70,
     ("rllib", ""): 123,
 }
 
