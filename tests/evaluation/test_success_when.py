@@ -103,6 +103,18 @@ def test_a_gate_of_stored_evaluations_takes_the_column_that_is_asked_for(policy,
     assert verdicts == {None: 0, "end": 0, "once": 1}
 
 
+def test_earlier_episodes_count_by_the_same_success_alone(policy, tmp_path):
+    """A gate with ``success_when`` beside an earlier evaluation ended with KeyError: 'success_once'."""
+    evaluated(policy, LOST, seeds=30)
+    given = {"env_config": {"says": [LOST]}, "at_least": 0.5, "clips": 0, **FUNCTIONS}
+    passed = tm.gate(policy, success_when="once", output=str(tmp_path / "gate"), **given | {"at_least": 5})
+    history = json.loads((tmp_path / "gate" / "gate.json").read_text())["request"]["history"]
+    assert passed.verdict == "pass" and [known["candidate"]["episodes"] for known in history.values()] == [30]
+    given |= {"metric": "success", "plan": True}
+    (at_end,), (once,) = (tm.gate(policy, success_when=when, **given).plan for when in (None, "once"))
+    assert [(plan.episodes, plan.mean) for plan in (at_end, once)] == [(30, 0), (10, 1)]
+
+
 def test_a_function_has_no_time(policy):
     for play in (lambda _, source, **given: tm.evaluate(source, **given), tm.gate):
         with pytest.raises(ValueError, match=r"success_when=.*leave it out"):

@@ -14,7 +14,7 @@ from typing import Any
 
 from tune_media.evaluation.gate_folder import FACTS_FILE as GATE_FACTS
 from tune_media.evaluation.gate_request import GateRequest
-from tune_media.evaluation.measure import Measure
+from tune_media.evaluation.measure import SUCCESS, SUCCESS_COLUMNS, Measure
 from tune_media.evaluation.request import EnvCondition
 from tune_media.evaluation.sides import Side
 from tune_media.experiment import evaluations
@@ -26,7 +26,8 @@ from tune_media.values import strict_json
 from tune_media.values.secrets import error_text
 
 _SAME = ("explore", "connectors", "env", "policy")  # arguments with other values play other episodes
-_OF_METRIC = ("episode_return", "episode_length", "success", "metrics")
+_OF_SUCCESS = ("success", "success_when")  # those that say when an episode succeeds
+_OF_METRIC = ("episode_return", "episode_length", *SUCCESS_COLUMNS.values(), "metrics")
 _COLUMNS = ("section", "training_iteration", "seed", "explored", *_OF_METRIC)
 _MOST_FOLDERS, _MOST_GATES = 1000, 300  # that are looked at, by name the last ones
 _LATE = 0.9  # of the iterations before a checkpoint: evaluations after these show how low it falls
@@ -68,7 +69,7 @@ def lowest_before(request: GateRequest, facts: Mapping[str, Any], measure: Measu
     """
     if measure.bounds is not None:
         return {}
-    played = list(_played_alike(request, facts, place))
+    played = list(_played_alike(request, facts, measure, place))
     known: dict[str, Any] = {}
     for condition, (role, side) in itertools.product(request.request.conditions, request.by_role.items()):
         rows = _rows_before(played, facts[role], condition)
@@ -84,7 +85,7 @@ def scores_before(
     request: GateRequest, facts: Mapping[str, Any], measure: Measure, place: Folder
 ) -> dict[str, list[float]]:
     """Return the scores of the base's earlier episodes, one of each seed, under each condition."""
-    played, of_base = list(_played_alike(request, facts, place)), facts[next(iter(request.by_role))]
+    played, of_base = list(_played_alike(request, facts, measure, place)), facts[next(iter(request.by_role))]
     scores = {}
     for condition in request.request.conditions:
         rows = {row["seed"]: row for row in _rows_before(played, of_base, condition)}
@@ -99,12 +100,13 @@ def _rows_before(played: Iterable[Earlier], side: Mapping[str, Any], condition: 
     return [row for one in own for row in one.rows()]
 
 
-def _played_alike(request: GateRequest, facts: Mapping[str, Any], place: Folder) -> Iterator[Earlier]:
+def _played_alike(request: GateRequest, facts: Mapping[str, Any], measure: Measure, place: Folder) -> Iterator[Earlier]:
     """Yield what was played in the same way beside the sides' trainings, and in gates beside this one."""
+    same = (*_SAME, *(_OF_SUCCESS if measure.metric == SUCCESS else ()))
     trials = [side.trial for side in request.sides]
     experiments = {trial.experiment: Folder(trial.filesystem, trial.experiment) for trial in trials}
     for one in earlier(experiments.values(), Folder(place.filesystem, posixpath.dirname(place.path.rstrip("/")))):
-        if one.result.get("digest") and all(one.request.get(key) == facts.get(key) for key in _SAME):
+        if one.result.get("digest") and all(one.request.get(key) == facts.get(key) for key in same):
             yield one
 
 

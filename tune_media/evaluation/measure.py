@@ -26,7 +26,7 @@ from tune_media.values import checks
 from tune_media.values.problems import argument, remedy
 
 RETURN, SUCCESS, LENGTH = "return", "success", "length"
-_SUCCESS_COLUMNS = {None: SUCCESS, END: "success_at_end", ONCE: "success_once"}
+SUCCESS_COLUMNS = {None: SUCCESS, END: "success_at_end", ONCE: "success_once"}
 _SHARE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*%\s*")
 
 
@@ -116,7 +116,7 @@ class Measure:
 
     def value(self, row: Mapping[str, Any]) -> float:
         """Return the score of an episode; a higher one is better. Raises ValueError."""
-        metrics, column = dict(row["metrics"]), _SUCCESS_COLUMNS[self.success_when]
+        metrics, column = dict(row["metrics"]), SUCCESS_COLUMNS[self.success_when]
         scores = {RETURN: row["episode_return"], SUCCESS: row[column], LENGTH: row["episode_length"], **metrics}
         if self.metric not in scores:
             hint = checks.did_you_mean(self.metric, scores)
