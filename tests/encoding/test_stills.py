@@ -1,4 +1,5 @@
 import functools
+import sys
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import tune_media as tm
 from tests.support.envs import CountingEnv
 from tests.support.loops import play
 from tune_media.encoding.encoder import encode_video
-from tune_media.encoding.stills import Stills
+from tune_media.encoding.stills import Stills, reason_of
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
 
@@ -75,3 +76,13 @@ def test_the_remedy_for_the_dummy_driver_names_it(monkeypatch, caplog):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     play(tm.gym.RecordEpisodes(Draws(BLACK)), 1)
     assert "SDL_VIDEODRIVER=dummy is set" in caplog.text
+
+
+@pytest.mark.parametrize(("set_to", "remedy"), [(None, "set MUJOCO_GL=egl or osmesa"), ("egl", "tune-media doctor")])
+def test_the_remedy_for_mujoco_is_not_what_is_set_already(monkeypatch, set_to, remedy):
+    monkeypatch.setitem(sys.modules, "mujoco", sys)  # it was imported
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    if set_to is not None:
+        monkeypatch.setenv("MUJOCO_GL", set_to)
+    assert remedy in reason_of("black")

@@ -76,7 +76,7 @@ def test_views_are_named_and_a_dict_of_frames_is_one_view_each():
         (FRAME > 0, r"in 0\.\.1, pass frame=lambda env: \(255 \*"),
         (np.zeros((8, 8, 3)), "float64 of shape"),
         (np.zeros((3, 8, 8)), r"for channels first, pass frame=lambda env: env.render\(\).transpose"),
-        (RuntimeError("no OpenGL here"), "raised RuntimeError: no OpenGL here. There is no display here"),
+        (RuntimeError("no OpenGL here"), "raised RuntimeError: no OpenGL here. If there is no display here"),
     ],
 )
 def test_a_picture_that_cannot_be_recorded_names_the_env_and_the_remedy(picture, words):

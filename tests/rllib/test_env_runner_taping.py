@@ -325,7 +325,7 @@ def test_an_env_that_takes_no_seed_is_replayed_from_the_states_of_its_generators
 @pytest.mark.parametrize(
     ("env", "env_config", "words"),
     [
-        (HasSimulator, {}, "has started processes of its own"),
+        (HasSimulator, {}, "processes were started while env"),
         (SaysDirect, {}, "say 'tune_media': 'direct'"),
         ("Fickle-v0", {}, "says that it is nondeterministic"),
         (Lake, {"map": np.zeros(2**20)}, "take more than 1,048,576 bytes"),

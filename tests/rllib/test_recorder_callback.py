@@ -472,7 +472,7 @@ def test_a_recorder_in_the_evaluation_config_only_says_where_it_belongs(ray_sess
     told = [message for message in caplog.messages if "nobody collects them" in message]
     assert len(told) == (0 if is_everywhere else 1)
     assert all(("episodes" in one["evaluation"]["env_runners"]) is is_everywhere for one in results.values())
-    assert is_everywhere or "(callbacks or callbacks_class). Pass it to config.callbacks(...)" in told[0]
+    assert is_everywhere or "(callbacks or callbacks_class), pass it to config.callbacks(...)" in told[0]
 
 
 class NamedAlike(RLlibCallback):

@@ -349,7 +349,7 @@ class MediaSession:
         for reader, trials in behind.items():
             text = (
                 f"the {reader} may lack the last data of {counted(len(trials), 'trial')} from before the restore "
-                f"({first_names(trials)}): it waited in the outbox of a driver whose machine or disk is lost"
+                f"({first_names(trials)}): it waited in the outbox of the driver before, which is not on this machine"
             )
             if reader != STORAGE:
                 text = text.removeprefix("the ")

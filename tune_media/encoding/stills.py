@@ -38,8 +38,8 @@ def reason_of(still: str) -> str:
             "SDL_VIDEODRIVER=dummy is set, with which some envs (highway-env) draw nothing: unset it before Ray is "
         )
         remedy += "started, or set it to offscreen"
-    elif "mujoco" in sys.modules:
+    elif "mujoco" in sys.modules and "MUJOCO_GL" not in os.environ:
         remedy = "set MUJOCO_GL=egl or osmesa before Ray is started"
     else:
         remedy = "look at its pictures, and at what it needs to draw: tune-media doctor"
-    return f"every frame is {still}: render() draws nothing; {remedy}"
+    return f"every frame is {still}, as if render() drew nothing; {remedy}"

@@ -33,8 +33,8 @@ NOT_RECORDED = "an episode is not recorded"  # the consequence of a problem that
 MAX_BYTES = 2**30  # the most memory of one recorder's clips and steps, of running episodes and of candidates
 _CHECKED_EVERY = 64  # steps
 _NO_ROOM = (
-    f"the clips and steps of the running episodes take more than {MAX_BYTES // 2**20} MB on an env runner: record "
-    "fewer at a time (env_indices=, trigger=), or smaller clips (VideoOptions(height=...))"
+    f"the clips and steps of episodes that run, or may still be chosen, take more than {MAX_BYTES // 2**20} MB on an "
+    "env runner: record fewer at a time (env_indices=, trigger=), or smaller clips (VideoOptions(height=...))"
 )
 
 # gets each episode whose data are held when it ends; the candidate, if it is one

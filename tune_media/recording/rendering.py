@@ -312,8 +312,8 @@ def remedy_for(error: Exception) -> str:
         return ". Pass frame=lambda env: env.unwrapped.render(mode='rgb_array')"
     if _GL_WORDS.search(text) and not isinstance(error, _OF_ARRAYS):
         return (
-            ". There is no display here: before Ray is started, set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa (Debian's "
-            "libosmesa6), or SDL_VIDEODRIVER=offscreen for pygame"
+            ". If there is no display here, then before Ray is started, set MUJOCO_GL=egl (GPU) or MUJOCO_GL=osmesa "
+            "(Debian's libosmesa6), or SDL_VIDEODRIVER=offscreen for pygame"
         )
     return ""
 

@@ -6,8 +6,8 @@ import contextlib
 from pathlib import Path
 
 HAS_CHILDREN = (
-    "env {} has started processes of its own, such as a simulator with a port or a license; another env like it might "
-    "take that"
+    "processes were started while env {} was made or reset; if one is a simulator with a port or a license, another "
+    "env like it might take that"
 )
 _NO_SIMULATORS = (b"tune_media.replay.child", b"multiprocessing.resource_tracker")
 

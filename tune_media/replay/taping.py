@@ -146,7 +146,7 @@ class Taping:
         if taping is not None:  # of another recorder
             taping.join()
             self._tapings[index] = taping
-        elif hasattr(env, "step") and hasattr(env, "reset") and hasattr(env, "__dict__"):
+        elif hasattr(env, "step") and hasattr(env, "reset"):
             try:
                 self._tapings[index] = TapeRecorder(env)
             except Exception as error:  # its attributes cannot be set

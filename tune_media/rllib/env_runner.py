@@ -29,8 +29,8 @@ from tune_media.values.sections import EVALUATION, TRAIN
 logger = logging.getLogger(__name__)
 
 _NOT_COLLECTED = (
-    "record_episodes %r: evaluation episodes are recorded, but nobody collects them, and no result will hold a clip: "
-    "the recorder is only in evaluation_config (callbacks or callbacks_class). Pass it to config.callbacks(...) "
+    "record_episodes %r: evaluation episodes are recorded, but so far nobody collects them, and no result has a clip. "
+    "If the recorder is only in evaluation_config (callbacks or callbacks_class), pass it to config.callbacks(...) "
     "instead; it records evaluations (sections='evaluation') from there."
 )
 

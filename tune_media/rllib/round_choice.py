@@ -162,5 +162,5 @@ def _without_tapes(episodes: Sequence[EpisodeData]) -> list[Problem]:
 def _did_not_answer(who: str, timeout: float | None) -> str:
     """Return why an env runner's episodes or clips are missing after ``timeout`` seconds (None: no limit)."""
     if timeout is None:
-        return f"{who} died"
-    return f"{who} died, or did not answer within {timeout:g} s ({_TIMEOUT})"
+        return f"{who} died or raised an error"
+    return f"{who} died, raised an error, or did not answer within {timeout:g} s ({_TIMEOUT})"
