@@ -38,6 +38,7 @@ NOTED = "TUNE_MEDIA_TEST_FRAMES"
 
 @pytest.fixture(autouse=True)
 def frames_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # where a replay may write
     monkeypatch.setenv(NOTED, str(tmp_path / "frames"))
 
 

@@ -1,5 +1,5 @@
-import itertools
 import json
+import os
 import random
 import re
 import sys
@@ -184,21 +184,35 @@ class Forgets(Shaded):
 
 
 class ShowsItself(Shaded):
-    """Each env of its kind draws in a shade of its own."""
-
-    made = itertools.count()
+    """In each process, an env of its kind draws in another shade."""
 
     def __init__(self, config=None):
         super().__init__(config)
-        self.shade = 10 * next(self.made)
+        self.shade = os.getpid() % 200
+
+
+class Writes(Shaded):
+    """Notes each reset in a file, and how many there were in this process."""
+
+    resets = 0
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def reset(self, **options):
+        Writes.resets += 1
+        with self.path.open("a") as file:
+            file.write("reset\n")
+        return super().reset(**options)
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: gym.make("FrozenLake-v1", render_mode="rgb_array"), "yes: a second env repeats"),
-        (Forgets, "no: at step 1, the replay has another observation, reward or end; use render='direct'"),
-        (ShowsItself, "no: at step 0, render() of a second env shows another frame"),
+        (lambda: gym.make("FrozenLake-v1", render_mode="rgb_array"), "yes: another process repeats "),
+        (Forgets, "no: at step 1, the replay has another observation, reward or end; "),
+        (ShowsItself, "no: the replay shows other pictures than the episode, from step 0 "),
     ],
 )
 def test_a_replay_is_tried(make, words):
@@ -209,6 +223,15 @@ def test_a_replay_is_tried(make, words):
     assert report.facts["auto"].startswith(f"render='auto' {expected}")
     assert report.facts["auto"] in report.text()
     assert report.problems == []
+
+
+def test_a_replay_that_would_write_is_refused(tmp_path):
+    path = tmp_path / "resets.txt"
+    report = examine(lambda: Writes(path))
+    refused = f"env 'Writes' opens {path} for writing, and a replay would do so, too"
+    assert report.facts["replay"] == f"no: {refused}; use render='direct'"
+    assert report.facts["auto"].endswith(refused)
+    assert path.read_text().count("reset") == Writes.resets > 0
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ class WrapperTaping(Taping):
                 "draw all its random numbers from self.np_random, which reset(seed=) seeds, and begin each episode "
                 "afresh; or pass render='direct'"
             )
-        if isinstance(error, RenderError) and not error.is_of_env:
+        if isinstance(error, RenderError) and (error.touches or not error.is_of_env):
             return f"render={self.plan.render!r}: {text}"
         return (
             f"render={self.plan.render!r}: the process that renders cannot play episodes of env {self._name} again: "

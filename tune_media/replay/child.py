@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import pickle
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -19,51 +20,75 @@ from typing import IO, Any
 
 from tune_media.replay.child_processes import all_children
 from tune_media.replay.forks import may_fork
+from tune_media.replay.landlock import refuse_writes
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
+from tune_media.replay.touches import end_at_first_touch
 from tune_media.values.problems import message_of, parts_of
 
 _WATCH_SECONDS = 1.0
 _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl(2)
 
 
-def run() -> None:
-    """Run ``main`` in a fork of this process; it ends with this one, and with it the processes of its envs."""
+def run(touches: int, folder: str) -> None:
+    """Run ``main`` in a fork of this process, until SIGTERM or its end; then remove its folder.
+
+    It ends with this process, and with it the processes of its envs; this one runs no code of the user's.
+    """
     # Ray kills the processes that a worker has started when the worker ends, and not those that these have started
-    asking, guard = os.getppid(), os.getpid()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    asking, guard, signals = os.getppid(), os.getpid(), {signal.SIGCHLD, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     renderer = os.fork()
     if renderer:
+        os.close(touches)
+        is_over = False
         while not (status := os.waitpid(renderer, os.WNOHANG))[0]:
-            if os.getppid() != asking:
-                os.kill(renderer, signal.SIGTERM)
-            signal.sigtimedwait({signal.SIGCHLD}, _WATCH_SECONDS)
+            if is_over or os.getppid() != asking:
+                _kill(renderer)
+            came = signal.sigtimedwait(signals, _WATCH_SECONDS)
+            is_over = is_over or (came is not None and came.si_signo == signal.SIGTERM)
+        shutil.rmtree(folder, ignore_errors=True)
         code = os.waitstatus_to_exitcode(status[1])
         if code < 0:
             os.kill(guard, -code)
         os._exit(code)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
     os.setsid()
     signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
     _prctl(_DIE_WITH_PARENT, signal.SIGTERM)
     if os.getppid() == guard:
-        main()
+        main(touches, folder)
 
 
-def main() -> None:
-    """Answer the requests of a ``RenderProcess``, until its end of the pipe is closed."""
+def _kill(renderer: int) -> None:
+    """End the process that renders, and those in its group, which it may not have made yet."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError):
+            kill(renderer, signal.SIGKILL)
+
+
+def main(touches: int, folder: str) -> None:
+    """Answer the requests of a ``RenderProcess``, until its end of the pipe is closed.
+
+    What an env would touch outside is told at the pipe ``touches``; ``folder`` is its own.
+    """
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what envs print
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.path.insert(0, str(Path.cwd()))
     _prctl(_SUBREAPER)
-    setup = _received(requests)
+    name = end_at_first_touch(touches, folder)
+    is_confined = refuse_writes(folder)
+    setup = _received(requests)  # reads the user's modules
     assert setup is not None
     with contextlib.suppress(OSError):
         os.nice(setup.pop("niceness"))
     try:
-        player: RecipePlayer | RenderError = RecipePlayer(**setup)
+        made = RecipePlayer(**setup, is_confined=is_confined)
+        player: RecipePlayer | RenderError = made
+        if made.name is not None:
+            name(made.name)
     except Exception as error:
         player = cannot_make(error)
 
@@ -118,4 +143,4 @@ def _received(stream: IO[bytes]) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    run()
+    run(int(sys.argv[1]), sys.argv[2])

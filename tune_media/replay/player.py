@@ -29,6 +29,7 @@ class ReplayDiffers(Exception):
     def __init__(self, text: str, step: int = 0) -> None:
         super().__init__(text)
         self.step = step  # the first step that differs; 0: the reset. The last one, if it is only known that one does
+        self.is_refused = False  # the system did not let the env do something, such as write a file
 
     @classmethod
     def at(cls, step: int, difference: str) -> ReplayDiffers:
@@ -40,12 +41,19 @@ class RenderError(Exception):
     """A tape cannot be rendered."""
 
     def __init__(
-        self, text: str, step: int | None = None, *, has_died: bool = False, is_of_env: bool | None = None
+        self,
+        text: str,
+        step: int | None = None,
+        *,
+        has_died: bool = False,
+        is_of_env: bool | None = None,
+        touches: bool = False,
     ) -> None:
         super().__init__(text)
         self.step = step  # the first step that differs from the episode, or None for another reason
         self.has_died = has_died  # the process that renders died of it, which does not show that the env cannot play
         self.is_of_env = not has_died if is_of_env is None else is_of_env  # the env cannot play its episodes again
+        self.touches = touches  # the env was about to change something outside, and was ended before
 
 
 def replay(env: Any, tape: Tape) -> Iterator[ReplayedStep]:
@@ -100,7 +108,9 @@ def env_at(step: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise ReplayDiffers.at(step, f"raised {error_text(error)}") from error
+        differs = ReplayDiffers.at(step, f"raised {error_text(error)}")
+        differs.is_refused = isinstance(error, PermissionError)
+        raise differs from error
 
 
 def random_step(env: Any, observation: Any) -> Any:

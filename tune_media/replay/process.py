@@ -11,6 +11,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,6 +61,8 @@ class RenderProcess:
         self._variables = _BACKGROUND if niceness else {}
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
+        self._folder = ""  # where the process may write
+        self._touches: IO[bytes] | None = None  # it tells here what it would have touched outside
         self._told_at, self._hangs = 0.0, False
         self._is_over = False
 
@@ -117,15 +120,16 @@ class RenderProcess:
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        for stream in filter(None, (self._log, self._touches)):
+            stream.close()
+        self._log = self._touches = None
+        shutil.rmtree(self._folder, ignore_errors=True)  # the process has removed it, unless it was killed
 
     def kill(self) -> None:
         """End the process at once; ``render``, which another thread may be in, raises."""
         process = self._process
         if process is not None:
-            _kill_group(process)
+            process.terminate()  # it runs no code of the user's, and kills the one that does
 
     def end(self) -> None:
         """End the process at once, as ``kill``, and one that is being started, too: there is no other one after it."""
@@ -149,6 +153,8 @@ class RenderProcess:
             while "step" in (answer := self._next_answer()):
                 if on_step is not None and "is_compared" not in answer:
                     on_step(answer["step"], answer["steps"])
+            if (touched := self._touched()) is not None:
+                raise touched
             return answer
         except RenderError:
             raise
@@ -158,6 +164,14 @@ class RenderProcess:
             raise
         finally:
             is_answered.set()
+
+    def _touched(self) -> RenderError | None:
+        """Return the error of an env that, or a process of which, was about to touch something outside."""
+        told = None if self._touches is None else self._touches.read()
+        if not told:
+            return None
+        act = redacted(told.decode(errors="replace").splitlines()[0])
+        return RenderError(f"{act}, and a replay would do so, too", touches=True)
 
     def _next_answer(self) -> dict[str, Any]:
         """Return the next answer, with the bytes behind it as ``contents``. Raises RenderError."""
@@ -172,15 +186,20 @@ class RenderProcess:
         except (OSError, ValueError) as error:
             is_whole, why = False, f" ({error_text(error)})"
         if not is_whole:
-            died = f"{self._death()}{why}"
+            touched, died = self._touched(), f"{self._death()}{why}"
+            if touched is not None:
+                raise touched
             if self._hangs:
                 raise RenderError(f"the env did not come back from a call within {_SILENT_SECONDS:g} s")
             raise RenderError(died, has_died=True)
         self._told_at = time.monotonic()
+        if "error" in answer and (touched := self._touched()) is not None:
+            raise touched
         if "error" in answer:
             has_died = bool(answer.get("has_died"))
             text = Message(*answer["error"]) + self._log_tail() * has_died
-            raise RenderError(text, answer["at"], has_died=has_died, is_of_env=answer.get("is_of_env"))
+            facts = {name: answer[name] for name in ("is_of_env", "touches") if name in answer}
+            raise RenderError(text, answer["at"], has_died=has_died, **facts)
         return answer
 
     def _watch(self, is_answered: threading.Event) -> None:
@@ -193,17 +212,25 @@ class RenderProcess:
 
     def _start(self) -> None:
         self._log = tempfile.TemporaryFile("a+b", prefix="tune_media-render-")  # noqa: SIM115 - closed with the process
-        command = [sys.executable, "-m", "tune_media.replay.child"]
+        self._folder = tempfile.mkdtemp(prefix="tm-")
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._touches = os.fdopen(reader, "rb")
+        command = [sys.executable, "-m", "tune_media.replay.child", str(writer), self._folder]
         package = str(Path(__file__).parents[2])
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            start_new_session=True,  # Ctrl-C is for the process that asks; this one ends when its requests end
-            env={**os.environ, "PYTHONPATH": path, **self._variables},
-        )
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                pass_fds=[writer],
+                start_new_session=True,  # Ctrl-C is for the process that asks; this one ends when its requests end
+                env={**os.environ, "PYTHONPATH": path, "TMPDIR": self._folder, **self._variables},
+            )
+        finally:
+            os.close(writer)
         if self._is_over:  # since before there was a process that ``end`` could see
             self.kill()
         assert self._process.stdin is not None

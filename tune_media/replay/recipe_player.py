@@ -34,15 +34,26 @@ _NOT_THE_EPISODE = (
     "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
     "that no seed and no generator of its own reaches"
 )
+_IS_CONFINED = "a replay may change nothing outside its own folder"
 _NO_OWN_FRAME = "no frame of it was rendered while it ran, so nothing would show if a clip of its tape is its episode"
 
 Tell = Callable[..., None]  # writes an answer: the contents behind it, and its facts
 
 
 class RecipePlayer:
-    """Plays the tapes of one recipe; for ``recipe``, ``env`` and ``frame`` see ``RenderProcess``."""
+    """Plays the tapes of one recipe; for ``recipe``, ``env`` and ``frame`` see ``RenderProcess``.
 
-    def __init__(self, recipe: bytes | None, env: Creator | str | None, frame: FrameFunction | str | None) -> None:
+    ``is_confined``: the system refuses this process to change files outside its own folder.
+    """
+
+    def __init__(
+        self,
+        recipe: bytes | None,
+        env: Creator | str | None,
+        frame: FrameFunction | str | None,
+        *,
+        is_confined: bool = False,
+    ) -> None:
         makes_env = named_function(env) if isinstance(env, str) else env
         self._content, self._is_own, self._has_own_frame = recipe, makes_env is not None, frame is not None
         creator = None if makes_env is None else _taking_config(makes_env)
@@ -53,7 +64,8 @@ class RecipePlayer:
             self._recipe = LoadedRecipe(facts_here(), creator, {})
         own_frame = named_function(frame) if isinstance(frame, str) and ":" in frame else frame
         self._frame = self._recipe.frame if own_frame is None else own_frame
-        self._name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
+        self.name = next(reversed(self._recipe.facts.get("wrappers", ())), None)  # as the recorder names the env
+        self._is_confined = is_confined
         self._edited = ""
         self._on_compared: Callable[[int, int], None] = lambda step, steps: None
 
@@ -74,7 +86,8 @@ class RecipePlayer:
                 contents = [fields.pop("data") for fields in facts.values()]
                 tell(*contents, clips=facts, nbytes=list(map(len, contents)))
         except RenderError as error:
-            tell(error=parts_of(message_of(error)), at=error.step, is_of_env=error.is_of_env)
+            parts = parts_of(message_of(error))
+            tell(error=parts, at=error.step, is_of_env=error.is_of_env, touches=error.touches)
         except Exception as error:
             tell(error=parts_of(_told(error)), at=None)
 
@@ -105,7 +118,7 @@ class RecipePlayer:
             with self._new_env(place, notes if is_lenient else None) as renderer:
                 clips = render_tape(tape, renderer, video, env_index=place[1], on_step=on_step, compared=places)
         except ReplayDiffers as error:
-            raise RenderError(self._why(error), error.step) from error
+            raise self._render_error(error) from error
         for view, clip in clips.items():
             clips[view] = dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
         return clips
@@ -128,7 +141,7 @@ class RecipePlayer:
             if ages and alone.difference(self._frames_alone(tape, place, some), some) is not None:
                 raise ReplayDiffers("the env draws other pictures in each replay", steps)
         except ReplayDiffers as error:
-            raise RenderError(self._why(error), error.step) from error
+            raise self._render_error(error) from error
         return {"ages": ages, "length": steps}
 
     def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> Pictures:
@@ -187,7 +200,7 @@ class RecipePlayer:
         with _closing(self._recipe.make()) as env:
             try:
                 observation, _ = env.reset(seed=0)
-                renderer = Renderer(env, self._frame, name=self._name)
+                renderer = Renderer(env, self._frame, name=self.name)
                 first = np.array(_picture_of(renderer))
                 if (look := look_of(first)) == SAME:
                     return None
@@ -218,11 +231,15 @@ class RecipePlayer:
                 notes.append(self._edited)
             yield Renderer(env, self._frame)
 
-    def _why(self, error: ReplayDiffers) -> str:
+    def _render_error(self, error: ReplayDiffers) -> RenderError:
+        """Return the error of a replay that is not the episode, with what is known of the reason."""
+        if error.is_refused and self._is_confined:
+            return RenderError(f"{error}; {_IS_CONFINED}", touches=True)
         if self._is_own:
-            return f"{error}: the env that " + argument("env=") + " makes does not play this episode"
+            told = f"{error}: the env that " + argument("env=") + " makes does not play this episode"
+            return RenderError(told, error.step)
         changed = [*differences(self._recipe.facts, facts_here()), *filter(None, [self._edited])]
-        return f"{error}; {'; '.join(changed) if changed else _NOT_THE_EPISODE}"
+        return RenderError(f"{error}; {'; '.join(changed) if changed else _NOT_THE_EPISODE}", error.step)
 
 
 def _taking_config(creator: Any) -> Creator:

@@ -130,6 +130,7 @@ class Prover:
                 why = f"{proofs.faults} times another process could not play an episode again"
             if self._pool.is_over or (not error.is_of_env and (proofs is None or proofs.faults < MOST_FAULTS)):
                 raise
-            reason = f"render='auto': episodes are rendered while they run, since {why}: {redacted(str(error))}"
+            why = redacted(str(error)) if error.touches else f"{why}: {redacted(str(error))}"
+            reason = f"render='auto': episodes are rendered while they run, since {why}"
             if refuse(recipe, reason):
                 self._reasons.put(reason)

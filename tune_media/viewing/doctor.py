@@ -26,10 +26,12 @@ from tune_media.encoding.frames import as_rgb
 from tune_media.encoding.stills import reason_of
 from tune_media.ray_compat import check_ray, start_ray
 from tune_media.recording.rendering import Renderer, remedy_for
-from tune_media.replay.player import random_step, replay
+from tune_media.replay.player import RenderError, random_step
+from tune_media.replay.process import RenderProcess
+from tune_media.replay.recipe import Recipe
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
-from tune_media.values.problems import FrameError
+from tune_media.values.problems import FrameError, message_of
 
 FRAMES = 30
 _ENVIRONMENT = ("MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER", "DISPLAY")
@@ -178,7 +180,7 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
         return report
     report.facts["render_mode"] = getattr(env, "render_mode", None)
     try:
-        taping, shown = TapeRecorder(env), dict[int, tuple[Tape, list[Any]]]()
+        taping, tapes = TapeRecorder(env), list[Tape]()
         observation, _ = env.reset(seed=0)
         renderer = Renderer(env)
         encoder = VideoEncoder(renderer.fps(0))
@@ -193,7 +195,8 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
             encode_times.append(time.perf_counter() - started)
             pictures.append(picture)
             if taping.tape is not None:
-                shown.setdefault(id(taping.tape), (taping.tape, []))[1].append(picture)
+                taping.tape.pictures.add(len(taping.tape), frames)
+                tapes += [taping.tape] if taping.tape not in tapes else []
             observation = random_step(env, observation)
     except Exception as error:
         report.problems.append(_told(error))
@@ -217,51 +220,42 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
             "it has nothing of the frames after it: the window may not have drawn yet when reset() returns (sumo-rl). "
             "Let a wrapper's reset() call render() once, and if that does not help, take a step"
         )
-    if shown:
-        report.facts["replay"] = _try_replay(make, *max(shown.values(), key=lambda pair: len(pair[1])))
     _close(env)
-    report.facts["auto"] = _try_auto(make)
+    with RenderProcess(Recipe.of(lambda config: make(), {}, env).content) as process:
+        if tapes:
+            report.facts["replay"] = _try_replay(process, max(tapes, key=len))
+        report.facts["auto"] = _try_auto(process, make)
     return report
 
 
-def _try_replay(make: Callable[[], Any], tape: Tape, pictures: list[Any]) -> str:
-    """Return whether a second env repeats an episode and its frames (the last may be missing), as a line."""
+def _try_replay(process: RenderProcess, tape: Tape) -> str:
+    """Return whether an env in another process repeats an episode and its frames, as a line."""
+    try:
+        process.prove(tape.packed())
+    except (RenderError, ValueError) as error:
+        return f"no: {message_of(error)}; use render='direct'"
+    frames = len(tape.pictures.places(tape.every, len(tape)))
+    return f"yes: another process repeats {frames} frames of an episode, so render='replay' works"
+
+
+def _try_auto(process: RenderProcess, make: Callable[[], Any]) -> str:
+    """Return whether ``render="auto"`` uses tapes: it gives resets no seed."""
+    env = None
     try:
         env = make()
-        renderer, compared = Renderer(env), 0
-        for step in replay(env, tape):
-            if step.step < len(pictures):
-                picture = as_rgb(next(iter(renderer.frames(0).values())))
-                if not np.array_equal(picture, pictures[step.step]):
-                    return f"no: at step {step.step}, render() of a second env shows another frame; use render='direct'"
-                compared += 1
-        _close(env)
-    except Exception as error:
-        return f"no: {error}; use render='direct'"
-    return f"yes: a second env repeats {compared} frames of an episode, so render='replay' works"
-
-
-def _try_auto(make: Callable[[], Any]) -> str:
-    """Return whether ``render="auto"`` uses tapes: it gives resets no seed."""
-    envs = []
-    try:
-        envs.append(make())
-        taping = TapeRecorder(envs[0])
-        envs[0].reset()
-        observation, _ = envs[0].reset()  # an episode that is not the env's first
+        taping = TapeRecorder(env)
+        env.reset()
+        observation, _ = env.reset()  # an episode that is not the env's first
         tape = taping.tape
         assert tape is not None
         while taping.tape is tape and tape.fault is None and len(tape) < FRAMES:
-            observation = random_step(envs[0], observation)
-        envs.append(make())
-        for _ in replay(envs[1], tape):
-            pass
+            observation = random_step(env, observation)
+        process.prove(tape.packed())
     except Exception as error:
-        return f"render='auto' renders directly: without a seed, {error}"
+        return f"render='auto' renders directly: without a seed, {message_of(error)}"
     finally:
-        for env in envs:
-            _close(env)
-    return "render='auto' makes clips of tapes: a second env repeats an episode without a seed"
+        _close(env)
+    return "render='auto' makes clips of tapes: another process repeats an episode without a seed"
 
 
 def _close(env: Any) -> None:
