@@ -37,6 +37,12 @@ from tune_media.storage.log import read_log
 pytestmark = pytest.mark.usefixtures("sessions_end")
 
 
+@pytest.fixture(autouse=True)
+def free_folder(tmp_path, monkeypatch):
+    """The envs here tell what is rendered by files in a folder in which a replay may write."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
 @pytest.fixture
 def gate(tmp_path):
     return tmp_path / "gate"

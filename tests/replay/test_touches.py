@@ -90,7 +90,7 @@ def folder(tmp_path):
 def test_what_would_change_anything_outside_ends_the_process_before(told, folder):
     before = sorted(folder.rglob("*")), (folder / "old.txt").stat()
     code, what = in_guarded_fork(functools.partial(TOUCHES[told], folder), folder / "own")
-    assert (code, what) == (EXIT_CODE, f"what makes the env {told.format(folder)}")
+    assert (code, what) == (EXIT_CODE, f"the env {told.format(folder)}")
     assert (sorted(folder.rglob("*")), (folder / "old.txt").stat()) == before
 
 

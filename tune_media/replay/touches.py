@@ -65,7 +65,7 @@ def end_at_first_touch(pipe: int, own: str) -> Callable[[str], None]:
     the process ends.
     """
     find, thread = _Finder(tuple(free_folders(own))), threading.local()
-    who = "what makes the env"
+    who = "the env"
 
     def name(env: str) -> None:
         nonlocal who
