@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, Pipe
@@ -20,11 +19,11 @@ from typing import Any
 
 from tune_media.cli.command import plain_text
 from tune_media.cli.standard_streams import drop_what_nobody_reads
+from tune_media.values.child_process import ChildProcess
 from tune_media.values.problems import remedy
 from tune_media.values.secrets import error_text
 
 _START_SECONDS = 600.0  # to import what plays, and to read the checkpoints
-_END_SECONDS = 10.0
 _TICK_SECONDS = 0.2
 _HANGS = {  # what did not happen in so many seconds, by the last sign of life
     "starting": ("the process that plays did not begin in {:g} s", ""),
@@ -50,42 +49,32 @@ def gate_in_process(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str, 
     ``arguments`` are those of ``gate``, and ``timeout``: the seconds of an episode after which it is taken to hang.
     """
     ours, theirs = Pipe()
-    package = str(Path(__file__).parents[2])
-    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-P", "-m", "tune_media.cli.gate_process", str(theirs.fileno())]
     with ours:
         with theirs:
-            process = subprocess.Popen(
-                command,
+            inherits = theirs.fileno()
+            process = ChildProcess(
+                "tune_media.cli.gate_process",
+                str(inherits),
+                pass_fds=[inherits],
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # what the user's code prints is no verdict
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # so that all that it starts ends with it
-                env={**os.environ, "PYTHONPATH": path},
             )
         try:
             with contextlib.suppress(OSError):  # it has died, which is seen when its answer is read
                 ours.send(dict(arguments))
             return _answer(process, ours)
         except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
+            process.popen.send_signal(signal.SIGINT)
             raise GateError(_INTERRUPTED) from None
         finally:
-            try:
-                process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass
-            finally:  # also if a second Ctrl-C ends the waiting
-                _kill_group(process.pid)
-                process.wait()
+            process.end()
 
 
-def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[dict[str, Any], str, str | None]:
+def _answer(process: ChildProcess, connection: Connection) -> tuple[dict[str, Any], str, str | None]:
     """Return the verdict that a process sends. Raises GateError."""
     kind, limit = "starting", _START_SECONDS
-    since = time.monotonic()
     while True:
-        has_ended = process.poll() is not None  # what it has sent last is there by then
+        has_ended = process.has_ended  # what it has sent last is there by then
         if connection.poll(0 if has_ended else _TICK_SECONDS):
             try:
                 kind, content = connection.recv()
@@ -96,28 +85,15 @@ def _answer(process: subprocess.Popen[bytes], connection: Connection) -> tuple[d
                 return facts, xml, page
             if kind == "error":
                 raise GateError(content)
-            limit, since = content, time.monotonic()
+            limit = content
+            process.told()
         elif has_ended:
             break
-        elif limit is not None and time.monotonic() - since > limit:
-            _kill_group(process.pid)
+        elif process.is_silent(limit):
+            process.kill()
             hangs, what_to_do = _HANGS[kind]
             raise GateError(f"{hangs.format(limit)}. " + remedy(what_to_do))
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_END_SECONDS)
-    raise GateError(f"the process that plays ended {_how(process.returncode)} before there was a verdict.")
-
-
-def _how(code: int | None) -> str:
-    if code is None:
-        return "its answers"
-    names = {one.value: one.name for one in signal.Signals}  # real-time signals have none
-    return f"with exit code {code}" if code >= 0 else f"by {names.get(-code, f'signal {-code}')}"
-
-
-def _kill_group(process: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process, signal.SIGKILL)
+    raise GateError(f"the process that plays ended {process.last_words()} before there was a verdict.")
 
 
 def play(arguments: Mapping[str, Any], send: Callable[[tuple[str, Any]], None]) -> tuple[str, Any]:
@@ -153,7 +129,7 @@ def _end_with(connection: Connection) -> None:
     """End this process, and what it has started, when the command has ended; runs in a thread."""
     with contextlib.suppress(EOFError, OSError):
         connection.recv()
-    _kill_group(0)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _run(file: int) -> None:

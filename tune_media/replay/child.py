@@ -24,6 +24,7 @@ from tune_media.replay.landlock import refuse_writes
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe_player import RecipePlayer, Tell, cannot_make
 from tune_media.replay.touches import end_at_first_touch
+from tune_media.values.child_process import how_it_ended
 from tune_media.values.problems import message_of, parts_of
 
 _WATCH_SECONDS = 1.0
@@ -127,7 +128,7 @@ def _answer_in_fork(player: RecipePlayer, request: dict[str, Any], tell: Tell) -
             pass
     if status:
         code = os.waitstatus_to_exitcode(status)
-        tell(error=f"the process that renders died (exit code {code})", at=None, has_died=True)
+        tell(error=f"the process that renders ended {how_it_ended(code)}", at=None, has_died=True)
 
 
 def _prctl(option: int, value: int = 1) -> None:

@@ -12,14 +12,10 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import IO, Any
 
 from tune_media.encoding.encoder import EncodedVideo
@@ -27,6 +23,7 @@ from tune_media.ray_compat import cloudpickle
 from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.player import RenderError
 from tune_media.replay.recipe import Creator
+from tune_media.values.child_process import ChildProcess
 from tune_media.values.options import VideoOptions
 from tune_media.values.problems import Message, argument, remedy
 from tune_media.values.secrets import error_text, redacted
@@ -59,11 +56,11 @@ class RenderProcess:
             )
         self._setup = {"recipe": recipe, "env": env, "frame": frame, "niceness": niceness}
         self._variables = _BACKGROUND if niceness else {}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._log: IO[bytes] | None = None
         self._folder = ""  # where the process may write
         self._touches: IO[bytes] | None = None  # it tells here what it would have touched outside
-        self._told_at, self._hangs = 0.0, False
+        self._hangs = False
         self._is_over = False
 
     def __enter__(self) -> RenderProcess:
@@ -111,15 +108,11 @@ class RenderProcess:
         """End the process."""
         process, self._process = self._process, None
         if process is not None:
+            requests, answers = _streams(process)
             with contextlib.suppress(OSError):
-                assert process.stdin is not None
-                process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # an env that hangs in close()
-                process.wait(timeout=10)
-            _kill_group(process)  # and what its envs have started
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+                requests.close()
+            process.end()
+            answers.close()
         for stream in filter(None, (self._log, self._touches)):
             stream.close()
         self._log = self._touches = None
@@ -129,7 +122,7 @@ class RenderProcess:
         """End the process at once; ``render``, which another thread may be in, raises."""
         process = self._process
         if process is not None:
-            process.terminate()  # it runs no code of the user's, and kills the one that does
+            process.popen.terminate()  # it runs no code of the user's, and kills the one that does
 
     def end(self) -> None:
         """End the process at once, as ``kill``, and one that is being started, too: there is no other one after it."""
@@ -138,18 +131,20 @@ class RenderProcess:
 
     def _asked(self, request: Mapping[str, Any], on_step: Callable[[int, int], None] | None = None) -> dict[str, Any]:
         """Return the answer to a request; see ``RecipePlayer.answer``. Raises RenderError."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None or self._process.has_ended:
             self.close()
             self._start()
-        assert self._process is not None
-        assert self._process.stdin is not None
+        process = self._process
+        assert process is not None
         if self._log is not None:
             self._log.truncate(0)
-        self._told_at, self._hangs, is_answered = time.monotonic(), False, threading.Event()
-        threading.Thread(target=self._watch, args=(is_answered,), name="tune_media watch", daemon=True).start()
+        process.told()
+        self._hangs, is_answered = False, threading.Event()
+        watch = (process, is_answered)
+        threading.Thread(target=self._watch, args=watch, name="tune_media watch", daemon=True).start()
         try:
             with contextlib.suppress(OSError):  # it has died, which is seen when its answer is read
-                _send(self._process.stdin, request)
+                _send(_streams(process)[0], request)
             while "step" in (answer := self._next_answer()):
                 if on_step is not None and "is_compared" not in answer:
                     on_step(answer["step"], answer["steps"])
@@ -176,12 +171,11 @@ class RenderProcess:
     def _next_answer(self) -> dict[str, Any]:
         """Return the next answer, with the bytes behind it as ``contents``. Raises RenderError."""
         assert self._process is not None
-        assert self._process.stdout is not None
-        why = ""
+        why, answers = "", _streams(self._process)[1]
         try:
-            answer: dict[str, Any] = json.loads(self._process.stdout.readline() or "null") or {}
+            answer: dict[str, Any] = json.loads(answers.readline() or "null") or {}
             sizes = answer.pop("nbytes", ())
-            answer["contents"] = [self._process.stdout.read(size) for size in sizes]
+            answer["contents"] = [answers.read(size) for size in sizes]
             is_whole = len(answer) > 1 and sum(sizes) == sum(map(len, answer["contents"]))
         except (OSError, ValueError) as error:
             is_whole, why = False, f" ({error_text(error)})"
@@ -192,7 +186,7 @@ class RenderProcess:
             if self._hangs:
                 raise RenderError(f"the env did not come back from a call within {_SILENT_SECONDS:g} s")
             raise RenderError(died, has_died=True)
-        self._told_at = time.monotonic()
+        self._process.told()
         if "error" in answer and (touched := self._touched()) is not None:
             raise touched
         if "error" in answer:
@@ -202,10 +196,10 @@ class RenderProcess:
             raise RenderError(text, answer["at"], has_died=has_died, **facts)
         return answer
 
-    def _watch(self, is_answered: threading.Event) -> None:
+    def _watch(self, process: ChildProcess, is_answered: threading.Event) -> None:
         """End the process if it is silent for long; runs in a thread."""
         while not is_answered.wait(_WATCH_SECONDS):
-            if time.monotonic() - self._told_at > _SILENT_SECONDS:
+            if process.is_silent(_SILENT_SECONDS):
                 self._hangs = True
                 self.kill()
                 return
@@ -216,38 +210,30 @@ class RenderProcess:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._touches = os.fdopen(reader, "rb")
-        command = [sys.executable, "-m", "tune_media.replay.child", str(writer), self._folder]
-        package = str(Path(__file__).parents[2])
-        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         try:
-            self._process = subprocess.Popen(
-                command,
+            self._process = ChildProcess(
+                "tune_media.replay.child",
+                str(writer),
+                self._folder,
+                pass_fds=[writer],
+                variables={"TMPDIR": self._folder, **self._variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
-                pass_fds=[writer],
-                start_new_session=True,  # Ctrl-C is for the process that asks; this one ends when its requests end
-                env={**os.environ, "PYTHONPATH": path, "TMPDIR": self._folder, **self._variables},
             )
         finally:
             os.close(writer)
         if self._is_over:  # since before there was a process that ``end`` could see
             self.kill()
-        assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # it has died, which the reader of its answers reports
-            _send(self._process.stdin, self._setup)
+            _send(_streams(self._process)[0], self._setup)
 
     def _death(self) -> str:
         """Return how the process died, with the end of its log."""
-        code: int | str | None = None
-        if self._process is not None:
-            try:
-                code = self._process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                code = "none"
+        words = "" if self._process is None else f" {self._process.last_words()}"
         tail = self._log_tail()
         self.close()
-        return f"the process that renders died (exit code {code}){tail}"
+        return f"the process that renders ended{words}{tail}"
 
     def _log_tail(self) -> str:
         """Return the end of what the process has printed, as the end of a message."""
@@ -258,12 +244,11 @@ class RenderProcess:
         return f": {tail}" if tail else ""
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it, or an env in it, has started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode is None:
-        process.kill()
+def _streams(process: ChildProcess) -> tuple[IO[bytes], IO[bytes]]:
+    """Return where a process takes requests, and where it answers."""
+    assert process.popen.stdin is not None
+    assert process.popen.stdout is not None
+    return process.popen.stdin, process.popen.stdout
 
 
 def _send(stream: IO[bytes], message: Mapping[str, Any]) -> None:

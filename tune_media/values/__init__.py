@@ -7,6 +7,7 @@ wing, but for ``encoding`` when frames become a clip or a picture.
 __all__ = [
     "artifact",
     "checks",
+    "child_process",
     "clip_columns",
     "convert",
     "episode_record",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -27,8 +28,8 @@ from tune_media.encoding.stills import reason_of
 from tune_media.ray_compat import check_ray, start_ray
 from tune_media.recording.rendering import Renderer, remedy_for
 from tune_media.replay.player import RenderError, random_step
-from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Recipe
+from tune_media.replay.render_pool import RenderPool
 from tune_media.replay.tape import Tape
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.values.problems import FrameError, message_of
@@ -221,24 +222,26 @@ def examine(make: Callable[[], Any]) -> Diagnosis:
             "Let a wrapper's reset() call render() once, and if that does not help, take a step"
         )
     _close(env)
-    with RenderProcess(Recipe.of(lambda config: make(), {}, env).content) as process:
+    recipe = Recipe.of(lambda config: make(), {}, env)
+    with contextlib.closing(RenderPool()) as pool:
+        prove = functools.partial(pool.prove, recipe)
         if tapes:
-            report.facts["replay"] = _try_replay(process, max(tapes, key=len))
-        report.facts["auto"] = _try_auto(process, make)
+            report.facts["replay"] = _try_replay(prove, max(tapes, key=len))
+        report.facts["auto"] = _try_auto(prove, make)
     return report
 
 
-def _try_replay(process: RenderProcess, tape: Tape) -> str:
+def _try_replay(prove: Callable[[bytes], Any], tape: Tape) -> str:
     """Return whether an env in another process repeats an episode and its frames, as a line."""
     try:
-        process.prove(tape.packed())
+        prove(tape.packed())
     except (RenderError, ValueError) as error:
         return f"no: {message_of(error)}; use render='direct'"
     frames = len(tape.pictures.places(tape.every, len(tape)))
     return f"yes: another process repeats {frames} frames of an episode, so render='replay' works"
 
 
-def _try_auto(process: RenderProcess, make: Callable[[], Any]) -> str:
+def _try_auto(prove: Callable[[bytes], Any], make: Callable[[], Any]) -> str:
     """Return whether ``render="auto"`` uses tapes: it gives resets no seed."""
     env = None
     try:
@@ -250,7 +253,7 @@ def _try_auto(process: RenderProcess, make: Callable[[], Any]) -> str:
         assert tape is not None
         while taping.tape is tape and tape.fault is None and len(tape) < FRAMES:
             observation = random_step(env, observation)
-        process.prove(tape.packed())
+        prove(tape.packed())
     except Exception as error:
         return f"render='auto' renders directly: without a seed, {message_of(error)}"
     finally:
