@@ -26,9 +26,10 @@ pytestmark = pytest.mark.any_ray  # envs, tapes and processes; no env runner of 
 VIDEO = VideoOptions(overlay=("step", "return"))
 
 
-def samples_of(kind, episodes=NEEDED, frame=None):
-    """Return samples of an env's episodes, recorded while they ran."""
-    config = {"process": os.getpid(), "salt": random.SystemRandom().random()}  # no two tests have the same recipe
+def samples_of(kind, episodes=NEEDED, frame=None, **more):
+    """Return samples of an env's episodes, recorded while they ran; its config has ``more``."""
+    salt = random.SystemRandom().random()  # no two tests have the same recipe
+    config = {"process": os.getpid(), "salt": salt, **more}
     env = kind(config)
     recipe = Recipe.of(kind, config, env, frame=frame, video=VIDEO)
     taping, renderer = TapeRecorder(env), Renderer(env, frame)
@@ -73,6 +74,16 @@ def test_an_env_that_shows_the_same_pictures_again_is_proven_by_its_later_episod
     assert proven(prover, samples[:1]) is None
     assert proven(prover, samples[:2]) == ReplayVerdict(True, ages=False, length=5)
     assert prover.problems() == []
+
+
+def test_an_env_that_writes_is_refused_before_it_does(prover, tmp_path):
+    file = tmp_path / "episodes.txt"
+    samples = samples_of(odd_envs.NotesItsEpisodes, file=str(file))
+    refused = f"env 'NotesItsEpisodes' opens {file} for writing, and a replay would do so, too"
+    reason = f"render='auto': episodes are rendered while they run, since {refused}"
+    assert proven(prover, samples) == ReplayVerdict(False, reason)
+    assert prover.problems() == [reason]
+    assert set(file.read_text().split()) == {str(os.getpid())}
 
 
 def test_first_episodes_of_new_envs_alone_prove_little(prover):

@@ -5,6 +5,7 @@ import random
 import signal
 import socket
 import time
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -44,6 +45,15 @@ class CountsEpisodes(Plain):
 
     def shade(self):
         return self.episodes
+
+
+class NotesItsEpisodes(Plain):
+    """Writes down, as SB3's Monitor does, which process has reset it."""
+
+    def reset(self, **options):
+        with Path(self.config["file"]).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return super().reset(**options)
 
 
 class RenderDraws(Plain):
