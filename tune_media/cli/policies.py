@@ -189,7 +189,7 @@ def gate(base: str | None, candidate: str | None, junit: str | None, **options: 
       1  worse by more than the margin
       2  it cannot be decided: an argument, the env, or an episode is wrong, or
          something ended the process that plays
-      3  undecided after the last seed
+      3  undecided after the last seed, and of --plan
 
     \b
     Examples:

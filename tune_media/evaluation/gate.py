@@ -182,9 +182,10 @@ class Gate:
     def facts(self) -> dict[str, Any]:
         """Return what ``gate.json`` has, and ``--json`` prints with ``page``.
 
-        ``v`` (2), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, and
-        ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they ``played``, ``seeds``
-        (that it took), ``different`` (how many different episodes they are, if some are copies), means ``base`` and
+        ``v`` (2), ``verdict``, ``exit_code``, ``base``, ``candidate``, ``metric``, ``path``, ``problems``, ``plan`` (of
+        a plan alone), and ``conditions``: for each ``condition`` (and floor, ``at_least``) its ``verdict``, how they
+        ``played``, ``seeds`` (that it took), ``different`` (how many different episodes they are, if some are copies),
+        ``seeds_for_equal`` (of ``undecided``: how many equal policies need in all), means ``base`` and
         ``candidate``, ``difference`` (how much better the candidate is), ``low``, ``high``, ``margin``, ``is_same``,
         ``depth`` and ``depth_from`` (see ``sequential.Standing``), ``bounds`` (of the metric, if they are known),
         ``lost`` and ``won`` (numbers of seeds that differ by more than the margin), ``seeds_lost`` and ``seeds_won``
@@ -291,7 +292,8 @@ def gate(
 
     It stops at the first seed after which it is sure. Each of the two errors, a pass of a candidate that is worse by
     the margin or more, and «worse» of one that is not, happens in at most one of twenty gates, whenever it stops
-    (``evaluation/sequential.py``); with several conditions, in one of twenty gates under any of them.
+    (``evaluation/sequential.py``); with several conditions, in one of twenty gates under any of them. That supposes
+    that no rare failure is deeper than is known: see ``bounds`` and ``worst``.
 
     Checkpoints are executable: they hold pickles. Compare only checkpoints of people whom you trust.
 
@@ -307,8 +309,8 @@ def gate(
         bounds: The smallest and the largest value of the metric that there can be. Then the error holds exactly. None:
             one seed is taken to cost no more than the others show, see ``evaluation/sequential.py``.
         worst: The worst value that one episode can have, if it is known and the best is not: a pass then takes so many
-            seeds that failures as deep as that would have shown. None: as deep as episodes of both that are there, and
-            as far below the base's mean as that is above zero.
+            seeds that failures as deep as that would have shown. None: as deep as the worst episode of both that is
+            known, and at least as deep below the base's mean as one to two times the size of that mean.
         seeds: The seeds, at most: a text such as ``"0:200"``, or a list. They are played, and those of evaluations are
             judged, in the order of a hash of each: an env may be harder for later seeds. None: those of an evaluation
             that is there, or 0 to 199.
