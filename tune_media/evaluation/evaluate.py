@@ -111,9 +111,10 @@ def evaluate(
             training script registered its env by name.
         env_config: Keys of the ``env_config`` with other values. A list of values: one evaluation for each, and for
             each combination if there are several keys.
-        policy: For checkpoints of other libraries: a function, or ``"module:function"``, that takes a checkpoint's
-            folder and returns a function from an observation to an action. It needs ``env``. ``reset()`` of what it
-            returns, or of the object whose method that is, is called before each episode.
+        policy: For checkpoints of other libraries: a function, or ``"module:function"``, that takes the path of a file
+            or folder and returns a function from an observation to an action. It needs ``env``. ``reset()`` of what it
+            returns, or of the object whose method that is, is called before each episode; without one, the first policy
+            plays its first seed twice, and if it has memory, each is loaded for each episode.
         stochastic: Whether policies of ``policy`` draw numbers of their own, on purpose. False: that is an error.
         follow: Whether to play all checkpoints of a running sweep, each as soon as it is written, until the sweep has
             ended. With ``policy``, the source may be a folder, or a pattern, of files that another program writes.
