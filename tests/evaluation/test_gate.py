@@ -98,11 +98,13 @@ def test_an_undecided_gate_is_decided_with_more_seeds(policies, tmp_path):
     [
         ({"breaks_at": 42}, {}, "the candidate cannot be played: seed 42: RuntimeError: the motor is hot"),
         ({"nan_at": 42}, {}, "the return of seed 42 is nan"),
+        ({"nan_at": 42}, {"seeds": [42]}, "the return of seed 42 is nan"),  # no return of the candidate is a number
         ({"tells": False}, {"metric": "success"}, "nobody knows whether the episode of seed 93 succeeded"),
         ({}, {"metric": "retrun"}, "the episodes have no metric 'retrun'; did you mean 'return'?"),
         ({}, {"bounds": (0, 30)}, "outside the bounds"),
     ],
 )
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_what_goes_wrong_is_an_error_and_never_a_pass(policies, tmp_path, config, given, told):
     values = {key: [value] for key, value in config.items()}
     found = tm.gate(

@@ -104,7 +104,7 @@ class EvaluationPart:
         returns, copies = self.returns(), self.copies()
         numbers = np.array([copies.get(seed, -1 - place) for place, seed in enumerate(returns)])
         mean = inference.Estimate(math.nan)
-        if returns:
+        if returns and not any(map(math.isnan, returns.values())):
             mean = inference.estimate(np.array(list(returns.values())), copies=numbers if copies else None)
         played_as = self.played_as or playing.PlayedAs(None, None)
         rate = self._success_rate()
