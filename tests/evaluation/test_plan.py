@@ -100,7 +100,7 @@ def test_a_plan_takes_an_earlier_evaluation_of_the_same_checkpoint(policies):
 def test_the_command_prints_a_plan_and_ends_with_3(policies):
     words = ["gate", *policies, "--policy", f"{__name__}:of_base_alone", "--env", f"{aim.__name__}:make_env", "--plan"]
     text = command(*words, code=3)
-    assert "UNDECIDED. No candidate was played: this is a plan.\n\nOf 10 episodes of the base, the mean return" in text
+    assert "UNDECIDED. This is a plan: it gives no verdict.\n\nOf 10 episodes of the base, the mean return" in text
     assert "\n  Equal policies: about " in text and "\n  Worse by the margin, 1.6" in text
     found = json.loads(command(*words, "--json", code=3).splitlines()[-1])
     assert (found["verdict"], found["exit_code"], found["conditions"], found["path"]) == ("undecided", 3, [], None)

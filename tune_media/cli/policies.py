@@ -243,7 +243,7 @@ def _decided(
 
 
 def _plan(facts: Mapping[str, Any]) -> Iterator[str]:
-    yield "UNDECIDED. No candidate was played: this is a plan."
+    yield "UNDECIDED. This is a plan: it gives no verdict."
     for plan in facts["plan"]:
         head, *cases = plan["sentences"]
         yield f"\n{plan['condition']}: {head}" if plan["condition"] else f"\n{head}"

@@ -337,7 +337,8 @@ class _EvaluationPlayer:
                 part.add(batch)
                 self.own |= {episode.record.episode_id for episode in batch.episodes}
                 if batch.ends_all and batch.error is not None:
-                    raise ValueError(f"{part.trial.name}, {part.checkpoint.name}: " + batch.error)
+                    names = ", ".join(dict.fromkeys([part.trial.name, part.checkpoint.name]))  # of a file, one
+                    raise ValueError(f"{names}: " + batch.error)
                 self.progress.played(len(batch.episodes))
                 left[batch.part] -= len(batch.episodes)
                 self._warn_of_copies(part)

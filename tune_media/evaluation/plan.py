@@ -158,13 +158,13 @@ class Plan:
 def _span(seconds: float) -> str:
     """Return a time in words; empty if it is not known.
 
-    >>> _span(35.5), _span(600), _span(9000)
-    ('36 s', '10 min', '2.5 h')
+    >>> _span(0.1), _span(35.5), _span(600), _span(9000)
+    ('1 s', '36 s', '10 min', '2.5 h')
     """
     if not math.isfinite(seconds):
         return ""
     return (
-        f"{seconds:.0f} s"
+        f"{math.ceil(seconds)} s"
         if seconds < 100
         else f"{seconds / 60:.0f} min"
         if seconds < 6000
