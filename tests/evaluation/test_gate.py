@@ -93,6 +93,16 @@ def test_an_undecided_gate_is_decided_with_more_seeds(policies, tmp_path):
     assert [json.loads(line)["seeds"] for line in results] == [len(returns(more.path, "base"))]
 
 
+@pytest.mark.parametrize("name", ["stochastic", "anew", "allow_same", "plan"])
+def test_a_text_is_no_flag(policies, name):
+    """``allow_same="false"`` let a checkpoint pass against itself."""
+    with pytest.raises(TypeError, match=rf"gate\({name}=...\) takes True or False, got 'false'"):
+        tm.gate(policies[1], policies[1], **{name: "false"}, **FUNCTIONS)
+    if name in ("stochastic", "anew"):
+        with pytest.raises(TypeError, match=rf"evaluate\({name}=...\) takes True or False"):
+            tm.evaluate(policies[1], **{name: "false"}, **FUNCTIONS)
+
+
 @pytest.mark.parametrize(
     ("config", "given", "told"),
     [

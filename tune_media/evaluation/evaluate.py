@@ -153,8 +153,9 @@ def evaluate(
     """
     checks.check_each(
         "evaluate",
-        {"follow": follow, "until_idle": until_idle, "anew": anew},
+        {"follow": follow, "until_idle": until_idle, "anew": anew, "stochastic": stochastic},
         {
+            "stochastic": checks.FLAG,
             "follow": checks.FLAG,
             "until_idle": dataclasses.replace(checks.SECONDS, or_none=True),
             "anew": checks.FLAG,

@@ -93,7 +93,7 @@ class GateVerdict:
     at_least: float | None = None
     played: str = ""
     trials: Mapping[str, str] = field(default_factory=dict)
-    scores: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    scores: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
     decisive: tuple[Mapping[str, Any], ...] = ()
     copies: int = 0
     bounds: tuple[float, float] | None = None
@@ -343,6 +343,8 @@ def gate(
     """
     checks.a_count("a number of Ray tasks", 0).check("gate(workers=...)", workers)
     checks.a_count("a number of seeds", 0).check("gate(clips=...)", clips)
+    flags = {"stochastic": stochastic, "anew": anew, "allow_same": allow_same, "plan": plan}
+    checks.check_each("gate", flags, dict.fromkeys(flags, checks.FLAG))
     measure = replace(Measure.of(metric, mode, margin, bounds, at_least, worst), success_when=success_when)
     policies = [base] if candidate is None else [base, candidate]
     questions = _questions(policies, at_least)
