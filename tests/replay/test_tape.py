@@ -257,3 +257,15 @@ def test_what_is_not_known_of_a_stored_tape_is_passed_over():
     more = pack_exactly(header)
     tape = Tape.unpacked(STORED[:4] + zlib.compress(len(more).to_bytes(4, "little") + more + content[4 + size :]))
     assert tape.packed() == Tape.unpacked(STORED).packed()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "differs"), [(1, 2, True), (1, 1, False), (None, 2, False), (1, None, False)]
+)
+def test_a_tape_tells_that_its_env_had_another_task_at_the_end(first, last, differs):
+    tape = Tape(3, task=first)
+    tape.began(1)
+    tape.last_task = last
+    read = Tape.unpacked(tape.packed())
+    assert (tape.has_other_task, read.has_other_task) == (differs, differs)
+    assert (read.task, read.last_task) == (first, last if differs else None)

@@ -35,6 +35,8 @@ class RunningTape(Protocol):
     fault: str | None
     every: int
     number: int
+    task: Any
+    last_task: Any
     rewards: array[float] | None
     pictures: Pictures
 

@@ -216,6 +216,7 @@ class Tape:
     ) -> None:
         self.seed = None if seed is None else int(seed)
         self.options, self.task = dict(options or {}), task  # the task of its env (``set_task``), if it has one
+        self.last_task: Any = None  # the one that its env had at the end, or None if not known
         self.actions = Actions()  # as the env was given them
         self.checks = Checks()  # of everything that the env returned so far: after the reset, then after each step
         # of each step, as the env returned it, summed over agents, or None if one of them was no number
@@ -274,6 +275,11 @@ class Tape:
                 self.rewards.extend(rewards)
             self._check_size()
 
+    @property
+    def has_other_task(self) -> bool:
+        """Whether its env was given another task, or took one, while it ran."""
+        return None not in (self.task, self.last_task) and pack_exactly(self.task) != pack_exactly(self.last_task)
+
     def _check_size(self) -> None:
         if self.actions.nbytes + _BYTES_OF_STEP * len(self.checks.values) > MAX_BYTES:
             self.fault = f"its actions take more than {MAX_BYTES // 2**20} MB (step {len(self)})"
@@ -289,6 +295,8 @@ class Tape:
             header["pictures"] = self.pictures.packed()
         if self.rewards and len(self.rewards) == len(self):
             header["rewards"] = _transposed(np.array(self.rewards, "<f8").tobytes(), len(self))
+        if self.has_other_task:
+            header["last_task"] = self.last_task
         header |= {"checks": [len(self.checks), len(checks)], "actions": facts}
         packed = pack_exactly(header)
         content = struct.pack("<I", len(packed)) + packed + checks + actions
@@ -324,6 +332,7 @@ class Tape:
                 tape.rewards = array("d", np.frombuffer(_transposed(header["rewards"], 8), "<f8").tolist())
             if "pictures" in header:
                 tape.pictures = Pictures.unpacked(header["pictures"])
+            tape.last_task = header.get("last_task")
             tape._states, tape.every, tape.number = header["generators"], int(header["every"]), int(header["number"])
         except Exception as error:
             raise ValueError(f"the tape cannot be read ({error_text(error)})") from error

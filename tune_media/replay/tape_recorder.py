@@ -241,17 +241,6 @@ class TapeRecorder:
             return {}
 
 
-def _has_ended(terminated: Any, truncated: Any) -> bool:
-    """Return whether a step has ended its episode; of several agents, that of all."""
-    if terminated is False and truncated is False:
-        return False
-    if isinstance(terminated, dict) and isinstance(truncated, dict):
-        if "__all__" in terminated or "__all__" in truncated:
-            return bool(terminated.get("__all__") or truncated.get("__all__"))
-        return bool(terminated) and all(flag or truncated.get(agent) for agent, flag in terminated.items())
-    return any(type(flag) in (bool, np.bool_) and bool(flag) for flag in (terminated, truncated))
-
-
 def _is_flag(value: Any) -> bool:
     """Return whether a value is one that a vector env takes for a truth value."""
     return type(value) is bool or value is None or isinstance(value, (np.bool_, *_NUMBERS))
