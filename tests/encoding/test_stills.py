@@ -68,7 +68,7 @@ def test_stills_are_reported_if_the_first_clips_all_are():
 @pytest.mark.parametrize(("later", "words"), [(None, "every frame is black"), (PICTURE, None)])
 def test_the_check_before_training_sees_that_nothing_is_drawn(later, words):
     with RenderProcess(Recipe.of(lambda config: Draws(BLACK, later), {}).content) as process:
-        problem = process.check()
+        problem = process.check()[0]
     assert (problem is None) if words is None else problem.startswith(f"a clip shows nothing: {words}")
 
 

@@ -1,16 +1,20 @@
 """The random generators of an env: found wherever they are, read, given to another env, and put back by a guard."""
 
+import contextlib
 import copy
 import functools
 import pickle
 import random
+import threading
 from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from ray._private.gc_collect_manager import PythonGCThread
+from ray.tune.utils.util import UtilMonitor
 
-from tune_media.replay.generators import EnvGenerators, RenderGuard, Snapshot, layers_of, set_states
+from tune_media.replay.generators import EnvGenerators, RenderDraws, RenderGuard, Snapshot, layers_of, set_states
 from tune_media.replay.tape_recorder import TapeRecorder
 from tune_media.values.plain import pack_exactly, unpack
 
@@ -286,3 +290,70 @@ def test_the_global_generators_are_guarded_although_the_env_is_out_of_reach():
     guard(random.random)
     assert guard.has_moved
     assert random.getstate() == before
+
+
+@contextlib.contextmanager
+def thread_named(name):
+    """Have a thread that lives meanwhile."""
+    is_over = threading.Event()
+    thread = threading.Thread(target=is_over.wait, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def is_put_back(guard):
+    """Return whether a number that was drawn while a guard renders comes again."""
+    before = random.getstate()
+    guard(random.random)
+    return random.getstate() == before
+
+
+@pytest.mark.parametrize("name", ["loader", "tune_media prover", "ray_print_logs"])
+@pytest.mark.parametrize("is_older", [False, True])
+def test_while_nothing_is_known_no_number_is_put_back_that_a_later_thread_may_have_drawn(name, is_older):
+    with thread_named(name) if is_older else contextlib.nullcontext():
+        guard = RenderGuard(None, RenderDraws())
+        with contextlib.nullcontext() if is_older else thread_named(name):
+            may_be_its = name == "loader" and not is_older
+            assert is_put_back(guard) is not may_be_its
+    assert guard.others == (["loader"] if may_be_its else [])
+    assert guard.has_moved is not may_be_its
+    assert guard.moved == {"random"}
+
+
+def test_a_thread_that_ends_while_a_frame_is_rendered_may_have_drawn():
+    guard, before = RenderGuard(None, RenderDraws()), random.getstate()
+    thread = threading.Thread(target=lambda: (may_go.wait(), random.random()), name="loader")
+    may_go = threading.Event()
+    thread.start()
+    guard(lambda: (may_go.set(), thread.join()))
+    assert not guard.has_moved
+    assert guard.others == ["loader"]
+    assert random.getstate() != before
+
+
+@pytest.mark.parametrize(("names", "puts_back"), [(["random"], True), (["numpy.random"], False), ([], False)])
+def test_beside_other_threads_only_generators_that_rendering_is_known_to_draw_from_are_put_back(names, puts_back):
+    with thread_named("loader"):  # older
+        guard = RenderGuard(None, RenderDraws(names))
+        assert is_put_back(guard) is puts_back
+    assert guard.has_moved is puts_back
+    assert guard.others == []
+    assert is_put_back(guard), "alone, rendering alone can draw"
+
+
+def test_a_copy_of_the_draws_knows_the_names():
+    draws = RenderDraws(["random"])
+    draws.add(["torch"])
+    assert copy.deepcopy(draws).names == {"random", "torch"}
+
+
+@pytest.mark.any_ray
+def test_threads_of_rays_that_every_algorithm_has_draw_nothing():
+    threads = [UtilMonitor(start=False), PythonGCThread(gc_collect_func=int)]
+    assert RenderDraws([]).others(threads) == []
+    assert RenderDraws([]).others([threading.Thread(name="loader")]) == ["loader"]

@@ -123,9 +123,26 @@ def proved(kind, *, episodes=2, is_first=True):
     return RecipePlayer(Recipe.of(kind, {}).content, None, None).prove(tape, (0, 0), is_first=is_first)
 
 
-@pytest.mark.parametrize(("kind", "ages"), [(odd_envs.Plain, False), (odd_envs.RenderAges, True)])
-def test_a_proof_finds_out_whether_frames_age(kind, ages):
-    assert proved(kind, episodes=1) == {"ages": ages, "length": STEPS_OF_ONE}
+@pytest.mark.parametrize(
+    ("kind", "ages", "draws"),
+    [
+        (odd_envs.Plain, False, []),
+        (odd_envs.RenderAges, True, []),
+        (odd_envs.RenderDrawsFromGlobal, False, ["random"]),
+        (odd_envs.RenderDrawsLater, False, ["numpy.random"]),
+    ],
+)
+def test_a_proof_finds_out_whether_frames_age_and_what_they_draw_from(kind, ages, draws):
+    assert proved(kind, episodes=1) == {"ages": ages, "length": STEPS_OF_ONE, "draws": draws}
+
+
+@pytest.mark.parametrize(
+    ("kind", "draws"),
+    [(odd_envs.Plain, []), (odd_envs.RenderDraws, []), (odd_envs.RenderDrawsLater, ["numpy.random"])],
+)
+def test_a_frame_check_finds_out_which_global_generators_frames_draw_from(kind, draws):
+    player = RecipePlayer(Recipe.of(kind, {}).content, None, None)
+    assert player.check() == {"problem": None, "draws": draws}
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -72,7 +72,7 @@ def proven(prover, samples):
 def test_an_env_that_shows_the_same_pictures_again_is_proven_by_its_later_episodes(prover):
     samples = samples_of(odd_envs.Plain)
     assert proven(prover, samples[:1]) is None
-    assert proven(prover, samples[:2]) == ReplayVerdict(True, ages=False, length=5)
+    assert proven(prover, samples[:2]) == ReplayVerdict(True, ages=False, length=5, draws=[])
     assert prover.problems() == []
 
 

@@ -75,6 +75,15 @@ class RenderDrawsFromGlobal(Plain):
         return self.drawn
 
 
+class RenderDrawsLater(Plain):
+    """Its pictures take a number of NumPy's global generator from the third step on, which none shows."""
+
+    def shade(self):
+        if self.count > 2:
+            np.random.random()
+        return self.drawn
+
+
 class SamplesFromANewSpace(Plain):
     """Its reset makes an action space, and samples from it, which nobody seeds: highway-env does so."""
 

@@ -196,9 +196,8 @@ class WrapperTaping(Taping):
         text = str(error) if isinstance(error, RenderError) else error_text(error)
         if _is_of_one_episode(error):
             return (
-                f"render={self.plan.render!r}: env {self._name} does not repeat its episodes: {text}. Have the env "
-                "draw all its random numbers from self.np_random, which reset(seed=) seeds, and begin each episode "
-                "afresh; or pass render='direct'"
+                f"render={self.plan.render!r}: env {self._name} does not repeat its episodes: {text}. If that is meant "
+                "to be so, pass render='direct'"
             )
         if isinstance(error, RenderError) and (error.touches or not error.is_of_env):
             return f"render={self.plan.render!r}: {text}"

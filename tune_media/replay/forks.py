@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from typing import TypeVar
 
-from tune_media.recording.pictures import Pictures
 from tune_media.replay.player import RenderError, ReplayDiffers
 from tune_media.values.secrets import error_text
+
+T = TypeVar("T")
 
 
 def may_fork() -> bool:
@@ -16,15 +18,15 @@ def may_fork() -> bool:
     return "egl" not in (os.environ.get("MUJOCO_GL"), os.environ.get("PYOPENGL_PLATFORM"))
 
 
-def in_fork(play: Callable[[], Pictures]) -> Pictures:
-    """Return the frames of a play in a fork. Raises ReplayDiffers, RenderError (also if it died), else RuntimeError."""
+def in_fork(play: Callable[[], T]) -> T:
+    """Return what a play in a fork returns. Raises ReplayDiffers, RenderError (also if it died), else RuntimeError."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reader)
             with os.fdopen(writer, "wb") as answer:
-                result: Pictures | Exception
+                result: T | Exception
                 try:
                     result = play()
                 except (ReplayDiffers, RenderError) as error:
@@ -40,7 +42,7 @@ def in_fork(play: Callable[[], Pictures]) -> Pictures:
     os.waitpid(child, 0)
     if not content:
         raise RenderError("the process that plays the tape died", has_died=True)
-    outcome: Pictures | Exception = pickle.loads(content)
+    outcome: T | Exception = pickle.loads(content)
     if isinstance(outcome, Exception):
         raise outcome
     return outcome

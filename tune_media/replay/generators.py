@@ -12,7 +12,9 @@ import ctypes
 import functools
 import random
 import sys
+import threading
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ T = TypeVar("T")
 States = dict[str, Any]
 Path = tuple[Any, ...]  # the number of a layer, or a class or a module, and attributes, indices, ``("key", key)``
 
+# how the names of threads begin that are ours or Ray's and draw nothing, and the modules of their classes
+_HARMLESS, _HARMLESS_MODULES = ("tune_media", "ray_"), ("ray.tune.", "ray._private.")
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _NEW = "_np_random"  # where Gymnasium keeps the generator of an env or a space, or None if it is not made yet
 _MOST_VALUES, _MOST_ITEMS, _MOST_DEPTH = 5000, 256, 8  # that a walk looks at
@@ -81,12 +85,13 @@ class EnvGenerators:
             self._walk_at = max(1, 2 * self._episodes)
         self._episodes += 1
 
-    def places_after_reset(self) -> list[GeneratorPlace]:
-        """Return where the generators are now, those included that the first reset has made."""
+    def after_reset(self) -> list[Any]:
+        """Return the generators whose states can be read and set, those included that the first reset has made."""
         if self._walks_again and self._episodes <= 1:
             self._walks_again = False
             self.walk()
-        return self.places()
+        generators = [place.generator for place in self.places()]
+        return [g for g in generators if isinstance(g, _GENERATORS) and not isinstance(g, random.SystemRandom)]
 
     def walk(self) -> None:
         """Find the generators and the classes."""
@@ -140,13 +145,49 @@ class Snapshot:
         return self._states
 
 
-class RenderGuard:
-    """Puts back all random generators that rendering a frame has moved; numbers that other threads draw come twice."""
+class RenderDraws:
+    """Which of the global generators ``render()`` draws from; other threads of the user's may draw from them, too."""
 
-    def __init__(self, generators: EnvGenerators | None) -> None:
-        self._generators = generators
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        self.names = None if names is None else frozenset(names)  # "random", "numpy.random", "torch"; None: not known
+        self._older = weakref.WeakSet(threading.enumerate())
+
+    def __reduce__(self) -> Any:
+        return RenderDraws, (self.names,)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Note generators that rendering drew from in a process in which nothing else does: it is known now."""
+        self.names = (self.names or frozenset()) | set(names)
+
+    def others(self, threads: Iterable[threading.Thread]) -> list[str]:
+        """Return the names of the threads that may draw, too: not this one, nor ours, nor Ray's.
+
+        While nothing is known, threads that are older than this may not, either.
+        """
+        here = threading.current_thread()
+        return sorted(
+            thread.name
+            for thread in set(threads)
+            if thread is not here
+            and not thread.name.startswith(_HARMLESS)
+            and not type(thread).__module__.startswith(_HARMLESS_MODULES)
+            and (self.names is not None or thread not in self._older)
+        )
+
+
+class RenderGuard:
+    """Puts back all random generators that rendering a frame has moved.
+
+    A global one may have been moved by another thread: then only those are put back that rendering is known to draw
+    from. Without ``draws``, no other thread draws.
+    """
+
+    def __init__(self, generators: EnvGenerators | None, draws: RenderDraws | None = None) -> None:
+        self._generators, self._draws = generators, draws
         self._of_env: list[Any] | None = None  # those that the env has in the running episode
-        self.has_moved = False  # a generator had moved
+        self.has_moved = False  # a generator had moved, and rendering did it
+        self.moved: set[str] = set()  # the global ones that had moved, whoever did it
+        self.others: list[str] = []  # threads of which one, or else rendering, has moved them; which, is not known
 
     def begin_episode(self, *, walks: bool = False) -> None:
         """Look the generators up again: the env has been reset. ``walks``: no one else lets ``EnvGenerators`` walk."""
@@ -157,10 +198,9 @@ class RenderGuard:
     def __call__(self, render: Callable[[], T]) -> T:
         """Render a frame; raises whatever rendering raises."""
         if self._of_env is None:
-            places = [] if self._generators is None else self._generators.places_after_reset()
-            generators = [place.generator for place in places if not isinstance(place.generator, random.SystemRandom)]
-            self._of_env = [generator for generator in generators if isinstance(generator, _GENERATORS)]
+            self._of_env = [] if self._generators is None else self._generators.after_reset()
         before = list(map(_state_of, self._of_env))
+        threads = [] if self._draws is None else threading.enumerate()  # one may end meanwhile
         of_python, of_numpy, torch = random.getstate(), _GLOBAL.state(), sys.modules.get("torch")
         of_torch = None if torch is None else torch.get_rng_state()
         try:
@@ -170,15 +210,26 @@ class RenderGuard:
                 if not _are_same(_state_of(generator), state):
                     self.has_moved = True
                     _set_state(generator, state)
+            moved: dict[str, Callable[[], Any]] = {}  # what puts them back
             if random.getstate() != of_python:
-                self.has_moved = True
-                random.setstate(of_python)
+                moved["random"] = functools.partial(random.setstate, of_python)
             if _GLOBAL.has_moved(of_numpy):
-                self.has_moved = True
-                np.random.set_state(of_numpy)
+                moved["numpy.random"] = functools.partial(np.random.set_state, of_numpy)
             if torch is not None and of_torch is not None and not torch.equal(torch.get_rng_state(), of_torch):
+                moved["torch"] = functools.partial(torch.set_rng_state, of_torch)
+            if moved:
+                self._have_moved(moved, threads)
+
+    def _have_moved(self, moved: Mapping[str, Callable[[], Any]], threads: Iterable[threading.Thread]) -> None:
+        self.moved |= moved.keys()
+        known = None if self._draws is None else self._draws.names
+        others = [] if self._draws is None else self._draws.others({*threads, *threading.enumerate()})
+        for name, put_back in moved.items():
+            if not others or name in (known or ()):
                 self.has_moved = True
-                torch.set_rng_state(of_torch)
+                put_back()
+        if known is None and others:
+            self.others = others
 
 
 class _GlobalGenerator:

@@ -99,10 +99,13 @@ class RenderProcess:
         facts: dict[str, Any] = self._asked({"do": "prove", "tape": tape, **how})["facts"]
         return facts
 
-    def check(self) -> str | None:
-        """Return why an env of the recipe shows no frame after a reset, or None if it shows one. Raises RenderError."""
-        problem: str | None = self._asked({"do": "check"})["problem"]
-        return problem
+    def check(self) -> tuple[str | None, list[str] | None]:
+        """Return why an env of the recipe shows no frame after a reset, or None if it shows one. Raises RenderError.
+
+        The second value names the global generators that ``render()`` draws from; None: not known.
+        """
+        answer = self._asked({"do": "check"})
+        return answer["problem"], answer["draws"]
 
     def close(self) -> None:
         """End the process."""

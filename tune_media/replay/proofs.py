@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tune_media.ray_compat import share_value, shared_value
@@ -28,6 +28,7 @@ class Proofs:
     is_later: bool = False  # one was not the first of its env: state that leaks shows only in the second episode
     ages: bool = False
     length: int = 0
+    draws: list[str] = field(default_factory=list)
     faults: int = 0  # plays that ended without an answer, because the process ended for example
 
     def add(
@@ -45,8 +46,9 @@ class Proofs:
             self.is_later |= tape.number > 0
             self.ages |= facts["ages"]
             self.length = max(self.length, facts["length"])
+            self.draws = sorted({*self.draws, *facts["draws"]})
             if self.seconds > _SECONDS or (self.count >= NEEDED and self.is_later):
-                return ReplayVerdict(True, ages=self.ages, length=self.length)
+                return ReplayVerdict(True, ages=self.ages, length=self.length, draws=self.draws)
         return None
 
 

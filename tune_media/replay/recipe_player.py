@@ -18,6 +18,7 @@ from tune_media.encoding.stills import SHOWS_NOTHING, reason_of
 from tune_media.recording.pictures import SPARSE, STEPS, Pictures
 from tune_media.recording.rendering import FrameFunction, Renderer, remedy_for
 from tune_media.replay.forks import in_fork, may_fork
+from tune_media.replay.generators import RenderGuard
 from tune_media.replay.player import RenderError, ReplayDiffers, random_step
 from tune_media.replay.recipe import Creator, LoadedRecipe, differences, facts_here
 from tune_media.replay.tape import Tape
@@ -28,13 +29,15 @@ from tune_media.values.options import VideoOptions
 from tune_media.values.problems import FrameError, argument, message_of, parts_of
 from tune_media.values.secrets import error_text
 
-_DARK_STEPS = 10
+_STEPS = 10  # of a frame check
 _TELL_SECONDS = 1.0  # between two signs that an env comes back
 _NOT_THE_EPISODE = (
-    "nothing that is known of the machine or of the packages has changed, so the env draws numbers, or keeps a state, "
-    "that no seed and no generator of its own reaches"
+    "nothing that is known of the machine or of the packages has changed, so either your code changed the env while it "
+    "ran (between episodes, that does no harm), or the env draws numbers, or keeps a state, that no seed and no "
+    "generator of its own reaches (have it draw all from self.np_random, and begin each episode afresh)"
 )
 _IS_CONFINED = "a replay may change nothing outside its own folder"
+_OTHER_TASK = "the env was given another task while it ran, before or at step {} (between episodes, that does no harm)"
 _NO_OWN_FRAME = "no frame of it was rendered while it ran, so nothing would show if a clip of its tape is its episode"
 
 Tell = Callable[..., None]  # writes an answer: the contents behind it, and its facts
@@ -77,7 +80,7 @@ class RecipePlayer:
             if "tape" in request:
                 request["tape"] = Tape.unpacked(request["tape"])
             if do == "check":
-                tell(problem=self.problem())
+                tell(**self.check())
             elif do == "prove":
                 tell(facts=self.prove(**request))
             else:
@@ -113,12 +116,12 @@ class RecipePlayer:
                 notes, compared = ([note], _compared(tape, (), video)) if note else ([], compared)
                 places = set()
             elif tape.pictures.how == SPARSE:
-                raise_if_other(tape, self._frames_alone(tape, place, places), places)
+                raise_if_other(tape, self._frames_alone(tape, place, places)[0], places)
                 places &= {0}  # the first frame that is rendered is the same, however many there are
             with self._new_env(place, notes if is_lenient else None) as renderer:
                 clips = render_tape(tape, renderer, video, env_index=place[1], on_step=on_step, compared=places)
         except ReplayDiffers as error:
-            raise self._render_error(error) from error
+            raise self._render_error(error, tape) from error
         for view, clip in clips.items():
             clips[view] = dataclasses.replace(clip, note=joined(clip.note, *notes), compared=compared)
         return clips
@@ -131,30 +134,30 @@ class RecipePlayer:
         steps = len(tape)
         every = tape.pictures.places(tape.every, steps)
         try:
-            whole = self._frames_alone(tape, place, every)
+            whole, draws = self._frames_alone(tape, place, every)
             raise_if_other(tape, whole, every)
             if not is_first:
                 return {}
             some = {0, random.choice(sorted(every)), max(every)}
-            alone = self._frames_alone(tape, place, some)
+            alone = self._frames_alone(tape, place, some)[0]
             ages = any(alone.at(step) != whole.at(step) for step in some)
-            if ages and alone.difference(self._frames_alone(tape, place, some), some) is not None:
+            if ages and alone.difference(self._frames_alone(tape, place, some)[0], some) is not None:
                 raise ReplayDiffers("the env draws other pictures in each replay", steps)
         except ReplayDiffers as error:
-            raise self._render_error(error) from error
-        return {"ages": ages, "length": steps}
+            raise self._render_error(error, tape) from error
+        return {"ages": ages, "length": steps, "draws": sorted(draws)}
 
-    def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> Pictures:
+    def _frames_alone(self, tape: Tape, place: tuple[int, int], places: Collection[int]) -> tuple[Pictures, set[str]]:
         """Play a tape in a separate process: what an env leaves in classes and modules must not reach the next one."""
 
-        def play() -> Pictures:
+        def play() -> tuple[Pictures, set[str]]:
             with self._new_env(place) as renderer:
                 return self._frames_at(tape, renderer, places)
 
         return in_fork(play) if may_fork() else play()
 
-    def _frames_at(self, tape: Tape, renderer: Renderer, places: Collection[int]) -> Pictures:
-        """Return the checksums of frames as ``frames_at``, and tell now and then that the env comes back."""
+    def _frames_at(self, tape: Tape, renderer: Renderer, places: Collection[int]) -> tuple[Pictures, set[str]]:
+        """Do as ``frames_at``, and tell now and then that the env comes back."""
         told = time.monotonic()
 
         def on_step(step: int) -> None:
@@ -181,7 +184,7 @@ class RecipePlayer:
                 return f"its frames were not compared: its recipe cannot be read ({error_text(error)})"
         try:
             with _closing(recipe.make(*place)) as env:
-                shown = self._frames_at(tape, Renderer(env, frame), places)
+                shown, _ = self._frames_at(tape, Renderer(env, frame), places)
         except ReplayDiffers:
             if self._is_own:
                 return "its frames were not compared: the env of its recipe does not play it here"
@@ -195,25 +198,26 @@ class RecipePlayer:
         why = f" ({'; '.join(changed)})" if changed else ""
         return f"all steps are those of the episode, but its frames looked different, {difference[1]}{why}"
 
-    def problem(self) -> str | None:
-        """Return why a new env shows no frame after a reset, or nothing on it, or None if it shows something."""
+    def check(self) -> dict[str, Any]:
+        """Return why a new env shows no frame after a reset, or nothing on it, or None if it shows one (``problem``).
+
+        ``draws``: the names of the global generators that rendering draws from, or None if not known.
+        """
+        guard, shows = RenderGuard(None), False
         with _closing(self._recipe.make()) as env:
             try:
                 observation, _ = env.reset(seed=0)
                 renderer = Renderer(env, self._frame, name=self.name)
-                first = np.array(_picture_of(renderer))
-                if (look := look_of(first)) == SAME:
-                    return None
+                first = np.array(guard(lambda: _picture_of(renderer)))
+                shows = (look := look_of(first)) == SAME
                 with contextlib.suppress(Exception):
-                    for _ in range(_DARK_STEPS):  # the first frame may be dark
+                    for _ in range(_STEPS):  # the first frame may be dark, and rendering may draw numbers later only
                         observation = random_step(env, observation)
                         renderer.new_step()
-                        if not np.array_equal(_picture_of(renderer), first):
-                            return None
-                    return f"{SHOWS_NOTHING}: {reason_of(look)}"
+                        shows |= not np.array_equal(guard(lambda: _picture_of(renderer)), first)
             except FrameError as error:
-                return f"no clip: {error}"  # as the recording of an episode names it
-        return None
+                return {"problem": f"no clip: {error}", "draws": None}  # as the recording of an episode names it
+        return {"problem": None if shows else f"{SHOWS_NOTHING}: {reason_of(look)}", "draws": sorted(guard.moved)}
 
     @contextlib.contextmanager
     def _new_env(self, place: tuple[int, int], notes: list[str] | None = None) -> Iterator[Renderer]:
@@ -231,13 +235,15 @@ class RecipePlayer:
                 notes.append(self._edited)
             yield Renderer(env, self._frame)
 
-    def _render_error(self, error: ReplayDiffers) -> RenderError:
+    def _render_error(self, error: ReplayDiffers, tape: Tape) -> RenderError:
         """Return the error of a replay that is not the episode, with what is known of the reason."""
         if error.is_refused and self._is_confined:
             return RenderError(f"{error}; {_IS_CONFINED}", touches=True)
         if self._is_own:
             told = f"{error}: the env that " + argument("env=") + " makes does not play this episode"
             return RenderError(told, error.step)
+        if error.step and tape.has_other_task:
+            return RenderError(f"{error}; {_OTHER_TASK.format(error.step)}", error.step)
         changed = [*differences(self._recipe.facts, facts_here()), *filter(None, [self._edited])]
         return RenderError(f"{error}; {'; '.join(changed) if changed else _NOT_THE_EPISODE}", error.step)
 

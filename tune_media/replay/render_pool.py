@@ -13,6 +13,7 @@ from tune_media.recording.rendering import FrameFunction
 from tune_media.replay.player import RenderError
 from tune_media.replay.process import RenderProcess
 from tune_media.replay.recipe import Creator, Recipe
+from tune_media.replay.verdicts import note_draws
 
 IDLE_SECONDS = 60.0  # how long a process that renders waits for another tape before it is ended
 
@@ -59,10 +60,16 @@ class RenderPool:
                 self._used_at = time.monotonic()
 
     def check(self, recipe: Recipe) -> str | None:
-        """Return why an env of a recipe shows no frame, or None if it shows one, or cannot be made or reset here."""
+        """Return why an env of a recipe shows no frame, or None if it shows one, or cannot be made or reset here.
+
+        Which global generators ``render()`` draws from is noted for all env runners of the Ray job.
+        """
         with self._lock:
             try:
-                return self._process_of(recipe).check()
+                problem, draws = self._process_of(recipe).check()
+                if draws is not None:
+                    note_draws(recipe.hash, draws)
+                return problem
             except RenderError:
                 return None
             finally:
@@ -94,7 +101,7 @@ class RenderPool:
 
     def _begin_timer(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, self._end_if_idle)
-        self._timer.daemon = True
+        self._timer.name, self._timer.daemon = "tune_media timer", True
         self._timer.start()
 
     def _end_if_idle(self) -> None:

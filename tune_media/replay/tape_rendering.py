@@ -72,15 +72,18 @@ def _reward(tape: Tape, step: ReplayedStep) -> float:
 
 def frames_at(
     tape: Tape, renderer: Renderer, places: Collection[int], on_step: Callable[[int], None] = lambda step: None
-) -> Pictures:
-    """Play a tape, rendering the frames of some steps only; return their checksums. Raises ReplayDiffers."""
+) -> tuple[Pictures, set[str]]:
+    """Play a tape, rendering the frames of some steps only. Raises ReplayDiffers.
+
+    Return their checksums, and the global generators that rendering drew from.
+    """
     pictures, shown = Pictures(), _Shown(renderer)
     for step in replay(renderer.env, tape):
         shown.is_old()
         if step.step in places:
             pictures.add(step.step, shown())
         on_step(step.step)
-    return pictures
+    return pictures, shown.guard.moved
 
 
 def raise_if_other(tape: Tape, shown: Pictures, places: Collection[int]) -> None:
@@ -95,7 +98,7 @@ class _Shown:
     """Renders the frames of a step once, however often they are asked for, and moves no random generator."""
 
     def __init__(self, renderer: Renderer) -> None:
-        self._renderer, self._guard = renderer, RenderGuard(recorder_on(renderer.env).generators)
+        self._renderer, self.guard = renderer, RenderGuard(recorder_on(renderer.env).generators)
         self._frames: dict[str, Any] | None = None
 
     def is_old(self) -> None:
@@ -105,5 +108,5 @@ class _Shown:
 
     def __call__(self) -> dict[str, Any]:
         if self._frames is None:
-            self._frames = self._guard(lambda: self._renderer.frames(0))
+            self._frames = self.guard(lambda: self._renderer.frames(0))
         return self._frames

@@ -15,10 +15,10 @@ from tune_media.recording.pictures import ALONE, SPARSE, STEPS, Pictures
 from tune_media.recording.recorder import Recorder
 from tune_media.recording.rendering import describe, sub_envs
 from tune_media.replay.child_processes import HAS_CHILDREN, child_processes
-from tune_media.replay.generators import EnvGenerators, RenderGuard
+from tune_media.replay.generators import EnvGenerators, RenderDraws, RenderGuard
 from tune_media.replay.recipe import Recipe
-from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of
-from tune_media.replay.verdicts import ReplayVerdict, refuse
+from tune_media.replay.tape_recorder import TapeRecorder, tape_recorder_of, task_in
+from tune_media.replay.verdicts import ReplayVerdict, draws_of, refuse
 from tune_media.values.episode_record import AUTO, DIRECT, REPLAY, EpisodeRecord
 from tune_media.values.secrets import error_text
 
@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 DIRECTLY = "episodes are rendered while they run"
 _MOST_PROOFS = 4  # that are held until they are collected: the latest
 DRAWS = "render() of env {} draws random numbers (they were put back)"
+_UNCLEAR = "while render() of env {} ran, numbers were drawn from {}: by render() itself, or by another thread ({})"
+_LEFT = "the generator was left as it was"
 
 
 class Taping:
@@ -45,6 +47,8 @@ class Taping:
         self.recipe: Recipe | None = None  # how the envs are made, or None if not known, or not needed
         self._tapings: dict[int, TapeRecorder] = {}  # by sub-env
         self._guards: dict[int, tuple[Any, RenderGuard]] = {}  # by sub-env: the env, and what guards its frames
+        self._global_draws = RenderDraws()
+        self._has_told_others = False  # that another thread may have moved a global generator
         self._frames = self._new_frame_plan()
         self._has_leaderless = any(not selector.local or selector.limit is None for selector in self.plan.selectors)
         self._how, self._shows_last = SPARSE, True
@@ -65,6 +69,8 @@ class Taping:
         if self.mode == AUTO:
             self.mode, self._how = REPLAY, SPARSE if verdict.ages else ALONE
             self._frames.begin(verdict.length)
+            if verdict.draws is not None:
+                self._global_draws.add(verdict.draws)
 
     def frames_of(self, tape: RunningTape) -> AllFrames | OwnFrames:
         """Return which frames of an episode that starts now, and is to be recorded, are rendered while it runs."""
@@ -82,6 +88,8 @@ class Taping:
         """Render the last frame of an episode that has just ended, if it is one of its own and still shown."""
         tape, self._shows_last = episode.tape, shows_last
         assert tape is not None
+        if shows_last:
+            tape.last_task = task_in(episode.start.env)
         length = len(tape)
         self._frames.ended(length)
         frames = episode.own_frames
@@ -109,7 +117,7 @@ class Taping:
         taping = tape_recorder_of(env)
         if index not in self._guards or self._guards[index][0] is not env:
             generators = None if env is None else EnvGenerators(env) if taping is None else taping.generators
-            self._guards[index] = env, RenderGuard(generators)
+            self._guards[index] = env, RenderGuard(generators, self._global_draws)
         guard = self._guards[index][1]
         guard.begin_episode(walks=taping is None or not taping.is_on)
         return functools.partial(self._guarded, guard, env, render)
@@ -120,7 +128,16 @@ class Taping:
         self._frames.took(time.perf_counter() - began)
         if guard.has_moved and not has_moved and self.mode != DIRECT and self.plan.render == AUTO:
             self._render_draws(DRAWS.format(describe(env)))
+        if guard.others and not self._has_told_others:
+            self._has_told_others = True
+            drawn, threads = ", ".join(sorted(guard.moved)), ", ".join(guard.others)
+            self._recorder.problems.report(_UNCLEAR.format(describe(env), drawn, threads), _LEFT, kind="threads")
         return frames
+
+    def _look_up_draws(self, recipe: Recipe) -> None:
+        """Learn which global generators ``render()`` draws from, if a frame check has found it out."""
+        if self._global_draws.names is None and (draws := draws_of(recipe.hash)) is not None:
+            self._global_draws.add(draws)
 
     def _render_draws(self, reason: str) -> None:
         """Render directly from the next round on, in all processes: ``render()`` moves random generators."""
@@ -205,6 +222,7 @@ class Taping:
         self._leave_tapes()
         self.mode, self._how, self._shows_last = self._first_mode, SPARSE, True
         self._frames = self._new_frame_plan()
+        self._global_draws.names = None
         self._guards.clear()
         self._proofs.clear()
 

@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -28,6 +28,7 @@ class ReplayVerdict:
     reason: str = ""  # why not; empty if they can
     ages: bool = False  # a frame looks otherwise if other frames were rendered before it
     length: int = 0  # the number of steps that its episodes have, about
+    draws: Sequence[str] | None = None  # the global generators that ``render()`` draws from; None: not known
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> ReplayVerdict:
@@ -65,6 +66,17 @@ def refuse(recipe: str, reason: str, *, lost: int = 0) -> bool:
         _REFUSED[recipe] = _REFUSED.get(recipe, 0) + lost
         _SEEN.add(recipe)
     return share_value(f"refused {recipe}", json.dumps(asdict(ReplayVerdict(False, reason))), may_replace=False)
+
+
+def note_draws(recipe: str, names: Sequence[str]) -> None:
+    """Note which global generators ``render()`` of a recipe's env draws from."""
+    share_value(f"draws {recipe}", json.dumps(list(names)), may_replace=True)
+
+
+def draws_of(recipe: str) -> list[str] | None:
+    """Return what ``note_draws`` has noted, or None if it is not known."""
+    stored = shared_value(f"draws {recipe}")
+    return None if stored is None else json.loads(stored)
 
 
 def is_refused_here(recipe: str) -> bool:

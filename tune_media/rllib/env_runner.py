@@ -22,6 +22,7 @@ from tune_media.rllib.replies import EpisodesReply, FirstReply, Unfinished
 from tune_media.rllib.settings import RecorderSettings
 from tune_media.rllib.sub_env_access import SubEnvAccess
 from tune_media.selection import RenderBudget
+from tune_media.values.episode_record import DIRECT
 from tune_media.values.medium import new_id
 from tune_media.values.problems import FrameError
 from tune_media.values.sections import EVALUATION, TRAIN
@@ -240,10 +241,10 @@ class EnvRunnerRecording:
     def before_training(self) -> FirstReply:
         """Return the problems so far, and the recipe if a frame is to be rendered before training.
 
-        That is not needed if the first training episode will show one right away.
+        That is not needed if the first training episode will show one right away, and be proven later.
         """
         settings, plan = self._settings, self._settings.plan
-        is_soon = self._section == TRAIN and plan.trigger is None
+        is_soon = self._section == TRAIN and plan.trigger is None and plan.render != DIRECT
         wants_frame = settings.check_frame and plan.video is not None and not is_soon
         recipe = self.replays.recipe if wants_frame and self.replays.may_be_made_elsewhere else None
         return FirstReply(self.recorder.problems.take(), recipe)

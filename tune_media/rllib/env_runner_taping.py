@@ -76,10 +76,14 @@ class EnvRunnerTaping(Taping):
             self.go_direct_and_report(f"render='auto': {reason}: {'; '.join(differences)}")
 
     def begin_round(self) -> None:
-        """A round begins: read what is known of the env by now, which takes a millisecond."""
-        if self.mode == DIRECT or self.recipe is None:
+        """A round begins: read what is known of the env by now, which takes a millisecond or two."""
+        if self.recipe is None or (self.mode == DIRECT and self._global_draws.names is not None):
             return
         if time.monotonic() < self._read_again_at and not is_refused_here(self.recipe.hash):
+            return
+        self._look_up_draws(self.recipe)
+        if self.mode == DIRECT:
+            self._read_again_at = time.monotonic() + _VERDICT_HOLDS
             return
         verdict = verdict_on(self.recipe.hash)
         if verdict is not None and not verdict.repeats:

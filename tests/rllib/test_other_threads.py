@@ -1,0 +1,50 @@
+"""A thread of the user's draws random numbers beside RLlib: it gets those that it would get without a recorder."""
+
+import random
+import threading
+import time
+
+import pytest
+from ray.rllib.algorithms.ppo import PPOConfig
+
+import tune_media as tm
+from tests.support import odd_envs
+from tests.support.rllib_configs import built, evaluation, small
+
+LEARN = {"train_batch_size": 60, "minibatch_size": 60, "num_epochs": 1}
+
+
+class Slow(odd_envs.Plain):
+    """Renders for so long that another thread runs meanwhile."""
+
+    def render(self):
+        time.sleep(0.003)
+        return super().render()
+
+
+@pytest.mark.parametrize("render", ["auto", "direct"])
+def test_the_numbers_of_another_thread_are_left_alone_once_the_frame_check_knows_that_rendering_draws_none(
+    ray_session, render
+):
+    recorder = tm.rllib.record_episodes(sections=("evaluation", "train"), render=render)
+    config = small(PPOConfig, LEARN, Slow, evaluation=evaluation(0, 3))({}).callbacks(recorder)
+    drawn, is_over = [], threading.Event()
+
+    def draw():
+        while not is_over.is_set():
+            drawn.append(random.random())
+            time.sleep(0.001)
+
+    with built(config) as algorithm:
+        first = algorithm.train()  # its end waits for the check
+        thread = threading.Thread(target=draw, name="loader")
+        thread.start()
+        results = [first, algorithm.train(), algorithm.train()]
+        is_over.set()
+        thread.join()
+    assert len(drawn) > 50
+    assert len(set(drawn)) == len(drawn), "numbers came twice"
+    sections = [
+        section for result in results for section in (result["env_runners"], result["evaluation"]["env_runners"])
+    ]
+    assert [section["episodes"].get("problems") for section in sections] == [None] * 6
