@@ -51,7 +51,9 @@ class ForeignPolicyPlayer:
             self._tapes = TapeRecorder(self._env)
             self._prefix = Prefix(self._env, settings.fork, playing.seed_everything)
         success: dict[str, Any] = {"success": settings.success, "success_when": settings.success_when}
-        self._recorder = Recorder(Plan(_NAME, as_selectors("last"), video=None, tapes=True, **success))
+        plan = Plan(_NAME, as_selectors("last"), video=None, tapes=True, **success)
+        # there is a player for every few seeds: what its recorder has to say, notes and errors of the command say once
+        self._recorder = Recorder(plan, problems_are_collected=True)
 
     @property
     def recipes(self) -> Mapping[str, bytes]:
